@@ -15,18 +15,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
+from fastens.options import Categories
 from fastens.saving import SavedEstimator
-from fastens.table.category_encoding import EncodesCategories
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
+from fastens.table.opening import split_columns
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
 
 
-class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
+class BaseFastens(SavedEstimator, ChecksParameters):
     """Base of all estimators.
 
     A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
@@ -45,6 +46,8 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
     _takes_parts: bool = False
+    # What replaces categories, in estimators of trees.
+    _statistics: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -79,14 +82,14 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = self._read_target(y)
-        data = TrainingData.of_target(y, sample_weight, self._comm)
+        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         self._check_ranks(len(data.y))
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
-        return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X), y)
+        return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X))
 
     def _check_ranks(self, n_rows: int) -> None:
         """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
@@ -123,6 +126,10 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
             self._reads_codes,
         )
 
+    def _category_options(self) -> Categories:
+        """How trees see categories."""
+        return Categories(encoding="partition")
+
     def _encoder_threads(self) -> int:
         return resolve_n_jobs(getattr(self, "n_jobs", None))
 
@@ -150,10 +157,10 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        y = self._encode_target(self._read_target(y))
-        data = TrainingData.of_target(y, sample_weight, self._comm)
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+        data = TrainingData.of_target(self._encode_target(self._read_target(y)), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
-        return data._replace(sample_weight=weight).with_table(self._encode_table(X), y)
+        return data._replace(sample_weight=weight).with_table(self._encode_table(X))
 
     # Predict --------------------------------------------------
 
@@ -178,6 +185,12 @@ class BaseFastens(EncodesCategories, SavedEstimator, ChecksParameters):
             found: Any = self.classes_
             state["classes"] = list(map(_classes_state, found)) if isinstance(found, list) else _classes_state(found)
         return state
+
+    def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """From what `_statistics_arrays` gave."""
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
         """From what `_encoder_state` gave; ValueError for anything else."""
@@ -215,6 +228,7 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -234,6 +248,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     """
 
     classes_: Any
+    # Whether scikit-learn's checks may expect bad predictions on their tables.
+    _poor_score: bool = False
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted.
@@ -245,11 +266,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self._takes_several_targets
+        tags.classifier_tags.poor_score = self._poor_score
         return tags
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:

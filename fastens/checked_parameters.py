@@ -22,19 +22,16 @@ Kind = TypeVar("Kind", bound=type)
 
 
 class ChecksParameters(BaseEstimator):
-    """An estimator whose parameters have rules.
-
-    A subclass declares `_parameter_rules`, and in `_parameter_needs` the parameters that are read only where another
-    has certain values.
-    """
+    """An estimator whose parameters have rules; `with_parameters` collects them from its fields."""
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
+    # Of the parameters that are read only where another has certain values.
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
-    # For `with_parameters`: parameters and fitted attributes that several classes share.
+    # Descriptions of parameters and fitted attributes that several classes share.
     _docs: ClassVar[Docs] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let errors of unknown names say what is meant."""
+        """Complete errors of unknown names by a hint."""
         super().__init_subclass__(**kwargs)
         for name in ("__init__", "fit"):
             if name in vars(cls):
@@ -101,8 +98,17 @@ class ChecksParameters(BaseEstimator):
     def _check_all_read(self) -> None:
         """Raise ValueError, or warn, for parameters of a fit that would be ignored."""
         for name, needs in self._parameter_needs.items():
-            if not self._is_default(name):
-                self._check_read(name, needs)
+            if self._is_default(name):
+                continue
+            value, default = getattr(self, name), constructor_defaults(self)[name]
+            for need in needs:
+                other = getattr(self, need.parameter, None)
+                if not need.met(other):
+                    self._not_read(
+                        name,
+                        f"{name} is read where {need.text}, and must be {default!r} with {need.parameter}={other!r}; "
+                        f"got {value!r}.",
+                    )
 
     def _not_read(self, name: str, text: str) -> None:
         """Raise ValueError for a parameter that would be ignored, or warn if scikit-learn's checks set it."""
@@ -114,17 +120,6 @@ class ChecksParameters(BaseEstimator):
         """Whether a parameter has the value that it has unless another is given."""
         value, default = getattr(self, name), constructor_defaults(self)[name]
         return value is default or (isinstance(value, type(default)) and bool(value == default))
-
-    def _check_read(self, name: str, needs: tuple[Need, ...]) -> None:
-        value, default = getattr(self, name), constructor_defaults(self)[name]
-        for need in needs:
-            other = getattr(self, need.parameter, None)
-            if not need.met(other):
-                self._not_read(
-                    name,
-                    f"{name} is read where {need.text}, and must be {default!r} with {need.parameter}={other!r}; "
-                    f"got {value!r}.",
-                )
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(parameter, field))
@@ -164,7 +159,7 @@ def _hint(kind: type, name: str) -> str:
 
 
 def _knowing_names(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor or `fit` whose TypeError for an unknown name says what is meant."""
+    """A constructor or `fit` whose TypeError for an unknown name has a hint."""
     parameters = signature(method).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
         return method

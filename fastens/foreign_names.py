@@ -1,4 +1,4 @@
-"""What other libraries call the parameters of these estimators, for errors that say which is meant."""
+"""What other libraries call the parameters of these estimators, for hints in errors."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.sp
 
 
 def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) -> str:
-    """Say what a name that an estimator does not know stands for, as a sentence with a space before it; or nothing.
+    """Return a hint for a name that an estimator does not know, a sentence with a space before it; or an empty string.
 
     Parameters
     ----------
@@ -116,10 +116,10 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
     """
     if name in ABSENT:
         return f" {ABSENT[name]}"
-    wanted = (name,) if name in of_fit or name in of_constructor else OURS.get(name, ())
+    candidates = (name,) if name in of_fit or name in of_constructor else OURS.get(name, ())
     found = []
     for place, known in (("fit", of_fit), ("the constructor", of_constructor)):
-        ours = [each for each in wanted if each.partition("=")[0] in known]
+        ours = [each for each in candidates if each.partition("=")[0] in known]
         if ours:
             found.append(f"{' and '.join(ours)}, {'a parameter' if len(ours) == 1 else 'parameters'} of {place}")
     if found:

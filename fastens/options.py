@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, declared, one_of, parameter, real, whole
 
@@ -16,11 +16,12 @@ SPLITTER = Rule(
 )
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
 @dataclass(frozen=True, repr=False)
 class Options:
     """Options that stand in one parameter of an estimator.
 
-    The fields of a subclass are declared by `parameter`.
+    Subclasses are frozen dataclasses, whose fields are declared by `parameter`.
     """
 
     # By name, what a saved model may hold.
@@ -28,6 +29,7 @@ class Options:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        dataclass(frozen=True, repr=False)(cls)
         Options.kinds[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -63,7 +65,6 @@ class Options:
 # How rounds of boosting go --------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
 class Dart(Options):
     """DART: rounds of boosting leave out some of the trees before them (Rashmi & Gilad-Bachrach 2015).
 
@@ -91,7 +92,6 @@ class Dart(Options):
     normalize: str = parameter(one_of("tree", "forest"), default="tree")
 
 
-@dataclass(frozen=True, repr=False)
 class Goss(Options):
     """Gradient-based one-side sampling: all rows with large gradients, and some of the others (Ke et al. 2017).
 
@@ -123,7 +123,6 @@ class Goss(Options):
             )
 
 
-@dataclass(frozen=True, repr=False)
 class Mvs(Options):
     """Minimal variance sampling: the chance of a row grows with its gradient (Ibragimov & Gusev 2019).
 
@@ -144,7 +143,6 @@ class Mvs(Options):
     regularization: float | None = parameter(real(0) | NONE, default=None)
 
 
-@dataclass(frozen=True, repr=False)
 class EarlyStopping(Options):
     """Early stopping on rows held out, or on the X_val given to `fit`.
 
@@ -174,7 +172,6 @@ class EarlyStopping(Options):
 # How trees grow --------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
 class Growth(Options):
     """Rarely needed rules of how the trees of boosting grow.
 
@@ -194,7 +191,7 @@ class Growth(Options):
     path_smooth : float, default=0
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
-        Largest absolute value of a leaf, or of what its line says, before the learning rate.
+        Largest absolute value of a leaf, or of its linear model, before the learning rate.
 
     Examples
     --------
@@ -210,7 +207,6 @@ class Growth(Options):
     max_delta_step: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 
 
-@dataclass(frozen=True, repr=False)
 class LinearLeaves(Options):
     """Leaves that are linear models of the numeric features on their paths (Shi, Li & Li 2019).
 
@@ -229,7 +225,6 @@ class LinearLeaves(Options):
     l2: float = parameter(real(0), default=10.0)
 
 
-@dataclass(frozen=True, repr=False)
 class Categories(Options):
     """How trees see categorical columns; single trees, forests and AdaBoost have the first two options.
 
@@ -274,7 +269,6 @@ class Categories(Options):
 # Losses with options --------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
 class HuberLoss(Options):
     """Squared errors of most rows, absolute ones of the others (Huber 1964).
 
@@ -292,7 +286,6 @@ class HuberLoss(Options):
     alpha: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.9)
 
 
-@dataclass(frozen=True, repr=False)
 class TweedieLoss(Options):
     """The deviance of Tweedie's distribution with a log link: many zeros, and positive numbers.
 
@@ -310,7 +303,6 @@ class TweedieLoss(Options):
     variance_power: float = parameter(real(1, 2, open_low=True, open_high=True), default=1.5)
 
 
-@dataclass(frozen=True, repr=False)
 class LambdaRankLoss(Options):
     """LambdaMART: by how much each pair of documents changes NDCG (Burges 2010).
 
@@ -319,7 +311,7 @@ class LambdaRankLoss(Options):
     truncation_level : int, default=30
         Places whose documents are compared with all below; a little more than `ndcg_at` is good.
     label_gain : {"exponential", "linear"}, default="exponential"
-        What a document of relevance r is worth: 2**r - 1 or r.
+        The gain of a document of relevance r: 2**r - 1 or r.
     normalize : bool, default=True
         Whether close pairs count more than those far apart, and queries of many pairs no more than others.
 
@@ -334,7 +326,6 @@ class LambdaRankLoss(Options):
     normalize: bool = parameter(FLAG, default=True)
 
 
-@dataclass(frozen=True, repr=False)
 class AFTLoss(Options):
     """Accelerated failure time: log(time) = prediction + scale * error (Barnwal, Cho & Hocking 2020).
 

@@ -1,4 +1,4 @@
-"""Rules for the parameters of estimators: one small object says what is allowed, checks it and words the error."""
+"""Rules for the parameters of estimators: each has the test and its text in errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-# Python's own types come first: abstract ones take longer to say yes.
+# Python's own types come first: tests of abstract ones take longer.
 _WHOLE = (int, numbers.Integral)
 _REAL = (float, int, numbers.Real)
 

@@ -41,6 +41,7 @@ ROOMS = [
     "posterior",
     "inspection",
     "monitoring",
+    "exchange.writing",
     "tree_model",
     "boosting",
     "forests",
@@ -72,7 +73,7 @@ MAX_PARAMETERS = {".py": 6, ".pyx": 8, ".pxd": 8, ".h": 8}
 MAX_CONSTRUCTOR_PARAMETERS = 32
 COPIED_LINES = 10
 # By folder: the most own classes that a public estimator inherits from, and the longest line of them, itself included.
-INHERITANCE = {"boosting": (8, 5), "adaboost": (8, 5), "combining": (8, 6), "forests": (11, 6), "bayes": (12, 7)}
+INHERITANCE = {"boosting": (7, 5), "adaboost": (7, 5), "combining": (7, 6), "forests": (10, 6), "bayes": (11, 7)}
 
 # Exceptions. These lists only shrink: an entry that is no longer needed fails its test.
 LONG_SIGNATURES = {
@@ -102,7 +103,7 @@ BAYES_ROOMS = {
 MORE_OF_BAYES = {
     "bayes.networks": {"inspection"},
     "bayes.concepts": {"inspection"},
-    "bayes.trees": {"engine.rows", "engine.trees", "engine.grow", "posterior", "forests"},
+    "bayes.trees": {"engine.rows", "engine.trees", "engine.grow", "posterior", "tree_model", "forests"},
     "bayes.hypotheses": {"inspection", "combining"},
 }
 

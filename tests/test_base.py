@@ -129,7 +129,7 @@ def test_number_of_columns(other):
 
 @pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame])
 def test_empty_tables(kind):
-    with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 2\)\) while a minimum of 1 is required"):
+    with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0,.*\)\) while a minimum of 1 is required"):
         start(kind(np.empty((0, 2))), [])
     with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(6, 0\)\) while a minimum of 1 is required"):
         start(kind(np.empty((6, 0))), Y)
@@ -347,10 +347,16 @@ def test_encoder_state():
         assert copy.n_features_in_ == 2
 
 
+class Lazy:
+    """A table of a library whose lazy tables are not read."""
+
+    def collect(self):
+        raise AssertionError("collected")
+
+
 def test_lazy_tables_are_named():
-    lazy = pl.LazyFrame({"a": [1.0, 2.0]})
-    with pytest.raises(ValueError, match=r"X must be a table in memory; got a LazyFrame, whose collect\(\) gives one"):
-        Regressor().fit(lazy, [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"X must be a table in memory; got a Lazy, whose collect\(\) gives one"):
+        Regressor().fit(Lazy(), [1.0, 2.0])
 
 
 def test_structured_arrays_are_refused_with_advice():

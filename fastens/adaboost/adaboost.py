@@ -23,10 +23,10 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, taken
-from fastens.boosting.parameters import AUTO, DOCS, RANDOM, SPLITS, STOPS
+from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, subset
+from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
-from fastens.boosting.start import start_rounds
+from fastens.boosting.rules import start_rounds
 from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.engine.grow.growth import GrowthRules
@@ -37,7 +37,7 @@ from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
 from fastens.options import Categories
-from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, one_of, parameter, read_with, whole
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -119,8 +119,6 @@ class AdaBoostClassifier(AdditiveVotes):
     train_score_, validation_score_ : arrays
         Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
         exp(all votes / K - votes for the row's class); "logit": log loss. Restarts do not change what is counted.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the trees' gain, each tree weighted as it votes.
 
     References
     ----------
@@ -158,7 +156,7 @@ class AdaBoostClassifier(AdditiveVotes):
     categories: Categories | None = parameter(CATEGORIES, default=None)
     warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)
     verbose: int = parameter(RULES["verbose"], default=0)
-    random_state: Any = parameter(RANDOM, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS
@@ -212,7 +210,7 @@ class AdaBoostClassifier(AdditiveVotes):
         validation = GivenValidation(X_val, y_val).read(self)
         if validation is None and holds_out(self):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            data, validation = (taken(data, rows) for rows in drawn_rows(self, data, seed))
+            data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)
         self._restored()
         run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)
@@ -245,7 +243,7 @@ class AdaBoostClassifier(AdditiveVotes):
         n_rounds = run.best_round
         if isinstance(run, VotingRun):
             votes = run.votes[:n_rounds]
-            self._keep_votes(votes[n_earlier:], min(n_earlier, n_rounds), run.learner)
+            self._keep_votes(votes, min(n_earlier, n_rounds), run.learner)
             self.estimator_weights_ = np.array([vote.weight for vote in votes])
             self.estimator_errors_ = np.array([vote.error for vote in votes])
             self.restarted_ = np.array([vote.restarted for vote in votes])
@@ -256,13 +254,12 @@ class AdaBoostClassifier(AdditiveVotes):
         self.validation_score_ = np.array(run.history.validation)
 
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
-        """Put new votes behind the first of those that are there."""
+        """Keep votes, the first of which are those of the last fit."""
         if isinstance(learner, Estimators):
-            self.estimators_ = [*getattr(self, "estimators_", [])[:n_earlier], *(vote.weak.model for vote in votes)]
-            self._values = [*getattr(self, "_values", [])[:n_earlier], *(vote.values for vote in votes)]
+            self.estimators_, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
             return
         parts = [head(self._ensemble, n_earlier)] if n_earlier else []
-        parts += [learner.ensemble(votes)] if votes else []
+        parts += [learner.ensemble(votes[n_earlier:])] if len(votes) > n_earlier else []
         self._ensemble = parts[0] if len(parts) == 1 else joined(*parts)
 
     # Newton steps --------------------------------------------------

@@ -15,7 +15,6 @@ from fastens.adaboost.weak_learners import (
     BinnedRows,
     Trees,
     fitted_copy,
-    limited,
     models_from_arrays,
     models_to_arrays,
     takes_weights,
@@ -24,7 +23,6 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.parameters import RANDOM
 from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
@@ -38,7 +36,7 @@ from fastens.engine.trees.medians import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.stages import staged_scores
 from fastens.options import Categories
-from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, one_of, parameter, whole
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -94,8 +92,6 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         Weight and mean loss of each regressor.
     estimators_ : list
         The regressors, where `estimator` is given.
-    feature_importances_ : array of shape (n_features_in_,)
-        Share of each feature in the trees' gain, each tree by its weight.
 
     References
     ----------
@@ -111,6 +107,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     True
     """
 
+    _combination = "weighted median"
     estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(RULES["n_estimators"], default=50)
     learning_rate: float = parameter(RULES["learning_rate"], default=1.0)
@@ -122,7 +119,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(CATEGORIES, default=None)
-    random_state: Any = parameter(RANDOM, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS
@@ -182,7 +179,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             "squared_error", max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
         )
         target = number_target(data.y - center)
-        return _TreeRegressors(Trees(rows, matrix, target, limited(rules, len(data.y)), n_threads), center)
+        return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
         """Fit one regressor after another to the current weights; with its predictions."""

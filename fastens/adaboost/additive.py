@@ -70,7 +70,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
-        return self._loss.predict(self._raw(X))
+        raw = self._raw(X)  # raises NotFittedError before `_loss` is looked up
+        return self._loss.predict(raw)
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[Array]:
         """Yield the probabilities after each round."""

@@ -16,7 +16,6 @@ from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
-from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.parameters import ANYTHING, one_of, parameter
@@ -30,6 +29,7 @@ Array = NDArray[np.float64]
 class _Stump(SavedEnsemble, BaseFastens):
     """What both stumps share: bins, one tree, and how it reads."""
 
+    _combination = "mean"
     max_bins: int = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     n_jobs: int | None = parameter(ANYTHING, default=None)
@@ -69,10 +69,6 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         raise NotImplementedError
-
-    def _raw(self, X: Any) -> Array:
-        X = self._check_table(X)
-        return map_parts(lambda part: self._ensemble.predict_raw(part, resolve_n_jobs(self.n_jobs)), X)
 
     @property
     def feature_(self) -> int:
@@ -126,10 +122,6 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     Attributes
     ----------
     {attributes}
-    feature_, threshold_, categories_left_, missing_left_
-        The split.
-    feature_importances_ : array of shape (n_features_in_,)
-        1 for the feature split on.
 
     References
     ----------
@@ -183,10 +175,6 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
     Attributes
     ----------
     {attributes}
-    feature_, threshold_, categories_left_, missing_left_
-        The split.
-    feature_importances_ : array of shape (n_features_in_,)
-        1 for the feature split on.
 
     References
     ----------

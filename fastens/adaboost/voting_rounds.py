@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from fastens.adaboost.weak_learners import BinnedRows, Estimators, Stumps, Trees, class_values, limited, takes_weights
+from fastens.adaboost.weak_learners import BinnedRows, Estimators, Stumps, Trees, class_values, takes_weights
 from fastens.adaboost.weak_rounds import Vote, VotingRules, VotingRun, Weak
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import learn_binning
@@ -65,17 +65,17 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     else:
         max_bins = model.max_bins if model.estimator is None else model.estimator.max_bins
         binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads)
-    elsewhere = None if X_val is None else binning.codes(X_val, n_threads)
+    validation_codes = None if X_val is None else binning.codes(X_val, n_threads)
     rules = own_rules or TreeRules(
         model.criterion, max_depth=model.max_depth, monotone=monotone_columns(model), **path_rules(model)
     )
     if own_rules is None and rules.monotone is None and model.max_depth == 1:
-        rows = BinnedRows(binning, binning.codes(data.X, n_threads), elsewhere, n_threads)
+        rows = BinnedRows(binning, binning.codes(data.X, n_threads), validation_codes, n_threads)
         finder = StumpLearner(binning, rows.columns, classes, n_classes, model.criterion, n_threads)
         return Stumps(rows, finder)
     matrix = binning.transform(data.X, n_threads)
-    rows = BinnedRows(binning, matrix.columns, elsewhere, n_threads)
-    return Trees(rows, matrix, class_target(classes, [n_classes]), limited(rules, len(classes)), n_threads)
+    rows = BinnedRows(binning, matrix.columns, validation_codes, n_threads)
+    return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
 
 
 def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
@@ -95,11 +95,11 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
     """A round of the last fit, on the learner's rows."""
     is_real, weight = model.algorithm == "real", model.estimator_weights_[index]
     if isinstance(learner, Estimators):
-        weak, values = learner.again(model.estimators_[index]), model._values[index]
+        weak, values = learner.from_fitted(model.estimators_[index]), model._values[index]
     else:
         tree = model._ensemble.tree(index)
-        codes, elsewhere = learner.rows.nodes(tree)
-        weak = Weak(tree, codes, elsewhere, None, np.zeros(0, np.intp), None)
+        codes, validation_codes = learner.rows.nodes(tree)
+        weak = Weak(tree, codes, validation_codes, None, np.zeros(0, np.intp), None)
         values = class_values(np.array(tree.value), is_real)
         # No row is in an inner node: let it be no larger than a leaf.
         values[tree.left_child > 0] = values[-1]

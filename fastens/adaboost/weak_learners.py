@@ -33,14 +33,14 @@ _TREE_BITS = 39
 class BinnedRows:
     """Training rows, and perhaps rows to validate on, binned alike; columns are of shape (n_features, n_rows)."""
 
-    def __init__(self, binning: Binning, columns: Codes, elsewhere: Codes | None, n_threads: int) -> None:
-        self.binning, self.columns, self.elsewhere = binning, columns, elsewhere
+    def __init__(self, binning: Binning, columns: Codes, validation: Codes | None, n_threads: int) -> None:
+        self.binning, self.columns, self.validation = binning, columns, validation
         self._n_threads = n_threads
 
     def nodes(self, tree: Tree) -> tuple[Codes, Codes | None]:
         """The leaves of a tree, as node numbers, that the rows fall into."""
-        elsewhere = None if self.elsewhere is None else self._nodes_of(tree, self.elsewhere)
-        return self._nodes_of(tree, self.columns), elsewhere
+        validation = None if self.validation is None else self._nodes_of(tree, self.validation)
+        return self._nodes_of(tree, self.columns), validation
 
     def _nodes_of(self, tree: Tree, columns: Codes) -> NDArray[np.uint16]:
         numbers = np.zeros(columns.shape[1])
@@ -61,9 +61,9 @@ class Stumps:
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a stump; of equal ones that on the first feature, at the lowest threshold."""
         stump = self._finder.fit(weights.whole if drawn is None else drawn)
-        codes, elsewhere = self.columns[stump.feature], self.rows.elsewhere
-        codes_elsewhere = None if elsewhere is None else elsewhere[stump.feature]
-        return Weak(stump, codes, codes_elsewhere, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
+        codes, validation = self.columns[stump.feature], self.rows.validation
+        validation_codes = None if validation is None else validation[stump.feature]
+        return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
         """The stumps as trees."""
@@ -80,15 +80,15 @@ class Trees:
         self.rows, self.target = rows, target
         self.columns = rows.columns
         self.monotone = rules.monotone
-        self._grower = ForestGrower(matrix, target, rules, n_threads)
+        self._grower = ForestGrower(matrix, target, _limited(rules, matrix.n_rows), n_threads)
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Grow a tree; its cells are its nodes."""
         tree = self.grow(weights, drawn, index)
         share = tree.value
         cell_class = (share[:, 0] > 0.5).astype(np.intp) if share.shape[1] == 1 else share.argmax(axis=1)
-        codes, elsewhere = self.rows.nodes(tree)
-        return Weak(tree, codes, elsewhere, None, cell_class, None)
+        codes, validation = self.rows.nodes(tree)
+        return Weak(tree, codes, validation, None, cell_class, None)
 
     def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
         """Grow the tree of a round on the rows as they are weighted, or as they were drawn."""
@@ -108,7 +108,7 @@ class Trees:
         )
 
 
-def limited(rules: TreeRules, n_rows: int) -> TreeRules:
+def _limited(rules: TreeRules, n_rows: int) -> TreeRules:
     """Rules of trees whose nodes have numbers of 16 bits: where there could be more, the best `MOST_LEAVES` leaves."""
     depth = rules.max_depth or n_rows
     if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MOST_LEAVES:
@@ -144,13 +144,14 @@ class Estimators:
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a copy; its cells are the classes it predicts."""
         y = self._labels[self._classes]
-        return self.again(fitted_copy(self._estimator, self._X, y, weights.whole if drawn is None else drawn, index))
+        counts = weights.whole if drawn is None else drawn
+        return self.from_fitted(fitted_copy(self._estimator, self._X, y, counts, index))
 
-    def again(self, model: Any) -> Weak:
+    def from_fitted(self, model: Any) -> Weak:
         """A fitted copy as a weak classifier."""
-        elsewhere = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
+        validation = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
         predicted = class_indices(model, self._labels, self._X)
-        return Weak(model, predicted, elsewhere, None, np.arange(len(self._labels)), None)
+        return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
 
 
 def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int64], index: int) -> Any:

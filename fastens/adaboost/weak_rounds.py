@@ -34,7 +34,7 @@ class Weak(NamedTuple):
 
     model: Any
     codes: Codes  # of the training rows
-    codes_elsewhere: Codes | None  # of the rows to validate on
+    validation_codes: Codes | None  # of the rows to validate on
     cells: NDArray[np.integer] | None  # the cell of each code; None: they are the same
     cell_class: NDArray[np.intp]  # the class that each cell votes for
     sums: NDArray[np.int64] | None  # weights, as fitted, by cell and class; None: to be counted
@@ -89,7 +89,7 @@ class VotingRun:
         self.learner, self.rules = learner, rules
         self.weights = RowWeights(classes, sample_weight, rules.n_threads)
         self.validation: RowWeights | None = None
-        self._unbroken: RowWeights | None = None
+        self._without_restarts: RowWeights | None = None
         self.votes: list[Vote] = []
         self.history = History()
         self.n_rounds = 0
@@ -114,30 +114,30 @@ class VotingRun:
                 return
 
     def add(self, vote: Vote) -> None:
-        """Take a vote in: reweight the rows, note the loss."""
+        """Add a vote: reweight the rows, record the loss."""
         if vote.restarted:
             self.restart()
         steps = steps_of(vote.values, vote.weight, self.rules.is_real)
         if vote.weak.cells is not None:
             steps = steps[vote.weak.cells]
         self.weights.advance(vote.weak.codes, steps)
-        if self._unbroken is not None:
-            self._unbroken.advance(vote.weak.codes, steps)
-        self.history.train.append(_exp((self._unbroken or self.weights).log_loss_ratio))
-        if self.validation is not None and vote.weak.codes_elsewhere is not None:
-            self.validation.advance(vote.weak.codes_elsewhere, steps)
+        if self._without_restarts is not None:
+            self._without_restarts.advance(vote.weak.codes, steps)
+        self.history.train.append(_exp((self._without_restarts or self.weights).log_loss_ratio))
+        if self.validation is not None and vote.weak.validation_codes is not None:
+            self.validation.advance(vote.weak.validation_codes, steps)
             self.history.validation.append(_exp(self.validation.log_loss_ratio))
         self.votes.append(vote)
         self.n_rounds += 1
 
     def restart(self) -> None:
         """Return to the first distribution; the loss still counts all rounds."""
-        if self._unbroken is None:
-            self._unbroken = self.weights.copy()
+        if self._without_restarts is None:
+            self._without_restarts = self.weights.copy()
         self.weights.restart()
 
     def _next_vote(self) -> Vote | None:
-        """Fit the next classifier; None where it is not worth a vote, and none will be."""
+        """Fit the next classifier; None where boosting ends: it is no better than chance."""
         for attempt in range(MAX_RESTARTS + 1):
             index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
             vote = self._fit_vote(index, restarted=attempt > 0)

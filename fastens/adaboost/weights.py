@@ -14,7 +14,7 @@ from fastens.engine.rows.sampling import Bootstrap, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
 
-# Rows worth a thread: some tens of microseconds of work.
+# Least rows of a thread: some tens of microseconds of work.
 _GRAIN = 1 << 14
 # Whole weights stay below 2**50, their sum below 2**62.
 _WEIGHT_BITS = 50

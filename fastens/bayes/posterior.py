@@ -3,12 +3,12 @@
 ``bayes``
     Bayes-optimal: every hypothesis votes with its posterior probability.
 ``map``
-    The answer of the most probable hypothesis.
+    The prediction of the most probable hypothesis.
 ``ml``
-    The answer of the hypothesis that makes the data most probable; the prior does not count.
+    The prediction of the hypothesis that makes the data most probable; the prior does not count.
 ``gibbs``
-    The answer of a hypothesis drawn from the posterior, anew for each row. Its expected error is at most twice that of
-    the Bayes-optimal answer (Haussler, Kearns & Schapire 1994).
+    The prediction of a hypothesis drawn from the posterior, anew for each row. Its expected error is at most twice that
+    of the Bayes-optimal one (Haussler, Kearns & Schapire 1994).
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ class ParameterPosteriorMixin(PosteriorMixin):
         return self.ml_estimator_.predict_proba(X)
 
     def _gibbs_proba(self, X: ArrayLike, rng: np.random.Generator) -> Array:
-        # One draw of all parameters for all rows: each row alone is answered as if by a draw of its own.
+        # One draw of all parameters for all rows: each row alone is predicted as if by a draw of its own.
         return self.sample_posterior(1, rng)[0].predict_proba(X)
 
     def _vote_share(self, X: ArrayLike) -> Array:
-        # Parameters that are not certain of their answer: the share of draws that answer it.
+        # Parameters give probabilities of classes: the share of draws whose most probable class it is.
         votes = [draw.predict_proba(X).argmax(axis=1) for draw in self.sample_posterior(VOTES, 0)]
         return (np.array(votes)[:, :, None] == np.arange(len(self.classes_))).mean(axis=0)
 
@@ -184,10 +184,7 @@ def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDA
 def check_prior(name: str, prior: Any, n: int) -> Array:
     """A prior over `n` hypotheses that sums to 1; None is uniform.
 
-    Raises
-    ------
-    ValueError
-        If there is not one finite number for each, not negative, or all of them are zero.
+    ValueError if there is not one finite number for each, not negative, or all of them are zero.
     """
     if prior is None:
         return np.full(n, 1 / n)
@@ -255,7 +252,7 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
     Raises
     ------
     ValueError
-        If the model has no posterior over hypotheses that answer rows, `y` holds labels that the model does not know or
+        If the model has no posterior over hypotheses that predict rows, `y` holds labels that are not the model's or
         has another length, or the weights are no weights.
 
     References

@@ -22,14 +22,20 @@ from fastens.boosting.fit_arguments import (
     checked_offset,
     drawn_rows,
     split_rows,
-    taken,
+    subset,
 )
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, RANDOM, SPLITS, STOPS
+from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
-from fastens.boosting.rules import boosting_rules, check_together, draws_features, growth_rules, row_sampling
-from fastens.boosting.start import start_rounds
+from fastens.boosting.rules import (
+    boosting_rules,
+    check_together,
+    draws_features,
+    growth_rules,
+    row_sampling,
+    start_rounds,
+)
 from fastens.boosting.watching import watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
@@ -43,7 +49,7 @@ from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.monitoring.stages import score_of
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
+from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
@@ -84,14 +90,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     callbacks: Any = parameter(CALLBACKS | NONE, default=None)
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool | str = parameter(whole(0) | FLAG | one_of("bar"), default=0)
-    random_state: Any = parameter(RANDOM, default=None)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
     # What `calibrate` learns, if there is such a method.
     _calibration_type: ClassVar[Any] = None
-    # Whether trees may be fitted by least squares.
-    _has_plain_form: ClassVar[bool] = False
     _metrics_rule: ClassVar[Rule] = METRICS
 
     n_estimators_: int = field(init=False)
@@ -129,9 +133,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets; or the name of a column of X, as weights may be too.
         sample_weight : array of shape (n_samples,), optional
             A weight of 2 is the same as the row given twice, 0 as the row left out.
         X_val, y_val : table and array, optional
@@ -161,14 +166,14 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._check_parameters()
         self._check_all_read()
         given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
-        check_arguments(self, y, init_score, groups, given)
+        check_arguments(self, init_score, groups, given)
         earlier = find_earlier(self, resume)
         data = self._learn_data(X, y, sample_weight)
         if self._takes_several_targets:
             self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         if earlier is not None:
             check_same_columns(earlier, self)
-        data = self._with_offset(data, init_score, y)
+        data = self._with_offset(data, init_score)
         self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
         training, validation = self._split(data, given, groups)
         rounds = self._start_rounds(training, validation, earlier)
@@ -204,18 +209,17 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     @property
     def _stopping(self) -> EarlyStopping:
-        """The options of early stopping."""
         return self._options("early_stopping") or EarlyStopping()
 
-    def _with_offset(self, data: TrainingData, init_score: Any, y: Any) -> TrainingData:
-        """The rows with raw predictions to start from, given one for each of `y`."""
+    def _with_offset(self, data: TrainingData, init_score: Any) -> TrainingData:
+        """The rows with raw predictions to start from, one for each row that was given."""
         if init_score is None:
             return data
-        offset = checked_offset(init_score, len(y), self._get_loss().n_outputs)
+        offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs)
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
-        """A number for all that is random; 0 where nothing is, and that of the fit that this one continues."""
+        """The seed of all draws; 0 where nothing is drawn, and that of the fit that this one continues."""
         if earlier is not None:
             return earlier._seed
         draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
@@ -231,12 +235,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         held_out = None if given.is_given else self._split_rows(data, groups)
         training, validation = data, given.read(self)
         if held_out is not None:
-            training, validation = (taken(data, rows) for rows in held_out)
+            training, validation = (subset(data, rows) for rows in held_out)
         check_validated(self, validation)
         if self._stopping.refit and held_out is None:
             raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
         if given.is_given and validation is not None:
-            validation = self._with_offset(validation, given.init_score, given.y)
+            validation = self._with_offset(validation, given.init_score)
         return training, validation
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
@@ -259,14 +263,14 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return rounds
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
-        """Let rows to validate on be measured by `eval_metric`."""
+        """Measure the validation rows by `eval_metric` after each round."""
         labels = self._labels_of_targets(validation.y)
         metric = self._stopping.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
             self._loss.check_measured()
         rounds.validate_on(validation)
         assert rounds.validation is not None
-        rounds.measure_by(Metrics(metric, self, rounds.validation.rows, rounds.loss, labels))
+        rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
 
     # After the rounds --------------------------------------------------
 
@@ -298,7 +302,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._forget("_calibration")
 
     def _forget(self, *names: str) -> None:
-        """Drop attributes of an earlier fit."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -338,7 +341,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return model
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Let what follows from the leaves lean towards new rows, which are encoded."""
+        """Update what was computed from the leaves, given the new rows."""
         self._forget("_best_trees", "_calibration")
 
     # Saving --------------------------------------------------
@@ -384,12 +387,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._loss = self._get_loss()
 
     # Targets --------------------------------------------------
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         return self._encode_target(y)
@@ -442,7 +439,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
-        """The same after each round."""
         X = self._check_table(X)
         for raw in self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)

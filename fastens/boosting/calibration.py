@@ -118,7 +118,7 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
 def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:
     """The targets, one after the other."""
     target = model._encode_target(model._read_target(y))
-    check_same_rows(n_rows, target)
+    check_same_rows(n_rows, len(target))
     return list(target.reshape(n_rows, -1).T)
 
 

@@ -24,6 +24,7 @@ from fastens.engine.losses.loss_names import (
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.stages import score_of
 from fastens.parameters import ANYTHING, one_of, parameter
+from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
 
@@ -78,12 +79,10 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     True
     """
 
-    _takes_parts = True
     loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
     class_weight: Any = parameter(ANYTHING, default=None)
 
-    _takes_several_targets = True
-    _has_plain_form = True
+    _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     _calibration_type: ClassVar[Any] = SetCalibration
 
@@ -173,6 +172,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X, y, sample_weight
             Rows, their classes and weights.
         """
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
 
     # Calibrate --------------------------------------------------

@@ -67,7 +67,7 @@ def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, R
 
 
 def check_validated(model: Any, validation: TrainingData | None) -> None:
-    """Raise ValueError, or warn, for parameters that are read with rows to validate on, where there are none."""
+    """Raise ValueError, or warn, for parameters that need validation rows, where there are none."""
     known = constructor_defaults(model)
     for name in ("n_iter_no_change", "tol") if validation is None else ():
         if name in known and not model._is_default(name):
@@ -78,7 +78,7 @@ def check_validated(model: Any, validation: TrainingData | None) -> None:
             )
 
 
-def check_arguments(model: Any, y: Any, init_score: Any, groups: Any, given: GivenValidation) -> None:
+def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValidation) -> None:
     """Raise ValueError for arguments of `fit` that do not go together."""
     if (given.init_score is not None) != (init_score is not None and given.X is not None):
         raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
@@ -86,14 +86,10 @@ def check_arguments(model: Any, y: Any, init_score: Any, groups: Any, given: Giv
         raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
     if given.X is not None and model._stopping.validation is not None:
         raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
-    if groups is None:
-        return
-    if model._stopping.validation is None:
+    if groups is not None and model._stopping.validation is None:
         raise ValueError(
             "early_stopping.validation must be the splitter that groups are for, where fit gets groups; got None."
         )
-    if np.shape(groups) != np.shape(y)[:1]:
-        raise ValueError(f"groups must have one for each of the {np.shape(y)[0]} rows; got shape {np.shape(groups)}.")
 
 
 def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
@@ -102,18 +98,21 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     if splitter is None:
         return model._hold_out_rows(data, model._seed) if holds_out(model) else None
     if groups is not None:
-        groups = np.asarray(groups)[slice(None) if data.rows is None else data.rows]
+        groups = np.asarray(groups)
+        if groups.shape != (data.n_given,):
+            raise ValueError(f"groups must have one for each of the {data.n_given} rows; got shape {groups.shape}.")
+        groups = groups[slice(None) if data.rows is None else data.rows]
     target = model._target_for_hashing(data.y)
     *_, (train, validation) = splitter.split(np.empty((len(data.y), 0)), target, groups)
     return np.sort(train), np.sort(validation)
 
 
-def taken(data: TrainingData, rows: RowNumbers) -> TrainingData:
+def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
     """Some of the rows."""
     weight = None if data.sample_weight is None else data.sample_weight[rows]
     given = rows if data.rows is None else data.rows[rows]
     offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
-    return TrainingData(data.X[rows], data.y[rows], weight, given, offset, data.comm)
+    return data._replace(X=data.X[rows], y=data.y[rows], sample_weight=weight, rows=given, offset=offset)
 
 
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
@@ -129,8 +128,8 @@ def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
     if offset.ndim in (1, 3):
         offset = offset.reshape(len(offset), math.prod(shape[1:]))
     if offset.shape != (n_rows, n_outputs):
-        wanted = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
-        raise ValueError(f"init_score must have the shape {wanted}; got {shape}.")
+        expected = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
+        raise ValueError(f"init_score must have the shape {expected}; got {shape}.")
     if not np.isfinite(offset).all():
         raise ValueError(f"init_score must be finite; got {offset[~np.isfinite(offset)][0]}.")
     return offset

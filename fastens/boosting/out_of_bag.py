@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.boosting.row_sampling import RowSample
-from fastens.monitoring.measuring import OutOfBagSums, Rows
+from fastens.monitoring.measuring import Rows
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
@@ -23,8 +23,9 @@ class OutOfBag:
     """Sums the trees that rows were left out of; `train` are all rows before the first round."""
 
     def __init__(self, loss: Loss, train: Rows, n_threads: int) -> None:
-        self._loss, self._n_threads = loss, n_threads
-        self._start, self._sums = train.raw.copy(), OutOfBagSums(*train.raw.shape)
+        self._loss, self._n_threads, self._start = loss, n_threads, train.raw.copy()
+        self._sums, self._n_rounds = np.zeros(train.raw.shape), np.zeros(train.raw.shape[1], dtype=np.int64)
+        self.improvement: list[float] = []  # by how much each round lowered the loss of the rows that it left out
 
     @contextmanager
     def watching(self, train: Rows, sample: RowSample | None) -> Iterator[None]:
@@ -33,16 +34,21 @@ class OutOfBag:
         left_out = np.setdiff1d(np.arange(train.raw.shape[1]), sample.rows, assume_unique=True)
         before = train.take(left_out)
         yield
-        self._sums.add(left_out, before, train.take(left_out), self._loss, self._n_threads)
-
-    @property
-    def improvement(self) -> Array:
-        """By how much each round lowered the loss of the rows that it left out."""
-        return np.array(self._sums.improvement)
+        if len(left_out) == 0:
+            self.improvement.append(np.nan)
+            return
+        after = train.take(left_out)
+        self.improvement.append(before.loss(self._loss, self._n_threads) - after.loss(self._loss, self._n_threads))
+        self._sums[:, left_out] += after.raw - before.raw
+        self._n_rounds[left_out] += 1
 
     def raw(self) -> Array:
-        """Raw predictions by trees that have not seen a row, (n_outputs, n_rows)."""
-        return self._sums.raw(self._start, len(self._sums.improvement))
+        """Raw predictions by the trees not grown on a row, scaled up to all rounds, (n_outputs, n_rows).
+
+        NaN for rows that were never left out.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self._start + self._sums * (len(self.improvement) / self._n_rounds)
 
 
 def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag, data: TrainingData) -> dict[str, Array]:
@@ -57,4 +63,4 @@ def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag, data: TrainingData) 
         spread[data.rows] = found
         found = spread
     name = "oob_decision_function_" if is_classifier else "oob_prediction_"
-    return {"oob_improvement_": out_of_bag.improvement, name: found}
+    return {"oob_improvement_": np.array(out_of_bag.improvement), name: found}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fastens.docstrings import entries
 from fastens.engine.losses.loss_names import is_custom
-from fastens.parameters import FLAG, NONE, Need, Rule, instance, one_of, real, whole
+from fastens.parameters import FLAG, Need, Rule, one_of, real, whole
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 CALLBACKS = Rule(
@@ -14,7 +12,6 @@ CALLBACKS = Rule(
 )
 NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None)
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
-RANDOM = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE
 
 AUTO = FLAG | one_of("auto")
 # When parameters of early stopping are read.
@@ -45,7 +42,7 @@ split_penalty : float or None
     A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
     pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
     Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
-    None: 2, or 0 where gradients do not tell the noise: for absolute errors, quantiles, Huber's loss and ranking.
+    None: 2, or 0 where the dispersion cannot be estimated: for absolute errors, quantiles, Huber's loss and ranking.
 max_features : int, float, "sqrt", "log2" or None
     Number, or share, of the features drawn for each split; None for all.
 max_features_per_tree : int, float, "sqrt", "log2" or None
@@ -71,7 +68,7 @@ categories : Categories or None
     How trees see categorical columns, such as `Categories(encoding="partition")`.
 early_stopping : bool, "auto" or EarlyStopping
     Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-    gets X_val. A record says what is measured on which rows (`EarlyStopping`).
+    gets X_val. `EarlyStopping` chooses the metric and the rows.
 validation_fraction : float
     Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
 n_iter_no_change : int
@@ -79,7 +76,7 @@ n_iter_no_change : int
 tol : float
     What counts as an improvement of the validation loss.
 oob_score : bool
-    Where rows are drawn, keep what the rounds say of the rows that they leave out.
+    Where rows are drawn, predict each row by the rounds that did not draw it, and measure that.
 callbacks : list of callables or None
     Called after each round with a `CallbackEnv`. One that returns True or raises `StopTraining` ends the training;
     any other exception reaches the caller of `fit`, and the rounds before it are the model.
@@ -89,8 +86,6 @@ verbose : int or "bar"
     Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
 random_state : int, RandomState or None
     Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
-n_outputs_ : int
-    Number of targets.
 n_estimators_, n_iter_ : int
     Rounds kept.
 best_iteration_ : int
@@ -104,6 +99,4 @@ oob_improvement_ : array of shape (n_rounds,)
     With oob_score=True: by how much each round lowered the loss of the rows that it left out.
 oob_prediction_ : array of the shape of predictions
     And the prediction of each row by the rounds that left it out, which stand for all.
-feature_importances_, feature_split_counts_ : arrays of shape (n_features_in_,)
-    Share of the total gain, and number of splits.
 """)

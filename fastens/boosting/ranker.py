@@ -21,6 +21,7 @@ from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, Ran
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
 from fastens.parameters import NONE, one_of, parameter, whole
+from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 
@@ -45,9 +46,9 @@ class Queries(TypedDict, total=False):
 class GradientBoostingRanker(BoostedTrees):
     """Gradient boosting that puts the rows of each query in order: LambdaMART.
 
-    Trees are fitted to gradients that say, for every two documents of a query, how much better the order would be if
-    the more relevant one came first, measured by NDCG, the normalised discounted cumulative gain. Of documents with
-    the same score and relevance none comes first, so the model does not depend on the order of the rows.
+    Trees are fitted to gradients of each pair of documents of a query: the change of NDCG, the normalised discounted
+    cumulative gain, if the two changed places. Documents with the same score share their places, so the model does not
+    depend on the order of the rows.
 
     `EarlyStopping.eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places
     ("ndcg@5"), and functions of (y, scores), the columns of y being the relevance and the number of the query.
@@ -55,7 +56,7 @@ class GradientBoostingRanker(BoostedTrees):
     Parameters
     ----------
     loss : "lambdarank" or LambdaRankLoss, default="lambdarank"
-        The loss to lower; a record says which pairs count, and how much.
+        The loss to lower; the record has options for the pairs and their weights.
     ndcg_at : int or None, default=10
         Places that count in `score`, in `train_score_` and for early stopping; None for all.
     {parameters}
@@ -150,6 +151,10 @@ class GradientBoostingRanker(BoostedTrees):
         """
         if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
             raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
+        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
+        X_val, y_val, sample_weight_val, qid_val = split_columns(
+            X_val, y=y_val, sample_weight=sample_weight_val, qid=qid_val
+        )
         labels, sample_weight = _target(y, sample_weight, qid=qid, group=group, query_weight=query_weight)
         validation, sample_weight_val = _target(y_val, sample_weight_val, qid=qid_val, group=group_val)
         super().fit(
@@ -292,6 +297,7 @@ class GradientBoostingRanker(BoostedTrees):
         X, y, sample_weight, qid, group, query_weight
             As in `fit`.
         """
+        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
         labels, weight = _target(y, sample_weight, qid=qid, group=group, query_weight=query_weight)
         return self._score_of(labels, self.predict(X), weight)
 
@@ -312,7 +318,7 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         target = y.read()
-        check_same_rows(len(predicted), target)
+        check_same_rows(len(predicted), len(target))
         if sample_weight is not None:
             present = np.flatnonzero(sample_weight)
             target, predicted, sample_weight = target[present], predicted[present], sample_weight[present]

@@ -20,7 +20,7 @@ from fastens.boosting.side_by_side import SideBySide
 from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.monitoring.measuring import History, Rows, Validation
+from fastens.monitoring.measuring import History, Rows
 from fastens.options import Dart
 
 if TYPE_CHECKING:
@@ -59,15 +59,6 @@ class BoostingRules:
     jointly: bool = False  # grow one tree a round, with a value for each output in every leaf
 
 
-@dataclass(frozen=True)
-class Start:
-    """What the rounds begin with besides the data."""
-
-    # What the rows' random numbers follow from; where it is given, rows are drawn.
-    hashes: NDArray[np.uint64] | None = None
-    baseline: Array | None = None  # the raw prediction before the first tree; None for that of least loss
-
-
 class Rounds:
     """The loop of one fit: which rows a round sees, its trees, what is measured, when to stop.
 
@@ -82,11 +73,12 @@ class Rounds:
         loss: Loss,
         growth: GrowthRules,
         rules: BoostingRules,
-        start: Start | None = None,
+        *,
+        hashes: NDArray[np.uint64] | None = None,  # of the rows, where they are drawn
+        baseline: Array | None = None,  # the raw prediction before the first tree; None for that of least loss
     ) -> None:
-        start = start or Start()
         self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
-        baseline = self._baseline(data) if start.baseline is None else start.baseline
+        baseline = self._baseline(data) if baseline is None else baseline
         self.dropout, grid = None, None
         if rules.dart is not None:
             self.dropout = Dropout(rules.dart, rules.learning_rate, rules.seed)
@@ -95,13 +87,13 @@ class Rounds:
         self.train = Rows(data.y, data.sample_weight, self._start(data))
         self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
-        self.validation: Validation | None = None
+        self.validation: Rows | None = None
         self.metrics: Metrics | None = None
         self.trees: list[Tree] = []
         self.history = History()
         self._sampler = None
-        if start.hashes is not None:
-            self._sampler = RowSampler(rules.sampling, start.hashes, data.sample_weight, rules.seed, data.comm)
+        if hashes is not None:
+            self._sampler = RowSampler(rules.sampling, hashes, data.sample_weight, rules.seed, data.comm)
         self.leaves = self._new_leaves(data, growth)
         self._side_by_side = SideBySide.of(self.leaves)
         if self._side_by_side is not None and not self._side_by_side.needs_others:
@@ -134,19 +126,20 @@ class Rounds:
     def validate_on(self, data: TrainingData) -> None:
         """Watch other rows."""
         codes = self.binning.codes(data.X, self.rules.n_threads)
-        self.validation = Validation(codes, Rows(data.y, data.sample_weight, self._start(data)))
+        self.validation = Rows(data.y, data.sample_weight, self._start(data))
         self._watched = self.leaves.table_of(codes, data.X)
 
     def measure_by(self, metrics: Metrics) -> None:
         """Let metrics of the rows to validate on decide when to stop, in place of their loss."""
-        assert self.validation is not None
-        self.metrics, self.validation.measure = metrics, metrics.measure
+        self.metrics = metrics
         self.history.rises = metrics.rises[metrics.names[0]]
 
     def _measure(self) -> None:
         self.history.train.append(self._train_loss())
         if self.validation is not None:
-            self.history.validation.append(self.validation.score(self.loss, self.rules.n_threads))
+            n_threads, metrics = self.rules.n_threads, self.metrics
+            score = self.validation.loss(self.loss, n_threads) if metrics is None else metrics.measure()
+            self.history.validation.append(score)
             if self.dropout is not None and self.history.best_round == self.n_rounds:
                 self.dropout.best = list(self.trees)
 
@@ -194,7 +187,7 @@ class Rounds:
             sample,
             (self.rules.seed << 32) + index * self.leaves.n_trees,
             self.rules.learning_rate * dropped.factor_of_new,
-            None if self.validation is None else (self._watched, self.validation.rows.raw),
+            None if self.validation is None else (self._watched, self.validation.raw),
         )
         with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
             if self._side_by_side is not None:
@@ -223,7 +216,7 @@ class Rounds:
         outputs = self.leaves.outputs[number]
         self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
         if self.validation is not None:
-            self.leaves.add(tree, self._watched, self.validation.rows.raw[outputs])
+            self.leaves.add(tree, self._watched, self.validation.raw[outputs])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
         """Begin after rounds that were run before, as if these had made them."""

@@ -17,6 +17,7 @@ from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.losses.quantiles import smallest_reaching
 from fastens.engine.rows.sampling import mixed, stream_seeds
 from fastens.engine.whole import are_copies
+from fastens.options import Goss, Mvs
 
 Array = NDArray[np.float64]
 # Streams of random numbers for drawing rows; 0 is for features.
@@ -25,28 +26,21 @@ _PURPOSE = 7
 
 @dataclass(frozen=True)
 class RowSampling:
-    """How rows are drawn."""
+    """How rows are drawn: each with the same chance, or by its gradient (`options`)."""
 
-    # Each row with the same chance; all rows of large gradients and some of the others (Ke et al. 2017); each row
-    # with a chance in proportion to its gradient (Ibragimov & Gusev 2019).
-    method: str = "uniform"
-    share: float = 1.0  # expected share of the rows, for "uniform" and "mvs"
-    # For "goss": the share of the rows with the largest gradients, and how many others, as a share of all rows.
-    top_rate: float = 0.2
-    other_rate: float = 0.1
-    # For "mvs": the weight of the squared hessian beside the squared gradient; None for the square of the mean
-    # gradient's size over the mean hessian.
-    mvs_lambda: float | None = None
+    share: float = 1.0  # expected share of the rows, except for Goss
+    options: Goss | Mvs | None = None
 
     @property
     def draws(self) -> bool:
         """Whether any row may be left out."""
-        return self.share < 1 or (self.method == "goss" and self.top_rate + self.other_rate < 1)
+        options = self.options
+        return self.share < 1 or (isinstance(options, Goss) and options.top_rate + options.other_rate < 1)
 
     @property
     def reweights(self) -> bool:
         """Whether rows that are drawn count for others that are not."""
-        return self.draws and self.method != "uniform"
+        return self.draws and self.options is not None
 
 
 class RowSample(NamedTuple):
@@ -63,8 +57,9 @@ class RowSampler:
     Examples
     --------
     >>> import numpy as np
+    >>> from fastens import Goss
     >>> from fastens.boosting.row_sampling import RowSampler, RowSampling
-    >>> rules = RowSampling("goss", top_rate=0.25, other_rate=0.25)
+    >>> rules = RowSampling(options=Goss(0.25, 0.25))
     >>> sampler = RowSampler(rules, np.arange(8, dtype=np.uint64), None, 0)
     >>> gradients = np.array([[1, 9, 2, 8, 3, 1, 2, 3]], dtype=np.float32)
     >>> sample = sampler.draw(0, gradients, np.ones_like(gradients))
@@ -77,16 +72,16 @@ class RowSampler:
     ) -> None:
         self._rules, self._hashes, self._weight, self._seed, self._comm = rules, hashes, weight, seed, comm
         if comm.size > 1 and rules.reweights and weight is not None and is_any(comm, not are_copies(weight)):
-            raise ValueError(f"sampling={rules.method!r} needs whole weights on several ranks; got {comm.size} ranks.")
+            raise ValueError(f"sampling={rules.options} needs whole weights on several ranks; got {comm.size} ranks.")
 
     def draw(self, index: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
         """Draw the rows of round number `index` from its gradients and hessians, both (n_outputs, n_rows)."""
-        draws = self._draws(index)
-        if self._rules.method == "uniform":
+        draws, options = self._draws(index), self._rules.options
+        if isinstance(options, Goss):
+            return self._goss(options, draws, gradients, hessians)
+        if options is None:
             return self._sample(draws, draws < self._rules.share, None)
-        if self._rules.method == "goss":
-            return self._goss(draws, gradients, hessians)
-        chances = self._mvs_chances(gradients, hessians)
+        chances = self._mvs_chances(options.regularization, gradients, hessians)
         return self._sample(draws, draws < chances, 1 / chances)
 
     def _draws(self, index: int) -> Array:
@@ -94,30 +89,32 @@ class RowSampler:
         seed = stream_seeds(self._seed, index, index + 1, _PURPOSE)
         return _unit(mixed(self._hashes ^ seed))
 
-    def _goss(self, draws: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
-        rules = self._rules
+    def _goss(
+        self, options: Goss, draws: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
+    ) -> RowSample:
         size = np.abs(gradients.astype(np.float64) * hessians).sum(axis=0)
-        is_top = self._is_top(size, draws)
+        is_top = self._is_top(size, draws, options.top_rate)
         # Of equal sizes those of the largest numbers are on top, so the others need numbers of their own.
         others = _unit(mixed((draws * 2.0**53).astype(np.uint64)))
-        chance = min(1.0, rules.other_rate / (1 - rules.top_rate))
+        chance = min(1.0, options.other_rate / (1 - options.top_rate))
         return self._sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
 
-    def _is_top(self, size: Array, draws: Array) -> NDArray[np.bool_]:
+    def _is_top(self, size: Array, draws: Array, top_rate: float) -> NDArray[np.bool_]:
         """Whether a row is among the share `top_rate` of the weight with the largest sizes; of equals, by number."""
         weight = np.ones(len(size)) if self._weight is None else self._weight
-        wanted = self._rules.top_rate * self._total(weight)
-        limit = self._limit(size, weight, wanted)
+        top_weight = top_rate * self._total(weight)
+        limit = self._limit(size, weight, top_weight)
         above, equal = size > limit, np.flatnonzero(size == limit)
-        more = wanted - self._total(weight[above])
+        more = top_weight - self._total(weight[above])
         above[equal] = (draws[equal] >= self._limit(draws[equal], weight[equal], more)) & (more > 0)
         return above
 
-    def _mvs_chances(self, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
-        """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that they sum up to the wanted share."""
+    def _mvs_chances(
+        self, factor: float | None, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
+    ) -> Array:
+        """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that their sum is `share` of the rows."""
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
         weight = np.ones(g.shape[1]) if self._weight is None else self._weight
-        factor = self._rules.mvs_lambda
         if factor is None:
             means = [
                 weighted_mean(np.abs(part).sum(axis=0, dtype=np.float64), weight, self._comm)
@@ -126,11 +123,11 @@ class RowSampler:
             factor = (means[0] / max(means[1], 1e-30)) ** 2
         # Rows without gradient and hessian have a chance too, but hardly any.
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
-        wanted, n_rows = self._rules.share * self._total(weight), sum_ints(self._comm, len(size))[0]
+        expected, n_rows = self._rules.share * self._total(weight), sum_ints(self._comm, len(size))[0]
         sure, before, n_sure = np.zeros(len(size), dtype=bool), -1, 0
         while before < n_sure < n_rows:
             mean = weighted_mean(size[~sure], weight[~sure], self._comm)
-            limit = mean * self._total(weight[~sure]) / max(wanted - self._total(weight[sure]), 1e-300)
+            limit = mean * self._total(weight[~sure]) / max(expected - self._total(weight[sure]), 1e-300)
             sure |= size >= limit
             before, n_sure = n_sure, sum_ints(self._comm, int(sure.sum()))[0]
         return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
@@ -139,16 +136,16 @@ class RowSampler:
         """The sum of weights, which are whole where there are several ranks."""
         return float(weight.sum()) if self._comm.size == 1 else float(sum_ints(self._comm, int(weight.sum()))[0])
 
-    def _limit(self, values: Array, weight: Array, wanted: float) -> float:
-        """The largest limit with at least the wanted weight at or above it; infinite where none is wanted."""
+    def _limit(self, values: Array, weight: Array, least: float) -> float:
+        """The largest limit with a weight of at least `least` at or above it; infinite for a weight of 0."""
         total = self._total(weight)
-        if wanted <= 0 or total == 0:
+        if least <= 0 or total == 0:
             return np.inf
-        needed = wanted * (1 - 1e-12)
+        needed = least * (1 - 1e-12)
         if self._comm.size > 1:
             group = np.zeros(len(values), dtype=np.intp)
-            least = np.array([min(np.ceil(needed), total)])
-            return -float(smallest_reaching(self._comm, -values, weight.astype(np.int64), group, least)[0])
+            quantile = np.array([min(np.ceil(needed), total)])
+            return -float(smallest_reaching(self._comm, -values, weight.astype(np.int64), group, quantile)[0])
         order = np.argsort(-values, kind="stable")
         place = int(np.searchsorted(np.cumsum(weight[order]), needed))
         return float(values[order[min(place, len(order) - 1)]])

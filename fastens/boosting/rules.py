@@ -1,27 +1,29 @@
-"""What the parameters of boosting say to the engine, and which of them do not go together."""
+"""From the parameters of boosting and encoded rows to rounds: which parameters exclude each other, rules, bins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fastens.boosting.rounds import BoostingRules
+import numpy as np
+
+from fastens.base import TrainingData
+from fastens.boosting.rounds import BoostingRules, Rounds
 from fastens.boosting.row_sampling import RowSampling
+from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.rows.sampling import content_hashes
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.monitoring.metrics import LOSS
 from fastens.options import Goss, Mvs
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
-if TYPE_CHECKING:
-    from fastens.base import TrainingData
-
 AKAIKE = 2.0
 
 
 def growth_rules(model: Any) -> GrowthRules:
-    """The limits of trees, with constraints on columns of X said of the columns that trees see."""
+    """The limits of trees, with constraints on columns of X translated to the columns that trees see."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of))
     growth, categories = model._options("growth"), model._options("categories")
     return GrowthRules(
@@ -74,12 +76,7 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
 
 def row_sampling(model: Any) -> RowSampling:
     """Which rows a round's trees are grown on."""
-    options = model._options("sampling")
-    if isinstance(options, Goss):
-        return RowSampling("goss", model.subsample, options.top_rate, options.other_rate)
-    if isinstance(options, Mvs):
-        return RowSampling("mvs", model.subsample, mvs_lambda=options.regularization)
-    return RowSampling("uniform", model.subsample)
+    return RowSampling(model.subsample, model._options("sampling"))
 
 
 def draws_features(model: Any) -> bool:
@@ -117,10 +114,10 @@ def _check_called_after(callbacks: Iterable[Any]) -> None:
 
 
 def check_together(model: Any) -> None:
-    """Raise ValueError for parameters that do not go together."""
+    """Raise ValueError for parameters that exclude each other."""
     _check_called_after(model.callbacks or ())
     if model._options("growth").split_criterion == "squared_error" and (
-        model.linear_leaves or not model._has_plain_form
+        model.linear_leaves or not hasattr(model, "plain")
     ):
         found = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
         raise ValueError(f"growth.split_criterion must be 'newton' with {found}; got 'squared_error'.")
@@ -134,3 +131,31 @@ def check_together(model: Any) -> None:
         raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
     if model.oob_score and not row_sampling(model).draws:
         raise ValueError("oob_score must be False where every round sees all rows; set subsample below 1.")
+
+
+def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any = None) -> Rounds:
+    """Prepare the rounds of a fit; `earlier` is the fitted estimator that it continues."""
+    loss, comm = model._loss, data.comm
+    loss.join(comm)
+    if comm.size > 1:
+        check_parts(model, data, rules)
+    loss.check_target(data.y)
+    hashes = None
+    if rules.sampling.draws:
+        hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)
+    data = model._learn_statistics(data, rules.seed)
+    if earlier is None:
+        is_categorical = model._is_categorical
+        binning = learn_binning(data.X, data.sample_weight, model.max_bins, is_categorical, rules.n_threads, comm)
+    else:
+        model._check_same_statistics(earlier._statistics_arrays())
+        binning = earlier._ensemble.binning
+    if rules.linear_l2 is not None and loss.renews_leaves:
+        raise ValueError(
+            "loss must have a hessian with linear_leaves=True, such as 'squared_error' has, or 'expectile' and "
+            f"'log_cosh'; got {model.loss!r}."
+        )
+    if loss.n_outputs > 1 and data.y.ndim == 2:
+        data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
+    baseline = None if earlier is None else earlier._ensemble.baseline
+    return Rounds(binning, data, loss, model._growth_rules(), rules, hashes=hashes, baseline=baseline)

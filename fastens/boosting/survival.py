@@ -83,7 +83,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return read_times(y)
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
-        # Categories are told apart by how much sooner or later than all rows theirs are: the first step of boosting.
+        # Target statistics of categories are means of the negative gradients before the first round.
         loss, slopes = self._get_loss(), np.empty((2, 1, len(data.y)), dtype=np.float32)
         raw = np.repeat(loss.start(data.y, data.sample_weight)[:, None], len(data.y), axis=1)
         loss.start_round(data.y, raw, data.sample_weight)
@@ -180,7 +180,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         bounds = self._read_target(y)
-        check_same_rows(len(predicted), bounds)
+        check_same_rows(len(predicted), len(bounds))
         weight = check_weights(sample_weight, len(predicted))
         return self._score_of_raw(predicted[:, None], bounds, weight)
 

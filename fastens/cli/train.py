@@ -107,7 +107,7 @@ def _describe(model: Any, task: Task, report: Report) -> None:
     if shares is not None:
         report.importances(zip(task.rows.X.column_names, shares, strict=True))
     if hasattr(model, "most_informative_terms"):
-        report.telling_words(model.most_informative_terms())
+        report.informative_terms(model.most_informative_terms())
 
 
 def _save(trained: Trained, output: str, task: Task) -> None:

@@ -79,7 +79,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     @property
     def oob_decision_function_(self) -> Array:
-        """The mean out-of-bag response for each training row."""
+        """The mean out-of-bag response for each training row, with `oob_score`; NaN for rows in every bag."""
         return self._forest.oob_decision_function_ if self._forest is not None else self._oob_values()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -149,7 +149,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
 
     @property
     def oob_prediction_(self) -> Array:
-        """The mean out-of-bag prediction for each training row."""
+        """The mean out-of-bag prediction for each training row, with `oob_score`; NaN for rows in every bag."""
         return self._forest.oob_prediction_ if self._forest is not None else self._oob_values()[:, 0]
 
     def predict(self, X: ArrayLike) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,9 +29,10 @@ from fastens.combining.tasks import run_tasks
 from fastens.docstrings import Docs, entries
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
-from fastens.engine.rows.sampling import Bootstrap, content_hashes, random_stream, stream_seeds
+from fastens.engine.rows.sampling import Bootstrap, content_hashes, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
-from fastens.forests.bags import CHOOSING, DRAWING, GROWING, check_continued, draw_seed, n_drawn, plan_draws
+from fastens.exchange.writing.export import export
+from fastens.forests.bags import GROWING, Bags, Subsample, check_continued, draw_seed, n_drawn, plan_draws
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest_classifier import RandomForestClassifier
 from fastens.forests.forest_regressor import RandomForestRegressor
@@ -51,8 +53,9 @@ from fastens.parameters import (
     whole,
 )
 from fastens.saving import nested_arrays, nested_model
+from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
-from fastens.table.tables import is_frame, open_table
+from fastens.table.tables import is_frame
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.warn import warn
 
@@ -79,12 +82,8 @@ random_state : int, RandomState or None
     Fixes the bags and seeds the members.
 n_jobs : int or None
     Threads; the result does not depend on it.
-estimators_, estimators_features_ : sequences
-    The fitted members, and the columns of each.
-oob_score_, oob_decision_function_ : float, array of shape (n_samples, n_classes)
-    With `oob_score`: the score, and the mean out-of-bag response, NaN for rows in every bag.
-oob_score_, oob_prediction_ : float, array of shape (n_samples,)
-    With `oob_score`: the score, and the mean out-of-bag prediction, NaN for rows in every bag.
+oob_score_ : float
+    With `oob_score`: the score of the mean out-of-bag responses.
 oob_scores_ : array of shape (n_estimators,)
     With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
 """)
@@ -110,36 +109,6 @@ SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """How often each row is in the bag of a member: member t's bag depends on the seed and t alone.
-
-    Attributes
-    ----------
-    seed : int
-        Of the ensemble.
-    bootstrap : Bootstrap or None
-        Draws with replacement.
-    copies : Copies or None
-        Without replacement: what is drawn from.
-    n_drawn : int
-        Without replacement: how many copies are drawn.
-    """
-
-    seed: int
-    bootstrap: Bootstrap | None
-    copies: Copies | None = None
-    n_drawn: int = 0
-
-    def counts(self, member: int) -> NDArray[np.int64]:
-        """How often each row is drawn."""
-        seeds = stream_seeds(self.seed, member, member + 1, DRAWING)
-        if self.bootstrap is not None:
-            return self.bootstrap.counts(seeds)[0].astype(np.int64)
-        assert self.copies is not None
-        return self.copies.draw(self.n_drawn, random_stream(int(seeds[0]), 0))
-
-
 @with_parameters
 class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
@@ -160,7 +129,7 @@ class BaseBagging(BaseOneEstimator):
     oob_score_: float = field(init=False)
     oob_scores_: Array = field(init=False)
     _members: list[FittedMember] = field(init=False)
-    _draws: Draws | None = field(init=False, default=None)
+    _bags: Bags | None = field(init=False, default=None)
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = field(init=False, default=None)
 
@@ -205,8 +174,11 @@ class BaseBagging(BaseOneEstimator):
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         if not kept:
             self._seed = draw_seed(self.random_state)
-        self._draws = self._plan(data)
-        self._members = kept + self._fit_members(data, len(kept))
+        n_features = self.n_features_in_
+        n_wanted = count_of(self.max_features, n_features)
+        draws = self._plan(data)
+        self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
+        self._members = kept + self._fit_members(data, self._bags, len(kept))
         for name in ("oob_score_", "oob_scores_", "_oob_mean"):
             self.__dict__.pop(name, None)
         if self.oob_score:
@@ -246,25 +218,25 @@ class BaseBagging(BaseOneEstimator):
             self.oob_score_, self.oob_scores_, self._oob_mean = measured.score, measured.tree_scores, measured.mean
         return self
 
-    def _plan(self, data: MemberData) -> Draws | None:
+    def _plan(self, data: MemberData) -> Bootstrap | Subsample | None:
         """Decide how rows are drawn; None for all rows in every bag."""
         weight, wanted = data.sample_weight, self.max_samples
         if not self.bootstrap and (wanted is None or (not isinstance(wanted, int | np.integer) and wanted >= 1)):
             return None
         hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
-            return Draws(self._seed, plan_draws(wanted, hashes, weight))
+            return plan_draws(wanted, hashes, weight)
         copies = Copies.of(hashes, weight)
         if (n_wanted := n_drawn(wanted, copies.total)) > copies.total:
             raise ValueError(f"max_samples must be at most the {copies.total} rows without bootstrap; got {wanted}.")
-        return Draws(self._seed, None, copies, n_wanted)
+        return Subsample(copies, n_wanted)
 
-    def _fit_members(self, data: MemberData, first: int) -> list[FittedMember]:
+    def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
         found: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:
-            found[number] = self._fit_one(spec, data, number)
+            found[number] = self._fit_one(spec, data, bags, number)
 
         tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
         run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
@@ -275,10 +247,11 @@ class BaseBagging(BaseOneEstimator):
         method = resolve_method("estimator", template, self._response_method(), data.classes is not None)
         return MemberSpec("estimator", template, None, method)
 
-    def _fit_one(self, spec: MemberSpec, data: MemberData, number: int) -> FittedMember:
+    def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
         """Fit member `number` on its bag."""
-        columns = self._columns_of(number)
-        bag = self._bag(spec, data, number)
+        drawn = bags.features(number)
+        columns = None if drawn is None else drawn.tolist()
+        bag = self._bag(spec, data, bags, number)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model = OneClassClassifier()
@@ -287,11 +260,11 @@ class BaseBagging(BaseOneEstimator):
         uses_labels = isinstance(fitted, BaseFastens)
         return FittedMember(str(number), columns, spec.method, [fitted], data.classes, uses_labels)
 
-    def _bag(self, spec: MemberSpec, data: MemberData, number: int) -> MemberData:
+    def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
         """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
-        if self._draws is None:
+        if bags.draws is None:
             return data
-        counts = self._draws.counts(number)
+        counts = bags.counts(number, number + 1)[0].astype(np.int64)
         as_weights = self.sampling == "weights" or (
             self.sampling == "auto" and has_fit_parameter(spec.estimator, "sample_weight")
         )
@@ -299,19 +272,9 @@ class BaseBagging(BaseOneEstimator):
         if not as_weights:
             rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
         bag = data.take(rows)
-        if self._draws.copies is not None and not self._draws.copies.are_weights:
+        if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
         return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
-
-    def _columns_of(self, number: int) -> list[int] | None:
-        """The columns of a member, ascending; None for all."""
-        n_features = self.n_features_in_
-        n_wanted = count_of(self.max_features, n_features)
-        if n_wanted == n_features and not self.bootstrap_features:
-            return None
-        seed = int(stream_seeds(self._seed, number, number + 1, CHOOSING)[0])
-        chosen = random_stream(seed, 0).choice(n_features, n_wanted, replace=self.bootstrap_features)
-        return np.unique(chosen).tolist()
 
     # Out of bag --------------------------------------------------
 
@@ -341,9 +304,9 @@ class BaseBagging(BaseOneEstimator):
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
         if self._forest is not None:
             return self._forest.in_bag(member)
-        if self._draws is None:
+        if self._bags is None or self._bags.draws is None:
             raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
-        return self._draws.counts(member)
+        return self._bags.counts(member, member + 1)[0].astype(np.int64)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
         raise NotImplementedError
@@ -396,6 +359,22 @@ class BaseBagging(BaseOneEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are members."""
         return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
+
+    def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
+        """Return bags of trees in another format, or write them to a file, as a `RandomForestClassifier` does.
+
+        Parameters
+        ----------
+        path, format, **options
+            As for the forest.
+
+        Raises
+        ------
+        ValueError
+            For members that are no trees, or a model that the format cannot hold.
+        """
+        self._check_fitted()
+        return export(self if self._forest is None else self._forest, path, format, options)
 
     # Saving --------------------------------------------------
 

@@ -172,11 +172,6 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
         """Return the last layer's average probability of each class, shape (n_samples, n_classes)."""
         return self._average(X)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,)."""
-        shares = self._average(X)
-        return self.classes_[shares.argmax(axis=1)]
-
     def _response_method(self) -> str:
         return "predict_proba"
 

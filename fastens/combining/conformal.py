@@ -257,11 +257,6 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         """Return the probability of each class, (n_samples, n_classes); the mean over the folds' models."""
         return np.mean(self._responses(X), axis=0)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return, for each row, a set of classes that holds the right one with a given probability.
 

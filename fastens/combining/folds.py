@@ -248,13 +248,9 @@ class LevelPlan:
 def fit_level(
     specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan
 ) -> tuple[list[FittedMember], list[Array]]:
-    """Fit members on folds, or on all rows where there are none.
+    """Fit members on folds, or on all rows where there are none; return them and their out-of-fold responses.
 
-    Returns
-    -------
-    members, responses
-        The fitted members, and their out-of-fold responses for each row (the mean, where a row is in several test
-        parts); NaN for rows in no test part.
+    A row has the mean of its responses where it is in several test parts, and NaN where it is in none.
     """
     jobs = ([ALL_ROWS] if plan.refit or not folds else []) + list(range(len(folds)))
     alone, side_by_side = _tasks(specs, data, folds, plan, jobs)

@@ -31,9 +31,10 @@ from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMem
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.encoder import InputEncoder
-from fastens.table.parts import column_numbers, take_rows
+from fastens.table.opening import open_table
+from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import is_frame, is_plain, open_table
+from fastens.table.tables import column_positions, is_frame, is_plain
 from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
@@ -195,7 +196,9 @@ class BaseMembers(BaseFastens):
         given = (self.columns or {}).get(name)
         if given is not None and depth > 0:
             raise ValueError(f"columns must be given for members of the first level; got them for {name!r}.")
-        columns = None if given is None else column_numbers(given, names, self.n_features_in_)
+        columns = None if given is None else column_positions("columns", given, names, self.n_features_in_)
+        if columns == []:
+            raise ValueError("columns must hold at least one column; got none.")
         method = resolve_method(name, member, self._response_method(), is_classifier(self), self._remedy())
         return MemberSpec(name, _seeded(member, seeds), columns, method)
 
@@ -275,7 +278,7 @@ class BaseMembers(BaseFastens):
         X = self._encoder.matched(X, type(self).__name__).native
         y = np.asarray(y)
         try:
-            check_same_rows(X.shape[0], self._encode_target(self._read_target(y)))
+            check_same_rows(X.shape[0], len(self._encode_target(self._read_target(y))))
         except ValueError as error:
             raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
         return X, y

@@ -38,15 +38,7 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
         self.classes_, index = encode_labels(y)
         return index
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: Any) -> Array:
         """Return 1 for each row, shape (n_samples, 1)."""
-        return np.ones((_n_rows(X), 1))
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class for each row, shape (n_samples,)."""
-        return np.repeat(self.classes_, _n_rows(X))
-
-
-def _n_rows(X: Any) -> int:
-    """The number of rows of any table, without a check of its columns."""
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+        # Of any table, without a check of its columns.
+        return np.ones((X.shape[0] if hasattr(X, "shape") else len(X), 1))

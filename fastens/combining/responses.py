@@ -30,9 +30,9 @@ def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> 
             raise MemberError(f"{what} must predict labels among {labels.tolist()}{hint}; got {label!r}.")
 
 
-def label_places(what: str, answer: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
+def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
     """The index in `labels` of each predicted label."""
-    found = np.asarray(answer)
+    found = np.asarray(response)
     _check_rows(what, found, n_rows, "one label for each row")
     found = found.reshape(n_rows)
     same = found[:, None] == labels
@@ -47,14 +47,14 @@ def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[A
     `what` is the classifier's name in errors. The shape is (n_rows, n_classes), or (n_rows, 1) for a decision between
     two classes. MemberError for an unknown label, a response of another shape, or values that are no probabilities.
     """
-    answer, n_rows = getattr(model, method)(X), X.shape[0]
+    response, n_rows = getattr(model, method)(X), X.shape[0]
     if method == "predict":
-        return (label_places(what, answer, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
+        return (label_places(what, response, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
     known = known_labels(what, model)
     check_labels_known(what, known, labels)
     place = {label: position for position, label in enumerate(labels.tolist())}
     columns = [place[label] for label in known.tolist()]
-    found = _numbers(what, answer)
+    found = _numbers(what, response)
     if method == "decision_function" and found.size == n_rows and len(columns) == 2:
         found = found.reshape(n_rows, 1) * (1 if columns[0] < columns[1] else -1)
         if len(labels) == 2:
@@ -101,9 +101,9 @@ def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> Non
         raise MemberError(f"{what} must give {needed}; got the shape {found.shape} for {n_rows} rows.")
 
 
-def _numbers(what: str, answer: Any) -> Array:
+def _numbers(what: str, response: Any) -> Array:
     try:
-        return np.asarray(answer, dtype=np.float64)
+        return np.asarray(response, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise MemberError(f"{what} must give numbers: {error}") from error
 

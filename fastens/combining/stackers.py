@@ -122,10 +122,6 @@ class LogisticStacker(BaseClassifier, _Columns):
         share = expit(raw)
         return np.hstack([1 - share, share])
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "is_of_members_")
 

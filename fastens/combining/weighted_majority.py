@@ -285,11 +285,6 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         responses = self._responses(X)
         return np.einsum("m,mnk->nk", self.weights_, responses)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each row, shape (n_samples,); of several, the first in `classes_`."""
-        shares = self.predict_proba(X)
-        return self.classes_[shares.argmax(axis=1)]
-
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:

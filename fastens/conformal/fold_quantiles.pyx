@@ -42,14 +42,14 @@ cdef inline Py_ssize_t widest(const int64_t* low, const int64_t* high, Py_ssize_
 
 
 cdef double upper_end(
-    const Folds* folds, const double* centers, const double* scales, double needed, int64_t* room
+    const Folds* folds, const double* centers, const double* scales, double needed, int64_t* work
 ) noexcept nogil:
     # The smallest sum with enough weight at or below it. Sums before `low` are smaller, those from `high` on are not
     # smaller than the best one so far; a sum between them is tried until none is left.
     cdef Py_ssize_t n = folds.n_folds, k, tried
-    cdef int64_t* low = room
-    cdef int64_t* high = room + n
-    cdef int64_t* place = room + 2 * n
+    cdef int64_t* low = work
+    cdef int64_t* high = work + n
+    cdef int64_t* place = work + 2 * n
     cdef const double* values
     cdef int64_t middle
     cdef double end, weight, best = INFINITY
@@ -79,12 +79,12 @@ cdef double upper_end(
 
 
 cdef struct Ends:
-    # What is found for each row; room is by thread.
+    # What is found for each row; work is by thread.
     const Folds* folds
     const double* centers
     const double* scales
     double needed
-    int64_t* room
+    int64_t* work
     Py_ssize_t size
     Py_ssize_t n_rows
     double* out
@@ -96,7 +96,7 @@ cdef void ends_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept no
     for i in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, ends.n_rows)):
         at = i * ends.folds.n_folds
         ends.out[i] = upper_end(
-            ends.folds, ends.centers + at, ends.scales + at, ends.needed, ends.room + thread * ends.size
+            ends.folds, ends.centers + at, ends.scales + at, ends.needed, ends.work + thread * ends.size
         )
 
 
@@ -126,14 +126,14 @@ def upper_ends(
     cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8  # a cache line apart
     cdef Folds folds
     cdef Ends ends
-    cdef int64_t* room = <int64_t*> malloc(n_threads * size * sizeof(int64_t))
-    if room == NULL:
+    cdef int64_t* work = <int64_t*> malloc(n_threads * size * sizeof(int64_t))
+    if work == NULL:
         raise MemoryError(f"no memory for the places of {n_folds} folds")
     if values.shape[0] and centers.shape[0]:
         folds.values, folds.upto, folds.starts, folds.n_folds = &values[0], &upto[0], &starts[0], n_folds
-        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], needed, room, size, centers.shape[0], &out[0])
+        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], needed, work, size, centers.shape[0], &out[0])
         with nogil:
             share_pieces(ends_of_block, &ends, (ends.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
     else:
         out[:] = INFINITY
-    free(room)
+    free(work)

@@ -21,17 +21,9 @@ COVERAGE = real(0, 1, open_low=True, open_high=True)
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Errors of the predictions for held-out rows.
+    """Errors of the predictions for held-out rows."""
 
-    Attributes
-    ----------
-    above : array of shape (n_rows, n_columns)
-        Prediction minus target, divided by the row's scale.
-    weight : array of shape (n_rows,)
-        Weights of the rows.
-    """
-
-    above: Array
+    above: Array  # (n_rows, n_columns): prediction minus target, divided by the row's scale
     weight: Array
     _known: dict[tuple[int, int], ConformalScores] = field(default_factory=dict, repr=False)
 
@@ -106,20 +98,14 @@ def intervals(
 class SetScore:
     """Nonconformity of each class, from predicted probabilities.
 
-    Attributes
-    ----------
-    name : "lac", "aps" or "raps"
-        1 - the probability of the class (Sadinle et al. 2019); the cumulative probability of the classes ranked before
-        it (Romano et al. 2020, without randomisation); the same with a penalty on rank (Angelopoulos et al. 2021).
-    penalty : float
-        With "raps": added for each rank after the free ones.
-    free_places : int
-        Number of ranks without a penalty.
+    "lac": 1 - the probability of the class (Sadinle et al. 2019). "aps": the cumulative probability of the classes
+    ranked before it (Romano et al. 2020, without randomisation). "raps": the same with a penalty on rank (Angelopoulos
+    et al. 2021).
     """
 
-    name: str = "lac"
-    penalty: float = 0.01
-    free_places: int = 2
+    name: str = "lac"  # "lac", "aps" or "raps"
+    penalty: float = 0.01  # with "raps": added for each rank after the free ones
+    free_places: int = 2  # number of ranks without a penalty
 
     def of(self, probability: Array) -> Array:
         """Scores of all classes, of the shape of `probability`, (n_samples, n_classes)."""

@@ -88,6 +88,8 @@ def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
         return
     start = 0
     for part in X.parts() if isinstance(X, RowSource) else _dense_parts(X.tocsr()):
+        if start + part.shape[0] > X.shape[0]:
+            raise ValueError(f"X must give the same rows at every pass; it gave more than {X.shape[0]}.")
         yield start, part
         start += part.shape[0]
     if start != X.shape[0]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from fastens.engine.forest.forests import TreeSample
+from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import Bootstrap, random_stream, stream_seeds
 from fastens.engine.whole import MOST_COPIES, are_copies
 from fastens.table.sample_weights import multiplied
@@ -47,21 +48,11 @@ def plan_draws(
     factors: Array | None = None,
     strata: tuple[NDArray[np.intp], bool] | None = None,
 ) -> Bootstrap:
-    """How many rows are drawn, and by what chances.
+    """How many rows are drawn, and by what chances: in proportion to weights times factors.
 
     As many as the sum of the weights where they are whole numbers that sum up to at most 2**53, else as many as there
-    are rows.
-
-    Parameters
-    ----------
-    max_samples : int, float or None
-        Number of draws, or share of the usual number.
-    hashes : uint64 array of shape (n_rows,)
-        Of the rows' content.
-    weight, factors : float64 arrays of shape (n_rows,) or None
-        Weights of the rows; factors that change their chances alone.
-    strata : pair or None
-        The stratum of each row, and whether each gives as many draws as the smallest; otherwise as many as it has rows.
+    are rows; `max_samples` is a number, or a share of that. `strata` are the stratum of each row, and whether each
+    gives as many draws as the smallest; otherwise as many as it has rows.
     """
     stratum, balanced = strata or (None, False)
     total = float(len(hashes) if weight is None or not are_copies(weight) else weight.sum())
@@ -89,56 +80,51 @@ def _n_draws(max_samples: Any, total: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Bags:
-    """What trees are grown on.
+class Subsample:
+    """Draws without replacement: so many copies of rows."""
 
-    Attributes
-    ----------
-    seed : int
-        Of the forest.
-    bootstrap : Bootstrap or None
-        How rows are drawn; None for all rows.
-    n_features, features_per_tree : int
-        How many features there are, and how many a tree may use.
-    feature_weights : float64 array of shape (n_features,) or None
-        Their chances; None for equal ones.
-    """
+    copies: Copies
+    n_drawn: int
+
+    def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
+        """How often each row is drawn, (n_seeds, n_rows)."""
+        drawn = [self.copies.draw(self.n_drawn, random_stream(seed, 0)) for seed in seeds.tolist()]
+        return np.array(drawn, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """What trees, or members of a bagging, are trained on."""
 
     seed: int
-    bootstrap: Bootstrap | None
+    draws: Bootstrap | Subsample | None  # None: all rows
     n_features: int
     features_per_tree: int
-    feature_weights: Array | None
+    feature_weights: Array | None = None  # chances of the features; None: equal ones
+    with_replacement: bool = False  # of features: one drawn twice counts once
 
     def counts(self, first: int, last: int, n_threads: int = 1) -> Array:
         """How often each row is in the bag of trees `first` to `last` - 1, (n_trees, n_rows)."""
-        assert self.bootstrap is not None
-        return self.bootstrap.counts(stream_seeds(self.seed, first, last, DRAWING), n_threads)
+        assert self.draws is not None
+        return self.draws.counts(stream_seeds(self.seed, first, last, DRAWING), n_threads)
 
     def features(self, tree: int) -> NDArray[np.int32] | None:
         """The features that a tree may use, ascending; None for all."""
-        if self.features_per_tree == self.n_features:
+        if self.features_per_tree == self.n_features and not self.with_replacement:
             return None
         seed = int(stream_seeds(self.seed, tree, tree + 1, CHOOSING)[0])
         chances, n_drawn = None, self.features_per_tree
         if self.feature_weights is not None:
             chances = self.feature_weights / self.feature_weights.sum()
             n_drawn = min(n_drawn, int(np.count_nonzero(chances)))
-        chosen = random_stream(seed, 0).choice(self.n_features, n_drawn, replace=False, p=chances)
-        return np.sort(chosen).astype(np.int32)
+        chosen = random_stream(seed, 0).choice(self.n_features, n_drawn, replace=self.with_replacement, p=chances)
+        return np.unique(chosen).astype(np.int32)
 
 
 class Samples(Sequence[TreeSample]):
-    """What trees `first` to `last` - 1 are grown on, each made when asked for.
+    """What trees `first` to `last` - 1 are grown on, each made when it is read.
 
-    Parameters
-    ----------
-    bags : Bags
-        What is drawn.
-    weight : float64 array, function or None
-        The weights of the rows; of rows that are drawn, what makes weights of counts, if anything.
-    first, last : int
-        Which trees.
+    `weight` are the weights of all rows or, of drawn rows, a function from counts to weights, if any.
     """
 
     def __init__(self, bags: Bags, weight: Weighting, first: int, last: int) -> None:
@@ -155,8 +141,8 @@ class Samples(Sequence[TreeSample]):
         bags, weight = self._bags, self._weight
         places = range(len(self))[index]
         weights: Any = [weight] * len(places)
-        if bags.bootstrap is not None:
-            weights = bags.bootstrap.counts(self._draws[index])
+        if bags.draws is not None:
+            weights = bags.draws.counts(self._draws[index])
             weights = map(weight, weights) if callable(weight) else weights
         return [
             TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])

@@ -34,7 +34,6 @@ from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
 from fastens.tree_model.column_rules import CATEGORIES, column_chances
-from fastens.tree_model.permutation import growth_of_row_losses
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -55,11 +54,10 @@ class BaseForest(TreeParameters, TreeModel):
     monotonic_cst: Any = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
 
+    _combination = "mean"
     _takes_several_targets = True
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
-    # ClassTargets or NumberTargets.
-    _targets: ClassVar[Any]
 
     # Fit --------------------------------------------------
 
@@ -69,7 +67,8 @@ class BaseForest(TreeParameters, TreeModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+            stream or a lazy frame, which are read in batches. NaN and None are missing values.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
@@ -107,7 +106,7 @@ class BaseForest(TreeParameters, TreeModel):
                 self._ensemble = store.ensemble()
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
-        self._out_of_bag = OutOfBag.measure(self, matrix, data, len(np.asarray(y))) if self.oob_score else None
+        self._out_of_bag = OutOfBag.measure(self, matrix, data, data.n_given) if self.oob_score else None
         self._keep_leaf_rows(data)
         return self
 
@@ -235,20 +234,11 @@ class BaseForest(TreeParameters, TreeModel):
     def _contribution_scale(self) -> float:
         return 1 / self._ensemble.n_trees
 
-    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
-        return growth_of_row_losses(self, data, weight, shuffles)
-
     @property
     def feature_importances_(self) -> Array:
         """Share of each feature in the decrease of impurity, the mean over the trees, shape (n_features,)."""
         self._check_fitted()
         return mean_importances(self._ensemble, self._column_of, self.n_features_in_)
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        self._check_fitted()
-        return self._n_targets
 
     @property
     def estimators_(self) -> Members:
@@ -367,17 +357,20 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def oob_score_(self) -> float:
-        """Score out of bag."""
+        """Score out of bag, with `oob_score`."""
         return self._measured().score
 
     @property
     def oob_scores_(self) -> Array:
-        """Score of each tree on the rows out of its bag, (n_estimators,)."""
+        """Score of each tree on the rows out of its bag, (n_estimators,), with `oob_score`; NaN without such rows."""
         return self._measured().tree_scores
 
     @property
     def oob_error_curve_(self) -> Array:
-        """Mean loss out of bag after each tree, (n_estimators,)."""
+        """Error out of bag after each tree, (n_estimators,), with `oob_score`.
+
+        The share of rows predicted wrongly, or the mean squared error.
+        """
         return self._measured().error_curve
 
     def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:

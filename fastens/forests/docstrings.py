@@ -51,25 +51,6 @@ monotonic_cst : array of -1, 0, 1 or dict by name
     Features with which the prediction must not fall (1) or rise (-1).
 classes_ : array of shape (n_classes,), or list of arrays
     The labels, sorted, of each target.
-n_classes_ : int, or list of int
-    Their number.
-n_outputs_ : int
-    Number of targets.
-estimators_ : sequence
-    The trees, each an estimator of its own that is made when asked for.
-feature_importances_ : array of shape (n_features_in_,)
-    Share of each feature in the decrease of impurity, the mean over the trees.
-oob_score_ : float
-    Score out of bag, with `oob_score`.
-oob_scores_ : array of shape (n_estimators,)
-    Score of each tree on the rows out of its bag, with `oob_score`; NaN where there are none.
-oob_error_curve_ : array of shape (n_estimators,)
-    Error out of bag after each tree, with `oob_score`: the share of rows predicted wrongly, or the mean squared
-    error.
-oob_decision_function_ : array
-    Probabilities out of bag, NaN for rows in all bags, with `oob_score`.
-oob_prediction_ : array
-    Predictions out of bag, NaN for rows in all bags, with `oob_score`.
 """)
 # Where classes differ from numbers.
 CLASS_DOCS = DOCS | entries("""\

@@ -11,9 +11,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.checked_parameters import with_parameters
-from fastens.engine.forest.forests import TreeRules, TreeSample
-from fastens.engine.rows.sampling import stream_seeds
-from fastens.forests.bags import GROWING
+from fastens.engine.forest.forests import TreeRules
 from fastens.forests.random_splits import RandomSplits
 from fastens.parameters import FLAG, NONE, parameter, whole
 
@@ -60,6 +58,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     array([5., 5.])
     """
 
+    _combination = "leaves"
     max_depth: int | None = parameter(whole(1) | NONE, default=5)
     min_samples_leaf: int = parameter(whole(1), default=1)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
@@ -109,10 +108,6 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         node = leaf - trees.node_offsets[tree]
         pairs = zip(tree.tolist(), node.tolist(), strict=True)
         return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
-
-    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        seeds = stream_seeds(seed, 0, self.n_estimators, GROWING)
-        return [TreeSample(weight, None, int(each)) for each in seeds]
 
     def _rules(self) -> TreeRules:
         return TreeRules(

@@ -121,7 +121,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
     @property
     def oob_decision_function_(self) -> Any:
-        """Probabilities of the classes out of bag, as `predict_proba` has them; NaN for rows in all bags."""
+        """Probabilities out of bag, as `predict_proba` has them, with `oob_score`; NaN for rows in all bags."""
         return self._targets.probabilities(self._measured().mean)
 
     # Uncertainty --------------------------------------------------

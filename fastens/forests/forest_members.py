@@ -27,13 +27,7 @@ _LEARNED = (
 
 
 class Members(Sequence[Any]):
-    """The trees of a forest, each made when it is read; they share the forest's memory.
-
-    Parameters
-    ----------
-    forest : fitted forest
-        The forest.
-    """
+    """The trees of a forest, each made when it is read; they share the forest's memory."""
 
     def __init__(self, forest: TreeModel) -> None:
         self._forest = forest
@@ -57,15 +51,7 @@ class Members(Sequence[Any]):
 
 
 def single_tree(model: TreeModel, trees: TreeEnsemble) -> Any:
-    """An estimator of one tree that knows what a model learned of the table.
-
-    Parameters
-    ----------
-    model : fitted trees
-        Where parameters and columns are from.
-    trees : TreeEnsemble
-        The one tree.
-    """
+    """An estimator of one tree, with the parameters of a model and what it learned of the table."""
     kind: Any = DecisionTreeClassifier if hasattr(model, "classes_") else DecisionTreeRegressor
     given = model.get_params(deep=False) | {"splitter": "random" if model._has_random_thresholds else "best"}
     estimator = kind(**{name: given[name] for name in kind().get_params() if name in given})

@@ -65,7 +65,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
     @property
     def oob_prediction_(self) -> NDArray[np.floating]:
-        """Predictions out of bag, as `predict` has them; NaN for rows in all bags."""
+        """Predictions out of bag, as `predict` has them, with `oob_score`; NaN for rows in all bags."""
         return self._targets.decoded(self._measured().mean)
 
     # Uncertainty --------------------------------------------------

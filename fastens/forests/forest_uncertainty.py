@@ -34,14 +34,8 @@ def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Ar
 def jackknife_variances(predicted: Array, drawn: NDArray[np.float32], n_draws: float) -> Array:
     """The variance of the mean of predictions over training sets, (n_samples, n_outputs): see `predict_variance`.
 
-    Parameters
-    ----------
-    predicted : float64 array of shape (n_trees, n_samples, n_outputs)
-        Of each tree; centred in place.
-    drawn : float32 array of shape (n_trees, n_rows)
-        How often each training row is in the bag of each tree.
-    n_draws : float
-        Size of a bag.
+    `predicted`, (n_trees, n_samples, n_outputs), is centred in place; `drawn`, (n_trees, n_rows), is how often each
+    training row is in each bag.
     """
     n_trees, n_samples, n_outputs = predicted.shape
     predicted -= predicted.mean(axis=0)

@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from fastens.checked_parameters import with_parameters
-from fastens.engine.forest.forests import TreeRules, TreeSample
+from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.rows.copies import Copies
-from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.trees.paths import depths
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import DRAWING, GROWING, Bags, n_drawn
+from fastens.forests.bags import Bags, Subsample, n_drawn
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.random_splits import RandomSplits
 from fastens.parameters import one_of, parameter, real, whole
@@ -68,6 +67,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     array([ 1,  1, -1])
     """
 
+    _combination = "path length"
     max_samples: int | float | str = parameter(one_of("auto") | whole(1) | real(0, 1, open_low=True), default="auto")
     contamination: float | str = parameter(one_of("auto") | real(0, 0.5, open_low=True), default="auto")
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
@@ -97,21 +97,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
             self.offset_ = float(np.nextafter(threshold, 0.0))
         return self
 
-    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        copies = Copies.of(hashes, weight)
-        self.max_samples_ = self._n_drawn(copies.total)
-        bags = Bags(seed, None, self.n_features_in_, count_of(self.max_features, self.n_features_in_), None)
-        samples = []
-        for tree, drawing in enumerate(stream_seeds(seed, 0, self.n_estimators, DRAWING).tolist()):
-            drawn = copies.draw(self.max_samples_, random_stream(drawing, 0)).astype(np.float64)
-            growing = int(stream_seeds(seed, tree, tree + 1, GROWING)[0])
-            samples.append(TreeSample(drawn, bags.features(tree), growing))
-        return samples
-
-    def _n_drawn(self, n_rows: int) -> int:
-        if isinstance(self.max_samples, str):
-            return min(256, n_rows)
-        return min(n_drawn(self.max_samples, n_rows), n_rows)
+    def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
+        copies, n_features = Copies.of(hashes, weight), self.n_features_in_
+        wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
+        self.max_samples_ = min(wanted, copies.total)
+        return Bags(seed, Subsample(copies, self.max_samples_), n_features, count_of(self.max_features, n_features))
 
     def _rules(self) -> TreeRules:
         return TreeRules(
@@ -125,7 +115,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()
         depth = self._raw(X)[:, 0] / self._ensemble.n_trees
-        return -np.exp2(-depth / max(float(mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny))
+        return -np.exp2(-depth / self._mean_path_length())
+
+    def _mean_path_length(self) -> float:
+        """The mean depth of the rows of a tree, which scores are relative to."""
+        return max(float(mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the score above the threshold: below 0 for outliers, shape (n_samples,)."""

@@ -36,28 +36,14 @@ NEVER_OUT = (
 
 @dataclass(frozen=True, eq=False)
 class OutOfBag:
-    """What the trees of a forest predict for rows that are not in their bags (Breiman 2001, section 3.1).
+    """What the trees of a forest predict for rows that are not in their bags (Breiman 2001, section 3.1)."""
 
-    Attributes
-    ----------
-    mean : float64 array of shape (n_rows, n_outputs)
-        For each row of `fit` the mean of those trees; NaN where there are none.
-    score : float
-        The score of these predictions.
-    tree_scores, error_curve : float64 arrays of shape (n_trees,)
-        The score of each tree by itself, and the mean loss after each tree.
-    conformity : ConformalScores
-        How far each row's prediction is off; empty where that is not measured.
-    spread_floor : float
-        Of numbers: added to the spread of the trees, by which `conformity` is scaled.
-    """
-
-    mean: Array
+    mean: Array  # for each row of `fit`, (n_rows, n_outputs); NaN where there are no such trees
     score: float
-    tree_scores: Array
-    error_curve: Array
-    conformity: ConformalScores
-    spread_floor: float = 1.0
+    tree_scores: Array  # (n_trees,)
+    error_curve: Array  # the mean loss after each tree, (n_trees,)
+    conformity: ConformalScores  # how far each row's prediction is off; empty where that is not measured
+    spread_floor: float = 1.0  # of numbers: added to the spread of the trees, by which `conformity` is scaled
 
     @classmethod
     def measure(cls, forest: Any, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> OutOfBag:

@@ -39,15 +39,7 @@ NUMBER_DEFAULTS = {**DEFAULTS, "split_prior": 0.5, "prior_weight": 0.02, "prior_
 
 
 class Averaging:
-    """What averaging a forest's trees over their prunings needs after the fit, for another prior.
-
-    Parameters
-    ----------
-    data : TrainingData
-        The rows.
-    matrix : BinnedMatrix
-        The same, binned.
-    """
+    """What averaging a forest's trees over their prunings needs after the fit, for another prior."""
 
     rules: ClassVar[Mapping[str, Rule]]
     defaults: ClassVar[Mapping[str, Any]]

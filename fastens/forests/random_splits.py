@@ -11,11 +11,11 @@ from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
+from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import draw_seed
+from fastens.forests.bags import Bags, Samples, draw_seed
 from fastens.parameters import ANYTHING, RANDOM_STATE, parameter, whole
 from fastens.table.sample_weights import check_weights
 from fastens.tree_model.docs import DOCS as TREE_DOCS
@@ -53,7 +53,8 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         seed = draw_seed(self.random_state)
         binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        samples = self._samples(seed, hashes, weight)
+        bags = self._bags(seed, hashes, weight)
+        samples = Samples(bags, weight if bags.draws is None else None, 0, self.n_estimators)
         # Targets that differ between rows: no node is pure, so that all is left to the random splits.
         target = number_target((hashes / 2.0**64)[:, None])
         matrix = binning.transform(table, n_threads)
@@ -61,9 +62,9 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         self._ensemble = TreeEnsemble.from_trees(trees, [0] * self.n_estimators, [0.0], binning)
         return kept, weight
 
-    def _samples(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> list[TreeSample]:
-        """What each tree is grown on, given the rows' hashes and weights."""
-        raise NotImplementedError
+    def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
+        """What each tree is grown on, given the rows' hashes and weights: all rows and columns."""
+        return Bags(seed, None, self.n_features_in_, self.n_features_in_)
 
     def _rules(self) -> TreeRules:
         """How far trees are grown."""

@@ -16,18 +16,10 @@ Loss = Callable[[Array, Array], Array]
 
 
 class ClassTargets(NamedTuple):
-    """Classes: a leaf has for each target the share of the second of two classes, or of each of more.
+    """Classes: a leaf has for each target the share of the second of two classes, or of each of more."""
 
-    Attributes
-    ----------
-    classes : array, or list of arrays with several targets
-        The labels, sorted.
-    has_all : bool
-        Whether two classes have a share each, and shares are probabilities as they are: trees of other libraries.
-    """
-
-    classes: Any
-    has_all: bool = False
+    classes: Any  # the sorted labels; a list of them with several targets
+    has_all: bool = False  # two classes have a share each, and shares are probabilities as they are: of other libraries
 
     @property
     def of_targets(self) -> list[NDArray[Any]]:
@@ -98,18 +90,10 @@ class ClassTargets(NamedTuple):
 
 
 class NumberTargets(NamedTuple):
-    """Numbers: a leaf has one for each target.
-
-    Attributes
-    ----------
-    n_values : int
-        The number of targets.
-    dtype : type
-        The type of leaf values.
-    """
+    """Numbers: a leaf has one for each target."""
 
     n_values: int
-    dtype: Any = np.float32
+    dtype: Any = np.float32  # of leaf values
 
     def to_grow(self, y: Array) -> Target:
         """The targets as the engine takes them."""

@@ -17,6 +17,7 @@ from fastens.docstrings import Docs
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning, learn_and_bin
 from fastens.engine.forest.forests import ForestGrower, TreeSample
+from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune, pruning_path
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.midpoints import cut_half_way
@@ -26,10 +27,10 @@ from fastens.forests.bags import draw_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
+from fastens.forests.sklearn_tree import SklearnTree
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, one_of, parameter, real, whole
 from fastens.tree_model.column_rules import CATEGORIES
-from fastens.tree_model.permutation import growth_of_row_losses
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -42,8 +43,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     splitter: str = parameter(one_of("best", "random"), default="best")
 
     _takes_several_targets = True
-    # ClassTargets or NumberTargets.
-    _targets: ClassVar[Any]
+    _combination = "mean"
     # Whether growth returns what splits were chosen from.
     _with_search = False
 
@@ -64,12 +64,14 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         self
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
-        tree = prune(tree, self.ccp_alpha)
+        self._keep_tree(prune(tree, self.ccp_alpha), binning, matrix, data)
+        return self
+
+    def _keep_tree(self, tree: Tree, binning: Binning, matrix: BinnedMatrix, data: TrainingData) -> None:
+        """Make this the tree, with the best thresholds half-way between the values of neighbouring rows."""
         if not self._has_random_thresholds:
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
-        none = np.zeros(self._n_outputs())
-        self._ensemble = TreeEnsemble.from_trees([tree], [0], none, binning)
-        return self
+        self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, BinnedMatrix, TrainingData]:
         """The tree before it is pruned, and what it was grown on."""
@@ -123,9 +125,6 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         """The values of leaves, (n_samples, n_values)."""
         return self._raw(X)
 
-    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
-        return growth_of_row_losses(self, data, weight, shuffles)
-
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the number of the leaf that each row falls into, (n_samples,)."""
         return self._leaves(X)[:, 0]
@@ -145,10 +144,16 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return int(self._ensemble.n_leaves[0])
 
     @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
+    def tree_(self) -> SklearnTree:
+        """The arrays of the tree under scikit-learn's names."""
         self._check_fitted()
-        return self._n_targets
+        return SklearnTree(self)
+
+    @property
+    def max_features_(self) -> int:
+        """Number of features that are tried at each split."""
+        self._check_fitted()
+        return count_of(self.max_features, len(self._column_of))
 
     def _n_outputs(self) -> int:
         return self._targets.n_values

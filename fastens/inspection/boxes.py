@@ -17,18 +17,8 @@ ROUNDING = 0.05  # inches
 def measured(ax: Any, texts: list[str], fontsize: float, pad: float, **style: Any) -> Array:
     """Widths and heights in inches of boxes round texts, (n, 2).
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        Where they will be drawn.
-    texts : list of str
-        The texts, lines parted by line breaks.
-    fontsize : float
-        In points.
-    pad : float
-        Between a text and its box, in sizes of the font.
-    **style
-        Of the font, as `matplotlib.text.Text` takes it.
+    `fontsize` is in points, `pad`, between a text and its box, in sizes of the font; `style` is as of
+    `matplotlib.text.Text`.
     """
     from matplotlib.text import Text
 

@@ -39,39 +39,12 @@ def plot_contributions(
     n_top: int = 12,
     ax: Any = None,
 ) -> Any:
-    """Draw what each column contributes to the predictions of all rows, or of one.
+    """Draw what each column contributes to the predictions of all rows, or of one: `TreeModel.plot_contributions`.
 
     For all rows: a dot for each row and column at its contribution, coloured by the value of the column, from the
-    lowest to the highest. For one row: how its columns lead from the expected prediction to its own.
-
-    Parameters
-    ----------
-    estimator : fitted estimator with `predict_contributions`
-        The model.
-    X : table of shape (n_samples, n_features)
-        Rows.
-    row : int, optional
-        The position of the one row to explain.
-    label : object, optional
-        With several outputs: the class, the number of the target, or both as a pair; default: of one row the class
-        predicted, of all rows the mean size of contributions to every class.
-    n_top : int, default=12
-        Most columns; with a single row the others are added up.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    ValueError
-        For a row that is not there, or a label that the model does not know.
-
-    References
-    ----------
-    Lundberg et al. (2020), "From local explanations to global understanding with explainable AI for trees".
+    lowest to the highest. For one row: how its columns lead from the expected prediction to its own; columns beyond
+    `n_top` are added up. Of several outputs the default is, for one row the class predicted, for all rows the mean size
+    of contributions to every class (Lundberg et al. 2020).
     """
     COUNT.check("n_top", n_top)
     if not hasattr(estimator, "predict_contributions"):
@@ -222,8 +195,8 @@ def _waterfall(estimator: Any, explained: Explained, row: int, n_top: int, ax: A
     ax.set_ylim(-1.2, len(steps) + 0.2)
     _name_rows(ax, texts, limit=48)
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
-    room = 0.17 * (high - low) or 1.0
-    ax.set_xlim(low - room, high + room)
+    padding = 0.17 * (high - low) or 1.0
+    ax.set_xlim(low - padding, high + padding)
     ax.set_xlabel(plain(explained.what))
     return ax
 

@@ -13,15 +13,7 @@ from fastens.inspection.plotting import axes
 def staged_errors(
     estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> NDArray[np.float64]:
-    """Return the share of rows that are classified wrongly after each round, shape (n_rounds,).
-
-    Parameters
-    ----------
-    estimator : fitted classifier
-        One with `staged_score`.
-    X, y, sample_weight
-        Rows, their classes and weights.
-    """
+    """The share of rows that are classified wrongly after each round, (n_rounds,), from `staged_score`."""
     return 1 - np.fromiter(estimator.staged_score(X, y, sample_weight), dtype=np.float64)
 
 
@@ -34,27 +26,9 @@ def plot_errors(
     *,
     ax: Any = None,
 ) -> Any:
-    """Draw the error after each round, and the bound of the training error.
+    """Draw the error after each round, from `staged_score`, and the bound of the training error where there is one.
 
-    Parameters
-    ----------
-    estimator : fitted classifier
-        One with `staged_score`; the bound is drawn where it has `training_error_bound` (AdaBoost).
-    X, y : table and array
-        The rows of `fit` and their classes.
-    X_val, y_val : table and array, optional
-        Other rows.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    ValueError
-        If only one of `X_val` and `y_val` is given.
+    ValueError if only one of `X_val` and `y_val` is given.
 
     Examples
     --------

@@ -22,17 +22,8 @@ def plot_lattice(
 ) -> Any:
     """Draw S, G and the hypotheses between them in the order of generality, and return the axes.
 
-    A line joins two hypotheses of which the upper one is more general, with none between them.
-
-    Parameters
-    ----------
-    specific, general, between : sequences of hypotheses
-        S, G, and the other members. They compare by ``>=``, more general than or equal to, and their length is the
-        number of their constraints.
-    title : str, default=""
-        Stands above.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure, large enough.
+    A line joins two hypotheses of which the upper one is more general, with none between them. Hypotheses compare by
+    ``>=``, more general than or equal to, and their length is the number of their constraints.
     """
     members = list(dict.fromkeys([*general, *between, *specific]))
     roles = [_role(member in specific, member in general) for member in members]

@@ -39,30 +39,10 @@ def plot_importance(
     n_top: int = 20,
     ax: Any = None,
 ) -> Any:
-    """Draw the most important columns as bars.
+    """Draw the most important columns as bars, at most `n_top`: `TreeModel.plot_importance`.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-        For "gain" any with `feature_importances_`; else one with `importances` or `permutation_importance`.
-    kind : {"gain", "split", "cover", "permutation"}, default="gain"
-        Shares of what the splits of a column gain, of their number, or of the rows they divide; or by how much the
-        score falls when a column is shuffled, with the standard deviation over the repeats.
-    X, y : table and array, optional
-        Rows, for "permutation".
-    n_top : int, default=20
-        Most bars.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    ValueError
-        For an unknown `kind`, and for "permutation" without rows.
+    "permutation" has the standard deviation over the repeats. ValueError for an unknown `kind`, and for "permutation"
+    without rows.
     """
     COUNT.check("n_top", n_top)
     values, spread = _importances(estimator, kind, X, y)
@@ -99,24 +79,7 @@ def shortened(text: str, limit: int = 28) -> str:
 
 
 def plot_training(estimator: Any, ax: Any = None) -> Any:
-    """Draw the loss after each round, or the error out of bag after each tree.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        Boosting (`train_score_`), or a forest fitted with ``oob_score=True`` (`oob_error_curve_`).
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    ValueError
-        If the estimator has neither.
-    """
+    """Draw the loss after each round, or the error out of bag after each tree: `TreeModel.plot_training`."""
     curves = {
         "training rows": getattr(estimator, "train_score_", ()),
         "validation rows": getattr(estimator, "validation_score_", ()),
@@ -151,31 +114,10 @@ def plot_dependence(
     n_rows: int = 500,
     ax: Any = None,
 ) -> NDArray[Any]:
-    """Draw how the mean prediction depends on columns, through scikit-learn's `PartialDependenceDisplay`.
+    """Draw how the mean prediction depends on columns: `TreeModel.plot_dependence` (Friedman 2001, section 8.2).
 
-    Parameters
-    ----------
-    estimator : fitted classifier or regressor
-        The model.
-    X : table of shape (n_samples, n_features)
-        Rows to average over; those in which a column that is drawn is missing or infinite are left out.
-    features : int, str, pair, or list of these
-        Columns to draw; a pair is a picture of two together.
-    label : object, optional
-        With three or more classes: the class whose probability is drawn; it must be given.
-    n_rows : int, default=500
-        Average over so many rows at most, evenly spaced.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
-
-    Returns
-    -------
-    array of matplotlib Axes
-        One for each picture.
-
-    References
-    ----------
-    Friedman (2001), "Greedy function approximation: a gradient boosting machine", section 8.2.
+    scikit-learn's `PartialDependenceDisplay` draws it. The mean is over at most `n_rows` rows, evenly spaced, without
+    those in which a column that is drawn is missing or infinite.
     """
     COUNT.check("n_rows", n_rows)
     is_one = isinstance(features, str | tuple) or not hasattr(features, "__iter__")

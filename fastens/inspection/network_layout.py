@@ -103,12 +103,7 @@ def _crossings(layers: Layers, above: Neighbours) -> int:
 def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
     """Return where variables and bends stand: near the mean of their neighbours, none closer than they are wide.
 
-    Parameters
-    ----------
-    layers, above
-        From `layered`.
-    widths : list of float
-        Of the variables, with the room beside them.
+    `layers` and `above` are from `layered`; `widths` are those of the variables, with the space beside them.
     """
     below = _turned(above)
     width = np.array(widths + [THIN] * (len(above) - len(widths)))

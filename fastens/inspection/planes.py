@@ -142,8 +142,8 @@ class Plane:
         if len(numbers) == 0 or np.abs(numbers).max() > LARGEST:
             raise ValueError(f"Column {self.names[column]!r} must hold numbers within +-{LARGEST:g} to be drawn.")
         low, high = numbers.min(), numbers.max()
-        room = (high - low) * MARGIN or max(abs(low), 1.0) / 2
-        low, high = float(low - room), float(high + room)
+        padding = (high - low) * MARGIN or max(abs(low), 1.0) / 2
+        low, high = float(low - padding), float(high + padding)
         missing = None if missing_row < 0 else high + BAND * (high - low)
         return Axis(self.names[column], column, low, high, None, np.empty(0, np.intp), missing, missing_row)
 

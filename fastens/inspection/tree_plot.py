@@ -16,7 +16,7 @@ from fastens.inspection.tree_text import Names, leaf_text, split_at
 
 BESIDE, BETWEEN = 0.16, 0.4  # inches between boxes of one level, and between levels
 FONT, PAD = 8, 0.35  # points, and their share between a text and its box
-ANSWER = 0.22, 0.13  # inches of "yes" and "no"
+LABEL = 0.22, 0.13  # inches of "yes" and "no"
 LINE = 30  # characters
 LONGEST_WORD = 48
 
@@ -29,23 +29,7 @@ def plot_tree(
     decimals: int = 2,
     ax: Any = None,
 ) -> Any:
-    """Draw a tree and return the axes.
-
-    Parameters
-    ----------
-    trees : TreeEnsemble
-        The trees.
-    tree : int
-        Which one.
-    names : Names
-        Of columns, categories and classes.
-    max_depth : int or None
-        Draw down to this depth; None for all of it.
-    decimals : int
-        Of thresholds and values.
-    ax : matplotlib Axes, optional
-        Where to draw; default: a new figure, large enough for its boxes.
-    """
+    """Draw a tree, down to `max_depth`, and return the axes; a new figure is large enough for its boxes."""
     DEPTH.check("max_depth", max_depth)
     DECIMALS.check("decimals", decimals)
     root = int(trees.node_offsets[tree])
@@ -62,18 +46,18 @@ def plot_tree(
     colours = _colours(trees, nodes)
     for node, text in zip(children, texts, strict=True):
         draw_box(ax, layout.middle(node), sizes[node], text, FONT, facecolor=colours[node])
-        for child, answer in zip(children[node], ("yes", "no"), strict=False):
-            _draw_branch(ax, layout, node, child, answer)
+        for child, label in zip(children[node], ("yes", "no"), strict=False):
+            _draw_branch(ax, layout, node, child, label)
     return ax
 
 
-def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, answer: str) -> None:
+def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, label: str) -> None:
     """A line that is slanted between the levels alone, where no box is."""
     (x, top), (end, low) = layout.middle(node), layout.middle(child)
     bottom = -layout.tops[layout.depth[child]]
     ax.plot([x, x, end, end], [top, bottom + BETWEEN, bottom, low], color="0.55", linewidth=0.9, zorder=1)
     middle = (x + end) / 2, bottom + BETWEEN / 2
-    draw_box(ax, middle, ANSWER, answer, FONT - 1, color="0.3", zorder=1.5, edgecolor="none")
+    draw_box(ax, middle, LABEL, label, FONT - 1, color="0.3", zorder=1.5, edgecolor="none")
 
 
 class _Layout:

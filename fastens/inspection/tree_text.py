@@ -21,21 +21,11 @@ MOST_CATEGORIES = 8
 
 @dataclass(frozen=True)
 class Names:
-    """Names of columns, categories and classes.
+    """Names of columns, categories and classes."""
 
-    Attributes
-    ----------
-    columns : sequence of str or None
-        One for each feature; None: ``x0``, ``x1``, ...
-    categories : sequence or None
-        For each feature, its categories in the order of their positions, or None where it holds numbers.
-    classes : sequence or None
-        The classes, where a node's values are their shares (one value: the share of the second of two classes).
-    """
-
-    columns: Sequence[str] | None = None
-    categories: Sequence[Sequence[Any] | None] | None = None
-    classes: Sequence[Any] | None = None
+    columns: Sequence[str] | None = None  # None: ``x0``, ``x1``, ...
+    categories: Sequence[Sequence[Any] | None] | None = None  # by position; None for numbers
+    classes: Sequence[Any] | None = None  # whose shares are a node's values
 
     def column(self, feature: int) -> str:
         """The name of a feature."""
@@ -126,18 +116,7 @@ def to_text(
 ) -> str:
     """Return a tree as indented text like that of scikit-learn's `export_text`, with the side of missing values.
 
-    Parameters
-    ----------
-    trees : TreeEnsemble
-        The trees.
-    tree : int
-        Which one.
-    names : Names
-        Of columns, categories and classes.
-    max_depth : int or None
-        Nodes deeper than this are only counted.
-    decimals : int
-        Of thresholds and values.
+    Nodes deeper than `max_depth` are only counted.
     """
     DEPTH.check("max_depth", max_depth)
     DECIMALS.check("decimals", decimals)

@@ -87,7 +87,7 @@ cdef inline void _average_children(
         averaged[n_values + k] = <value_t> (inside + splits * values_below[n_values + k])
 
 
-def hand_down(
+def average_over_prunings(
     const int32_t[::1] inner, const int32_t[::1] left_child, const float64_t[::1] split, const float64_t[:, ::1] values,
     float64_t[::1] reached, value_t[:, ::1] averaged
 ):
@@ -104,7 +104,7 @@ def hand_down(
     values : float64 array of shape (n_nodes, n_values)
         What each node predicts as a leaf.
     reached : float64 array of shape (n_nodes,)
-        Room for the probability that all nodes above split, in a place that is in the cache.
+        Work space for the probability that all nodes above split, in a place that is in the cache.
     averaged : array of shape (n_nodes, n_values)
         Where to write.
     """
@@ -325,8 +325,8 @@ def number_posterior(
     split_, values_, evidence_ = np.empty(inner.shape[0]), np.empty((n, n_targets)), np.empty(n)
     cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
     cdef float64_t[::1] split = split_, evidence = evidence_
-    cdef float64_t[:, ::1] values = values_, sums = np.empty((2, n)), room = np.empty((3, BLOCK))
-    cdef node_spreads of_block = node_spreads(&room[0, 0], &room[1, 0], &room[2, 0])
+    cdef float64_t[:, ::1] values = values_, sums = np.empty((2, n)), work = np.empty((3, BLOCK))
+    cdef node_spreads of_block = node_spreads(&work[0, 0], &work[1, 0], &work[2, 0])
     with nogil:
         for t in range(n_targets):
             _sums_of_branches(inner, left_child, leaf, leaves, t, n_rows, sums)

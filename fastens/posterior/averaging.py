@@ -15,8 +15,8 @@ from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.engine.trees.unpack import sum_up
 from fastens.posterior.averages import (
     add_up_numbers,
+    average_over_prunings,
     count_classes,
-    hand_down,
     kinds_of_nodes,
     largest_whole,
 )
@@ -75,7 +75,7 @@ class PruningPrior:
         if found is None:
             return None
         averaged = np.empty(tree.value.shape, tree.value.dtype)
-        hand_down(nodes.inner, nodes.left_child, *found, averaged)
+        average_over_prunings(nodes.inner, nodes.left_child, *found, averaged)
         return averaged
 
 
@@ -164,19 +164,7 @@ def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
 class TreeAverager:
     """Averages trees as they are grown, and keeps their leaves' statistics; for several threads at once.
 
-    Parameters
-    ----------
-    prior : PruningPrior
-        The prior.
-    rows : TreeRows or None
-        Where rows are evidence that the trees were not grown on.
-
-    Attributes
-    ----------
-    needs_rows : bool
-        Whether `average` needs the rows' weights.
-    needs_squares : bool
-        Whether it takes a `MeasuredTree`.
+    `rows` are given where rows are evidence that the trees were not grown on.
     """
 
     def __init__(self, prior: PruningPrior, rows: TreeRows | None) -> None:

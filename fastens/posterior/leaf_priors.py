@@ -38,21 +38,11 @@ class Nodes(NamedTuple):
 
 
 class NodePosterior(NamedTuple):
-    """The posterior of all nodes: see `hand_down`.
+    """The posterior of all nodes: see `average_over_prunings`."""
 
-    Attributes
-    ----------
-    split : float64 array of shape (n_inner,)
-        Posterior probability that an inner node splits, if it is reached.
-    values : float64 array of shape (n_nodes, n_values)
-        Posterior means.
-    room : float64 array of shape (n_nodes,)
-        An array to work in.
-    """
-
-    split: Array
-    values: Array
-    room: Array
+    split: Array  # (n_inner,): that an inner node splits, if it is reached
+    values: Array  # (n_nodes, n_values): posterior means
+    work: Array  # (n_nodes,): work space
 
 
 def _few(log_range: Array) -> int:
@@ -132,18 +122,10 @@ def _inverse_products(first: float, n: int) -> Array:
 
 @dataclass(frozen=True)
 class ClassPrior:
-    """A Dirichlet prior of the classes' probabilities; the statistics are the classes' weights.
+    """A Dirichlet prior of the probabilities of each target's classes; the statistics are the classes' weights."""
 
-    Attributes
-    ----------
-    alpha : float or tuple of float
-        Its parameter: pseudo-counts of each class. A tuple has one for each class, of one target.
-    n_classes : tuple of int
-        Of each target; the targets are independent given the leaf.
-    """
-
-    alpha: float | tuple[float, ...]
-    n_classes: tuple[int, ...]
+    alpha: float | tuple[float, ...]  # pseudo-counts of each class; a tuple for one target
+    n_classes: tuple[int, ...]  # of each target
 
     def statistics(self, y: Array) -> Array:
         """Whether each row is of each class."""
@@ -233,24 +215,13 @@ class NumberPrior:
     """A normal-inverse-gamma prior of mean and variance; statistics are the sums of weights times 1, z, z^2.
 
     z is the target less `location`; it and its square have a row for each target.
-
-    Attributes
-    ----------
-    location, variance : float64 array of shape (n_targets,)
-        Prior mean; and what the prior's scale refers to, the variance of all targets.
-    weight : float
-        How many rows the prior mean is worth (kappa).
-    shape : float
-        How many pairs of rows the prior variance is worth (a).
-    scale : float
-        The prior variance (b / a) as a share of `variance`.
     """
 
-    location: Array
-    variance: Array
-    weight: float
-    shape: float
-    scale: float
+    location: Array  # prior mean of each target
+    variance: Array  # of all targets, the unit of `scale`
+    weight: float  # how many rows the prior mean is worth (kappa)
+    shape: float  # how many pairs of rows the prior variance is worth (a)
+    scale: float  # the prior variance (b / a) in units of `variance`
 
     def statistics(self, y: Array) -> Array:
         """1, z and z^2 of each row."""
@@ -341,17 +312,10 @@ class RatePrior:
     """A gamma prior of the rate of Poisson counts; the statistics are sums of weights times 1, y and log y!.
 
     Those of y have a row for each target.
-
-    Attributes
-    ----------
-    rate : float64 array of shape (n_targets,)
-        Prior mean.
-    weight : float
-        How many rows it is worth.
     """
 
-    rate: Array
-    weight: float
+    rate: Array  # prior mean of each target
+    weight: float  # how many rows it is worth
 
     def statistics(self, y: Array) -> Array:
         """1, y and log y! of each row."""

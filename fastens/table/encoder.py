@@ -15,8 +15,7 @@ from fastens.engine.parts import MappedRows, RowSource
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
-from fastens.table.columns.date_columns import with_parts
-from fastens.table.columns.dates import parts_in
+from fastens.table.columns.dates import parts_in, with_parts
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
     Categories,
@@ -25,16 +24,9 @@ from fastens.table.columns.factorize import (
 from fastens.table.columns.frames import names_of, opened
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
-from fastens.table.tables import (
-    BLOCK_GRAIN,
-    PartedTable,
-    Table,
-    is_frame,
-    open_table,
-    table_from_array,
-    table_of_opened,
-    with_rows,
-)
+from fastens.table.opening import open_table, with_rows
+from fastens.table.streamed import StreamedTable
+from fastens.table.tables import BLOCK_GRAIN, PartedTable, Table, is_frame, table_from_array, table_of_opened
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
@@ -135,6 +127,8 @@ class InputEncoder:
     def matched(self, X: Any, owner: str) -> Table:
         """Return a table with its columns in the order of those of `learn`."""
         table = self.match(X) if is_frame(X) else open_table(X, owner)
+        if isinstance(table, StreamedTable):
+            table = table.projected(self.names)
         if table.names is not None and self.names is None:
             warn(f"X has feature names, but {owner} was fitted without feature names")
         if table.names is None and self.names is not None:

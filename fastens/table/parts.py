@@ -111,28 +111,6 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
     return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
 
 
-def column_numbers(columns: Any, names: list[str] | None, n_features: int) -> list[int]:
-    """The column numbers given by names, numbers or a mask."""
-    given = np.atleast_1d(np.asarray(columns))
-    if given.dtype.kind == "b":
-        if given.shape != (n_features,):
-            raise ValueError(f"columns must have {n_features} entries as a mask; got shape {given.shape}.")
-        return np.flatnonzero(given).tolist()
-    chosen = []
-    for item in given.tolist():
-        if isinstance(item, str):
-            if names is None or item not in names:
-                known = f"the columns are {names}" if names else "X has no column names"
-                raise ValueError(f"columns must name columns of X; got {item!r}, and {known}.")
-            item = names.index(item)  # noqa: PLW2901
-        if not isinstance(item, int) or not -n_features <= item < n_features:
-            raise ValueError(f"columns must hold column numbers from 0 to {n_features - 1}; got {item!r}.")
-        chosen.append(item % n_features)
-    if not chosen:
-        raise ValueError("columns must hold at least one column; got none.")
-    return chosen
-
-
 def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
     if is_frame(X):

@@ -11,12 +11,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.grow.constraints import Columns
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import in_threads
-from fastens.table.columns.arrays import checked_array
 from fastens.table.columns.city_hash import category_hash
-from fastens.table.columns.date_columns import with_parts
-from fastens.table.columns.dates import parts_to_learn
+from fastens.table.columns.dates import parts_to_learn, with_parts
 from fastens.table.columns.factorize import (
     Categories,
     Factorized,
@@ -33,8 +32,6 @@ from fastens.table.columns.spellings import match_spellings
 
 # What pandas calls types of strings.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
-# Larger category positions are not exact in float32.
-_FLOAT32_WHOLE = 1 << 24
 _FLOAT64, _FLOAT32 = FLOATS
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
 
@@ -153,25 +150,8 @@ class Table:
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "all":
             return ~chosen
-        given = np.atleast_1d(np.asarray(categorical_features))
-        if given.dtype.kind == "b":
-            if given.shape != (n_features,):
-                raise ValueError(
-                    f"categorical_features must have {n_features} entries as a mask; got shape {given.shape}."
-                )
-            return given.copy()
-        chosen[[self._column_index(item) for item in given.tolist()]] = True
+        chosen[column_positions("categorical_features", categorical_features, self.names, n_features)] = True
         return chosen
-
-    def _column_index(self, item: Any) -> int:
-        if isinstance(item, str):
-            if self.names is None or item not in self.names:
-                known = f"the columns are {self.names}" if self.names else "X has no column names"
-                raise ValueError(f"categorical_features must name columns of X; got {item!r}, and {known}.")
-            return self.names.index(item)
-        if not isinstance(item, int) or not 0 <= item < len(self):
-            raise ValueError(f"categorical_features must hold column indices from 0 to {len(self) - 1}; got {item!r}.")
-        return item
 
     def chosen_names(self, categorical_features: Any) -> Any:
         """Return the same choice of columns by their names, which stay when columns of dates become several."""
@@ -276,6 +256,17 @@ class Table:
         return repr(self.names[index]) if self.names else str(index)
 
 
+def column_positions(parameter: str, given: Any, names: list[str] | None, n_features: int) -> list[int]:
+    """Return where the columns stand that a parameter gives by names, positions or a mask."""
+    given = np.atleast_1d(np.asarray(given))
+    if given.dtype.kind == "b":
+        if given.shape != (n_features,):
+            raise ValueError(f"{parameter} must have {n_features} entries as a mask; got shape {given.shape}.")
+        return np.flatnonzero(given).tolist()
+    columns = Columns(n_features, names)
+    return [columns.position(parameter, item) for item in given.tolist()]
+
+
 def table_from_array(array: NDArray[Any]) -> Table:
     """A table over a 2-D NumPy array."""
     return Table(array, array=array if _is_ready(array) else None)
@@ -321,27 +312,6 @@ def is_plain(X: Any) -> bool:
     )
 
 
-def open_table(X: Any, owner: str) -> Table:
-    """Return a table over an array, a frame, a sparse matrix or a row source; errors name the estimator `owner`."""
-    if is_plain(X):
-        return Table(X, array=X)
-    if is_frame(X):
-        return with_rows(table_from_frame(X))
-    if isinstance(X, RowSource):
-        return with_rows(PartedTable(X))
-    array = checked_array(X, owner)
-    return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
-
-
-def with_rows(table: Table) -> Table:
-    """Return the table; ValueError for one without rows or columns, as scikit-learn words it."""
-    shape = table.n_rows, len(table)
-    for count, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
-        if count == 0:
-            raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
-    return table
-
-
 class PartedTable(Table):
     """A table that is read part by part: frames or arrays with the same columns.
 
@@ -360,8 +330,11 @@ class PartedTable(Table):
     def tables(self) -> Iterator[Table]:
         """Yield the parts as tables."""
         for _, part in parts_of(self.source):
-            table = table_from_frame(part) if is_frame(part) else table_from_array(part)
-            yield table.with_date_parts() if self._has_date_parts else table
+            yield self._as_table(part)
+
+    def _as_table(self, part: Any) -> Table:
+        table = table_from_frame(part) if is_frame(part) else table_from_array(part)
+        return table.with_date_parts() if self._has_date_parts else table
 
     def with_date_parts(self) -> Table:
         """Return the table with parts in the place of each column of dates; itself where there are none."""

@@ -20,6 +20,7 @@ class TrainingData(NamedTuple):
     rows: NDArray[np.intp] | None = None  # which rows these are of those given; None for all
     offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
     comm: Comm = LOCAL  # the ranks that the table is divided among; these rows are those of one
+    n_given: int = 0  # rows that were given, those of zero weight included
 
     @classmethod
     def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
@@ -28,17 +29,17 @@ class TrainingData(NamedTuple):
             raise ValueError(f"Found array with 0 sample(s) (shape={y.shape}) while a minimum of 1 is required.")
         weight = check_weights(sample_weight, len(y), comm)
         if weight is None or weight.all():
-            return cls(None, y, weight, comm=comm)
+            return cls(None, y, weight, comm=comm, n_given=len(y))
         rows = np.flatnonzero(weight)
-        return cls(None, y[rows], weight[rows], rows, comm=comm)
+        return cls(None, y[rows], weight[rows], rows, comm=comm, n_given=len(y))
 
-    def with_table(self, X: Any, y: NDArray[Any]) -> TrainingData:
-        """Return the same with the rows of a row source that belong to them; `y` are the targets of all of these."""
-        check_same_rows(X.shape[0], y)
+    def with_table(self, X: Any) -> TrainingData:
+        """Return the same with the rows of a row source that belong to them."""
+        check_same_rows(X.shape[0], self.n_given)
         return self._replace(X=X if self.rows is None else X[self.rows])
 
 
-def check_same_rows(n_rows: int, y: NDArray[Any]) -> None:
-    """Raise ValueError where X, of so many rows, and y differ in length."""
-    if len(y) != n_rows:
-        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(y)}.")
+def check_same_rows(n_rows: int, n_targets: int) -> None:
+    """Raise ValueError where X and y differ in length."""
+    if n_targets != n_rows:
+        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {n_targets}.")

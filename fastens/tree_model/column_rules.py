@@ -28,13 +28,7 @@ def check_no_constraints(model: Any) -> None:
 
 
 def monotone_columns(model: Any) -> NDArray[np.int8] | None:
-    """1 where the prediction must not fall with a column, -1 where it must not rise, 0 elsewhere; None: no such column.
-
-    Raises
-    ------
-    ValueError
-        With more than two classes.
-    """
+    """1 where predictions must not fall with a column, -1 where they must not rise, else 0; None: no constraint."""
     signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
     if signs is None:
         return None
@@ -54,13 +48,7 @@ def path_rules(model: Any) -> dict[str, Any]:
 
 
 def column_chances(model: Any) -> NDArray[np.float64] | None:
-    """The chances of columns where some are drawn.
-
-    Raises
-    ------
-    ValueError
-        If none are drawn, so that only weights of 0 would matter, and there are none.
-    """
+    """The chances of columns where some are drawn; ValueError where all are, so that they would not matter."""
     chances = feature_chances(model.feature_weights, _columns(model))
     if chances is None:
         return None

@@ -15,20 +15,9 @@ Array = NDArray[np.float64]
 
 
 def raw_contributions(model: Any, X: Any, *, pairs: bool) -> Array:
-    """Return Shapley values of the sum of a fitted model's trees, summed over the columns that X's columns become.
+    """Shapley values of the sum of a fitted model's trees, summed over the columns that X's columns become.
 
-    Parameters
-    ----------
-    model : TreeModel
-        A fitted estimator.
-    X : table of shape (n_samples, n_features)
-        Rows.
-    pairs : bool
-        Whether to split contributions into those of pairs of features.
-
-    Returns
-    -------
-    array of shape (n_samples, n_outputs, n_features + 1), with `pairs` another axis of n_features + 1
+    (n_samples, n_outputs, n_features + 1), with `pairs` another axis of n_features + 1.
     """
     X, n_threads = model._check_table(X), resolve_n_jobs(model.n_jobs)
     explain = interactions if pairs else contributions

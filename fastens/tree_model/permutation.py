@@ -27,13 +27,14 @@ def permutation_importance(
     weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
     generator = check_random_state(random_state)
     shuffles = [generator.permutation(len(data.y)).astype(np.uint32) for _ in range(n_repeats)]
-    return importance_bunch(model._growth_of_loss(data, weight, shuffles) / weight.sum())
+    growth = growth_of_score_loss if model._targets is None else growth_of_row_losses
+    return importance_bunch(growth(model, data, weight, shuffles) / weight.sum())
 
 
 def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
     """By how much the sum of weighted losses grows with each shuffle of each column, (n_features, n_shuffles).
 
-    The model has a loss of each row's mean leaf value: rows whose leaves do not change are not looked at again.
+    Rows whose leaves do not change are not looked at again.
     """
     trees, y = model._predicting_trees(), data.y.reshape(len(data.y), -1)
     n_threads = resolve_n_jobs(model.n_jobs)

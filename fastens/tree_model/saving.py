@@ -1,8 +1,9 @@
-"""Estimators that hold one TreeEnsemble: saving and loading it, its raw predictions and leaves."""
+"""Estimators that hold one TreeEnsemble: saving and loading it, its raw predictions, leaves and categories."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +14,14 @@ from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.writing.export import export
 from fastens.options import Categories
 from fastens.storage import ModelFileError
+from fastens.table.target_statistics import METHODS, TargetStatistics
 
 PREFIX = "ensemble."
+# With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
+MOST_PARTITIONED = 32
 
 
 def tree_arrays(trees: TreeEnsemble, prefix: str) -> dict[str, np.ndarray]:
@@ -33,16 +38,17 @@ class SavedEnsemble:
     """What an estimator has whose fitted state is the input encoder's, a TreeEnsemble and a few numbers."""
 
     _ensemble: TreeEnsemble
+    _statistics: TargetStatistics | None = None
+    # What the trees' values are combined to: "sum", "mean", "path length", "weighted median" or "leaves".
+    _combination: ClassVar[str] = "sum"
 
     if TYPE_CHECKING:  # of the estimator
         n_jobs: int | None
         _check_fitted: Any
         _check_table: Any
-        _is_categorical: Any
+        _encoder: Any
+        n_features_in_: int
         _options: Any
-
-    def _category_options(self) -> Categories:
-        return self._options("categories") if hasattr(self, "categories") else Categories(encoding="partition")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return tree_arrays(self._ensemble, PREFIX)
@@ -63,6 +69,125 @@ class SavedEnsemble:
 
     def _restored(self) -> None:
         """Make again what follows from the rest."""
+
+    # Categories --------------------------------------------------
+
+    def _category_options(self) -> Categories:
+        return self._options("categories") if hasattr(self, "categories") else Categories(encoding="partition")
+
+    def _learn_statistics(self, data: Any, seed: int) -> Any:
+        """Encode TrainingData, each row from other rows than itself."""
+        self._statistics = None
+        method, columns = self._columns_of_statistics(data.y)
+        if not columns:
+            return data
+        targets = _targets(data.y, self._n_classes_of(data.y))
+        self._statistics, X = TargetStatistics.learn(data.X, targets, data.sample_weight, columns, method, seed)
+        return data._replace(X=X)
+
+    def _columns_of_statistics(self, y: NDArray[np.float64]) -> tuple[str, list[int]]:
+        """How categories are encoded by the target, and the columns where they are."""
+        method = self._category_options().encoding
+        sizes = [0 if found is None else len(found) for found in self._encoder.categories]
+        if method == "auto":
+            fewest = MOST_PARTITIONED + 1 if self._n_classes_of(y) <= 2 else np.inf
+            return "target", [column for column, size in enumerate(sizes) if size >= fewest]
+        return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
+
+    def _n_classes_of(self, y: NDArray[np.float64]) -> int:
+        return len(getattr(self, "classes_", ())) if y.ndim == 1 else 0
+
+    def _learn_same_statistics(self, data: Any, seed: int) -> Any:
+        """Encode the rows of an earlier fit again; ValueError where they give other statistics."""
+        before = self._statistics_arrays()
+        encoded = self._learn_statistics(data, seed)
+        self._check_same_statistics(before)
+        return encoded
+
+    def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
+        """Raise ValueError unless categories are encoded as in the fit that is continued."""
+        now = self._statistics_arrays()
+        if before.keys() != now.keys() or any(
+            not np.array_equal(now[name], old, equal_nan=True) for name, old in before.items()
+        ):
+            raise ValueError(
+                "X and y must be those of the fit that this one continues, as they give the categories their numbers."
+            )
+
+    def _apply_statistics(self, data: Any) -> Any:
+        """Encode TrainingData to validate on."""
+        return data if self._statistics is None else data._replace(X=self._statistics.transform(data.X))
+
+    @property
+    def _is_categorical(self) -> NDArray[np.bool_]:
+        """Which columns of the encoded table hold categories."""
+        kinds = self._encoder.is_categorical
+        if self._statistics is None:
+            return np.append(kinds, np.zeros(len(self._encoder.repeated), dtype=bool))
+        kinds[self._statistics.columns] = False
+        return np.append(kinds, np.zeros(len(self._column_of) - len(kinds), dtype=bool))
+
+    @property
+    def _column_of(self) -> NDArray[np.intp]:
+        """The column of X that each column of the encoded table is derived from."""
+        n_features = self.n_features_in_
+        if self._statistics is not None:
+            return self._statistics.column_of(n_features)
+        return np.append(np.arange(n_features), np.array(self._encoder.repeated, dtype=np.intp))
+
+    def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Sums over the columns of X of values of the encoded table's columns."""
+        return np.bincount(self._column_of, values, self.n_features_in_).astype(np.float64)
+
+    def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
+        """For saving."""
+        return {} if self._statistics is None else self._statistics.to_arrays()
+
+    def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """From what `_statistics_arrays` gave; ValueError for anything else."""
+        if arrays:
+            self._statistics = TargetStatistics.from_arrays(arrays)
+            kinds = self._encoder.is_categorical
+            if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
+                raise ValueError("the statistics of the categories and the columns do not fit together")
+
+    def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
+        """Return the model in another format, or write it to a file.
+
+        What a format cannot hold is an error, never left out.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file to write; default: return what would be written.
+        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql", "pmml"}
+            "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": an estimator of scikit-learn.
+            "xgboost": the JSON text of a Booster. "treelite": a checkpoint. "c": a C99 header. "sql": a query.
+            "pmml": a document of version 4.4.
+        **options
+            "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or "columns". "c": `name`,
+            which all names begin with. "sql": `table`, the name of the table.
+
+        Returns
+        -------
+        str, bytes or object; None where it was written to a file
+
+        Raises
+        ------
+        ValueError
+            For a model that the format cannot hold.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> text = GradientBoostingRegressor(n_estimators=5).fit(X, y).export(format="lightgbm")
+        >>> text.splitlines()[:2]
+        ['tree', 'version=v4']
+        """
+        self._check_fitted()
+        return export(self, path, format, options)
 
     # Predict --------------------------------------------------
 
@@ -106,3 +231,9 @@ class SavedEnsemble:
         """The same of a row source."""
         n_threads = resolve_n_jobs(self.n_jobs)
         return map_parts(lambda part: self._ensemble.apply(part, n_threads), table)
+
+
+def _targets(y: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
+    """What to take means of, (n_targets, n_rows): three or more classes each, or the columns of y."""
+    targets = y == np.arange(n_classes)[:, None] if n_classes > 2 else np.atleast_2d(y.T)
+    return np.ascontiguousarray(targets, dtype=np.float64)

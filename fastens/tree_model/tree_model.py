@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
-from fastens.base import BaseFastens, TrainingData
+from fastens.base import BaseFastens
 from fastens.inspection.arguments import check_position
 from fastens.inspection.contribution_plots import plot_contributions
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import Names, to_dataframe, to_text
 from fastens.tree_model.contributions import raw_contributions
-from fastens.tree_model.permutation import growth_of_score_loss, permutation_importance, score_of_predictions
+from fastens.tree_model.permutation import permutation_importance, score_of_predictions
 from fastens.tree_model.saving import SavedEnsemble
 
 if TYPE_CHECKING:
@@ -30,6 +30,15 @@ class TreeModel(SavedEnsemble, BaseFastens):
     # Whether the values of nodes are shares of classes; otherwise they are numbers.
     _has_class_shares: bool = False
     _loss: Any
+    _n_targets: int = 1
+    # Of trees whose mean predicts, ClassTargets or NumberTargets: they have a loss of each row's mean leaf value.
+    _targets: ClassVar[Any] = None
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        self._check_fitted()
+        return self._n_targets
 
     # Explain --------------------------------------------------
 
@@ -106,10 +115,6 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """
         self._check_fitted()
         return permutation_importance(self, X, y, sample_weight, n_repeats, random_state)
-
-    def _growth_of_loss(self, data: TrainingData, weight: Array, shuffles: list[NDArray[np.uint32]]) -> Array:
-        """By how much 1 - score, times the weight, grows with each shuffle of each column."""
-        return growth_of_score_loss(self, data, weight, shuffles)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
         """What `score` returns for raw predictions and encoded targets."""

@@ -47,7 +47,7 @@ def check(kept, model, X, n_rounds):
     for raw in (rounds.train.raw, rounds.raw_after(n_rounds)):
         np.testing.assert_allclose(raw.T, model._ensemble.predict_raw(X), rtol=1e-9, atol=1e-9)
     part = rounds.ensemble(n_rounds).predict_raw(X[:50])
-    np.testing.assert_allclose(rounds.validation.rows.raw.T, part, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(rounds.validation.raw.T, part, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fastens import Goss, Mvs
 from fastens.boosting.row_sampling import RowSampler, RowSampling
 
 RULES = [
-    RowSampling("uniform", 0.3),
-    RowSampling("goss", top_rate=0.1, other_rate=0.2),
-    RowSampling("mvs", 0.3),
-    RowSampling("mvs", 0.3, mvs_lambda=2.0),
+    RowSampling(0.3),
+    RowSampling(options=Goss(0.1, 0.2)),
+    RowSampling(0.3, Mvs()),
+    RowSampling(0.3, Mvs(2.0)),
 ]
 
 
-@pytest.fixture(params=RULES, ids=lambda rules: f"{rules.method}-{rules.mvs_lambda}")
+@pytest.fixture(params=RULES, ids=lambda rules: str(rules.options))
 def rules(request):
     return request.param
 
@@ -98,13 +99,13 @@ def test_mvs_draws_by_the_gradient():
 
 def test_one_row_at_least():
     hashes, gradients, hessians = make_rows(3)
-    for rules in (RowSampling("uniform", 1e-12), RowSampling("mvs", 1e-12)):
+    for rules in (RowSampling(1e-12), RowSampling(1e-12, Mvs())):
         assert len(RowSampler(rules, hashes, None, 0).draw(0, gradients, hessians).rows) == 1
 
 
 def test_which_rules_draw():
     assert not RowSampling().draws
-    assert RowSampling("uniform", 0.5).draws
-    assert not RowSampling("uniform", 0.5).reweights
-    assert RowSampling("goss").reweights
-    assert not RowSampling("goss", top_rate=0.5, other_rate=0.5).draws
+    assert RowSampling(0.5).draws
+    assert not RowSampling(0.5).reweights
+    assert RowSampling(options=Goss()).reweights
+    assert not RowSampling(options=Goss(0.5, 0.5)).draws

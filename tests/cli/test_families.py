@@ -178,7 +178,7 @@ def test_texts(run, write_csv):
     done = run("train", path, "--target", "kind", "--text", "message", *options, "--min-df", 2)
     assert (done.code, done.err) == (0, "")
     assert "1 (texts 1)" in done.out
-    assert re.search(r"Most telling words\n *ham .*lunch.*\n *spam .*prize", done.out)
+    assert re.search(r"Most informative words\n *ham .*lunch.*\n *spam .*prize", done.out)
     model = fastens.load("model.fastens")
     assert (model.stop_words, tuple(model.ngram_range), model.features) == (["at", "my"], (1, 2), "count")
     new = write_csv(pa.table({"message": ["a prize", "lunch", None]}), "new.csv")

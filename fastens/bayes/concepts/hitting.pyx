@@ -1,4 +1,4 @@
-"""Families of sets as bit arrays: bit K is set where the set K of attributes (a bit mask itself) fails a demand.
+"""Families of sets as bit arrays: bit K is set where the set K of attributes (a bit mask itself) violates a clause.
 
 A set that is part of a failing set fails too, so the failing ones are the downward closure of a few; all passes work on
 words of 64 sets: the six lowest attributes stand inside a word, the others are the bits of its position.

@@ -1,8 +1,8 @@
-"""All sets of attributes that meet every demand: counted, weighed and drawn exactly, or by sampling with a bound.
+"""All sets of attributes that satisfy every clause: counted, weighed and drawn exactly, or by sampling with a bound.
 
-A demand is a set of attributes of which at least one must be chosen. The sets that meet all of them are held as a tree:
-attributes that a demand alone forces, attributes no demand names, independent parts side by side, bit arrays of all
-subsets for parts of up to 30 attributes, and before larger ones a branch on one attribute. A set weighs q for each
+A clause is a set of attributes of which at least one must be chosen. The sets that satisfy all of them are held as a
+tree: attributes that a clause alone forces, attributes no clause names, independent parts side by side, bit arrays of
+all subsets for parts of up to 30 attributes, and before larger ones a branch on one attribute. A set weighs q for each
 attribute it holds and 1 - q for each other: q = 1/2 weighs all sets alike.
 """
 
@@ -29,7 +29,7 @@ COMPARED_AT_ONCE = 1024
 
 
 class TooManyError(Exception):
-    """The demands need more than the budget for an exact answer."""
+    """The clauses need more than the budget for an exact result."""
 
 
 # The tree --------------------------------------------------
@@ -129,19 +129,19 @@ class _Branch:
 
 @dataclass(frozen=True)
 class _Table:
-    """A bit for each subset of a few attributes: whether it fails a demand."""
+    """A bit for each subset of a few attributes: whether it violates a clause."""
 
     attributes: list[int]
     failing: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, demands: Bools, attributes: list[int]) -> _Table:
-        """From demands that name only these attributes."""
+    def of(cls, clauses: Bools, attributes: list[int]) -> _Table:
+        """From clauses that name only these attributes."""
         n = len(attributes)
         failing = np.zeros(1 << max(0, n - 6), dtype=np.uint64)
         if n < 6:
             failing[0] = np.uint64(2**64 - (1 << (1 << n)))  # places beyond the last subset
-        largest = _masks(~demands[:, attributes])  # the largest set that misses a demand is its complement
+        largest = _masks(~clauses[:, attributes])  # the largest set that violates a clause is its complement
         np.bitwise_or.at(failing, largest >> np.uint64(6), np.uint64(1) << (largest & np.uint64(63)))
         close_downward(failing, n)
         return cls(attributes, failing)
@@ -201,16 +201,16 @@ def _times(left: list[int], right: list[int]) -> list[int]:
     return out
 
 
-# From demands to the tree --------------------------------------------------
+# From clauses to the tree --------------------------------------------------
 
 
-def minimal_demands(demands: Bools) -> Bools:
-    """The demands that contain no other: the rest is met with them."""
-    demands = np.unique(demands, axis=0)
-    demands = demands[np.argsort(demands.sum(axis=1), kind="stable")]
-    kept = demands[:0]
-    for first in range(0, len(demands), COMPARED_AT_ONCE):
-        block = demands[first : first + COMPARED_AT_ONCE]
+def minimal_clauses(clauses: Bools) -> Bools:
+    """The clauses that contain no other: these imply the others."""
+    clauses = np.unique(clauses, axis=0)
+    clauses = clauses[np.argsort(clauses.sum(axis=1), kind="stable")]
+    kept = clauses[:0]
+    for first in range(0, len(clauses), COMPARED_AT_ONCE):
+        block = clauses[first : first + COMPARED_AT_ONCE]
         block = block[~_contains_one(block, kept, strictly=False)]
         kept = np.concatenate([kept, block[~_contains_one(block, block, strictly=True)]])
     return kept
@@ -239,57 +239,51 @@ class _Budget:
             raise TooManyError
 
 
-def compile_demands(demands: Bools, attributes: list[int], budget_bits: int = BUDGET_BITS) -> Any:
-    """The tree of all sets of `attributes` that meet the demands.
-
-    Raises
-    ------
-    TooManyError
-        If its bit arrays would take more than the budget.
-    """
-    return _compile(minimal_demands(demands), attributes, _Budget(budget_bits), MAX_TABLE)
+def compile_clauses(clauses: Bools, attributes: list[int], budget_bits: int = BUDGET_BITS) -> Any:
+    """The tree of all sets of `attributes` that satisfy the clauses; TooManyError beyond the budget of bits."""
+    return _compile(minimal_clauses(clauses), attributes, _Budget(budget_bits), MAX_TABLE)
 
 
-def _compile(demands: Bools, attributes: list[int], budget: _Budget, max_table: int) -> Any:
-    named: Bools = np.asarray(demands.any(axis=0))
-    single = demands.sum(axis=1) == 1
-    forced: Bools = np.asarray(demands[single].any(axis=0))
+def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: int) -> Any:
+    named: Bools = np.asarray(clauses.any(axis=0))
+    single = clauses.sum(axis=1) == 1
+    forced: Bools = np.asarray(clauses[single].any(axis=0))
     parts: list[Any] = []
     for kind, chosen in ((_Forced, forced), (_Free, ~named)):
         found = [j for j in attributes if chosen[j]]
         if found:
             parts.append(kind(found))
-    parts += [_compile_component(component, budget, max_table) for component in _components(demands[~single])]
+    parts += [_compile_component(component, budget, max_table) for component in _components(clauses[~single])]
     return parts[0] if len(parts) == 1 else _Both(parts) if parts else _Free([])
 
 
-def _compile_component(demands: Bools, budget: _Budget, max_table: int) -> Any:
-    attributes = np.flatnonzero(demands.any(axis=0)).tolist()
+def _compile_component(clauses: Bools, budget: _Budget, max_table: int) -> Any:
+    attributes = np.flatnonzero(clauses.any(axis=0)).tolist()
     if len(attributes) <= max_table:
         budget.spend(len(attributes))
-        return _Table.of(demands, attributes)
+        return _Table.of(clauses, attributes)
     budget.spend(10)
-    attribute = int(demands.sum(axis=0).argmax())
+    attribute = int(clauses.sum(axis=0).argmax())
     rest = [j for j in attributes if j != attribute]
-    has_it = demands[:, attribute]
-    shorter = demands.copy()
+    has_it = clauses[:, attribute]
+    shorter = clauses.copy()
     shorter[:, attribute] = False
-    chosen = _compile(demands[~has_it], rest, budget, MAX_LEAF)
-    return _Branch(attribute, chosen, _compile(minimal_demands(shorter), rest, budget, MAX_LEAF))
+    chosen = _compile(clauses[~has_it], rest, budget, MAX_LEAF)
+    return _Branch(attribute, chosen, _compile(minimal_clauses(shorter), rest, budget, MAX_LEAF))
 
 
-def _components(demands: Bools) -> list[Bools]:
-    """Demands in groups that share no attribute."""
+def _components(clauses: Bools) -> list[Bools]:
+    """Clauses in groups that share no attribute."""
     groups = []
-    left = np.ones(len(demands), dtype=bool)
+    left = np.ones(len(clauses), dtype=bool)
     while left.any():
-        reached = np.zeros(demands.shape[1], dtype=bool)
-        grown = demands[left.argmax()]
+        reached = np.zeros(clauses.shape[1], dtype=bool)
+        grown = clauses[left.argmax()]
         while (grown & ~reached).any():
             reached = reached | grown
-            grown = demands[demands[:, reached].any(axis=1)].any(axis=0)
-        member = left & demands[:, reached].any(axis=1)
-        groups.append(demands[member])
+            grown = clauses[clauses[:, reached].any(axis=1)].any(axis=0)
+        member = left & clauses[:, reached].any(axis=1)
+        groups.append(clauses[member])
         left &= ~member
     return groups
 
@@ -298,7 +292,7 @@ def _components(demands: Bools) -> list[Bools]:
 
 
 class ExactFamily:
-    """All sets that meet the demands, by the tree."""
+    """All sets that satisfy the clauses, by the tree."""
 
     is_exact = True
 
@@ -338,9 +332,9 @@ class ExactFamily:
 
 
 class SampledFamily:
-    """The sets that meet the demands, where they are too many for an exact answer.
+    """The sets that satisfy the clauses, where they are too many for an exact result.
 
-    The failing sets are a union of boxes, "misses demand i", whose share Karp and Luby's estimator finds: draw a box
+    The failing sets are a union of boxes, "misses clause i", whose share Karp and Luby's estimator finds: draw a box
     by its weight, then a set in it, and see whether no earlier box holds it. Votes are shares among sets drawn by
     rejection.
     """
@@ -350,14 +344,14 @@ class SampledFamily:
     pool_size = 10_000
     confidence = 0.99
 
-    def __init__(self, demands: Bools, q: float, random: np.random.Generator) -> None:
-        self._demands, self._q = demands, q
-        self._boxes = (1 - q) ** demands.sum(axis=1)
+    def __init__(self, clauses: Bools, q: float, random: np.random.Generator) -> None:
+        self._clauses, self._q = clauses, q
+        self._boxes = (1 - q) ** clauses.sum(axis=1)
         first = self._count_first(random)
         total = self._boxes.sum()
         low, high = _share_bounds(first, self.n_draws, self.confidence)
-        n = demands.shape[1]
-        smallest_mass = q**n  # that of the set of all attributes, which meets every demand
+        n = clauses.shape[1]
+        smallest_mass = q**n  # that of the set of all attributes, which satisfies every clause
         self.mass = max(1 - total * first / self.n_draws, smallest_mass)
         self._mass_bounds = max(1 - total * high, smallest_mass), min(1 - total * low, 1.0)
         self._pool = self._draw(self.pool_size, random)
@@ -368,15 +362,15 @@ class SampledFamily:
         found = 0
         for start in range(0, self.n_draws, COMPARED_AT_ONCE):
             chosen = box[start : start + COMPARED_AT_ONCE]
-            sets = self._random_sets(len(chosen), random) & ~self._demands[chosen]
+            sets = self._random_sets(len(chosen), random) & ~self._clauses[chosen]
             found += int((self._missed(sets).argmax(axis=1) == chosen).sum())
         return found
 
     def _random_sets(self, n: int, random: np.random.Generator) -> Bools:
-        return random.random((n, self._demands.shape[1])) < self._q
+        return random.random((n, self._clauses.shape[1])) < self._q
 
     def _missed(self, sets: Bools) -> Bools:
-        return sets.astype(np.float32) @ self._demands.T.astype(np.float32) == 0
+        return sets.astype(np.float32) @ self._clauses.T.astype(np.float32) == 0
 
     def _draw(self, n: int, random: np.random.Generator) -> Bools:
         found: list[Bools] = []
@@ -388,19 +382,19 @@ class SampledFamily:
             if missing == 0:
                 return np.concatenate(found)
         raise ValueError(
-            f"the version space over {self._demands.shape[1]} constrained attributes is too large to count and too "
+            f"the version space over {self._clauses.shape[1]} constrained attributes is too large to count and too "
             "small a share of all conjunctions to be drawn from; give it fewer attributes or more positive examples."
         )
 
     @property
     def n_sets(self) -> int:
         """About how many sets there are."""
-        return round(self.mass * 2 ** self._demands.shape[1])
+        return round(self.mass * 2 ** self._clauses.shape[1])
 
     def bounds(self) -> tuple[int, int]:
         """Where the number of sets lies, with a confidence of 99 %."""
         low, high = self._mass_bounds
-        scale = 2 ** self._demands.shape[1]
+        scale = 2 ** self._clauses.shape[1]
         return max(1, int(low * scale)), int(high * scale) + 1
 
     def vote(self, allowed: Bools) -> Floats:
@@ -413,7 +407,7 @@ class SampledFamily:
         return self._pool[random.integers(0, len(self._pool), n)]
 
     def smallest(self) -> Bools:
-        """A small set: of those drawn, with attributes left out while the demands are met."""
+        """A small set: of those drawn, with attributes left out while the clauses are met."""
         best = self._pool[self._pool.sum(axis=1).argmin()].copy()
         for attribute in np.flatnonzero(best):
             best[attribute] = False
@@ -429,40 +423,29 @@ def _share_bounds(found: int, n: int, confidence: float) -> tuple[float, float]:
     return low, high
 
 
-def family_of(demands: Bools, q: float, random: np.random.Generator, budget_bits: int = BUDGET_BITS) -> Any:
-    """All sets that meet the demands, none of them empty: exactly within the budget, sampled beyond it."""
-    n = demands.shape[1]
+def family_of(clauses: Bools, q: float, random: np.random.Generator, budget_bits: int = BUDGET_BITS) -> Any:
+    """All sets that satisfy the clauses, none of them empty: exactly within the budget, sampled beyond it."""
+    n = clauses.shape[1]
     try:
-        return ExactFamily(compile_demands(demands, list(range(n)), budget_bits), n, q)
+        return ExactFamily(compile_clauses(clauses, list(range(n)), budget_bits), n, q)
     except TooManyError:
-        return SampledFamily(minimal_demands(demands), q, random)
+        return SampledFamily(minimal_clauses(clauses), q, random)
 
 
 # Minimal sets --------------------------------------------------
 
 
-def minimal_hitting_sets(demands: Sequence[int], rivals: Sequence[int], limit: int) -> list[int]:
-    """The minimal sets that meet all demands, one demand after another (Berge), as bit masks.
+def minimal_hitting_sets(clauses: Sequence[int], rivals: Sequence[int], limit: int) -> list[int]:
+    """The minimal sets that satisfy all clauses, one clause after another (Berge), as bit masks.
 
-    Parameters
-    ----------
-    demands : sequence of int
-        Bit masks of items.
-    rivals : sequence of int
-        For each item the mask of those that may not stand beside it.
-    limit : int
-        The most sets to hold.
-
-    Raises
-    ------
-    TooManyError
-        If there are more on the way.
+    `rivals` are, for each item, the mask of those that may not stand beside it. TooManyError if there are ever more
+    than `limit` sets.
     """
     found = [0]
-    for demand in sorted(set(demands), key=int.bit_count):
-        hit = [s for s in found if s & demand]
-        items = [item for item in range(demand.bit_length()) if demand >> item & 1]
-        longer = {s | 1 << item for s in found if not s & demand for item in items if not rivals[item] & s}
+    for clause in sorted(set(clauses), key=int.bit_count):
+        hit = [s for s in found if s & clause]
+        items = [item for item in range(clause.bit_length()) if clause >> item & 1]
+        longer = {s | 1 << item for s in found if not s & clause for item in items if not rivals[item] & s}
         if len(hit) + len(longer) > limit:
             raise TooManyError
         found = hit + [s for s in longer if not any(h & s == h for h in hit)]

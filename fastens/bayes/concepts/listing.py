@@ -67,10 +67,10 @@ class ListsHypotheses:
         return float(space.posterior_of(codes))
 
 
-def all_hitting_sets(demands: Sequence[int], n_items: int) -> Iterator[int]:
-    """Yield all sets of items that meet all demands, as bit masks, the set of all items first.
+def all_hitting_sets(clauses: Sequence[int], n_items: int) -> Iterator[int]:
+    """Yield all sets of items that meet all clauses, as bit masks, the set of all items first.
 
-    Items are chosen or left one after another, and left only where the rest can still meet every demand, so that no
+    Items are chosen or left one after another, and left only where the rest can still meet every clause, so that no
     path ends without a set.
     """
     waiting = [(0, 0)]  # how many items are decided, and those chosen
@@ -79,6 +79,6 @@ def all_hitting_sets(demands: Sequence[int], n_items: int) -> Iterator[int]:
         if place == n_items:
             yield chosen
             continue
-        if all(demand & chosen or demand >> (place + 1) for demand in demands):
+        if all(clause & chosen or clause >> (place + 1) for clause in clauses):
             waiting.append((place + 1, chosen))
         waiting.append((place + 1, chosen | 1 << place))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.concepts.hitting_sets import family_of, minimal_demands, minimal_hitting_sets
+from fastens.bayes.concepts.hitting_sets import family_of, minimal_clauses, minimal_hitting_sets
 from fastens.bayes.concepts.listing import all_hitting_sets
 from fastens.bayes.counts.count_cube import CountCube
 from fastens.bayes.posterior import draw_index
@@ -79,7 +79,7 @@ class ConsistentSpace:
     """The conjunctions that cover every positive example and no negative one.
 
     All of them relax the least general one, s: they keep a subset of its constraints that meets every negative
-    example's demand, to keep one of the constraints that it breaks (Hirsh 1994). Negatives that s covers are set aside:
+    example's clause, to keep one of the constraints that it breaks (Hirsh 1994). Negatives that s covers are set aside:
     no conjunction separates them from the positives.
     """
 
@@ -91,12 +91,12 @@ class ConsistentSpace:
         self.specific = np.where(is_constrained, positives[0], ANYTHING)
         self._sizes, self._prior = sizes, prior
         self._places = np.flatnonzero(is_constrained)
-        demands = ~self._agrees(negatives)
-        is_possible = demands.any(axis=1)
+        clauses = ~self._agrees(negatives)
+        is_possible = clauses.any(axis=1)
         self.n_set_aside = int(np.count_nonzero(~is_possible))
-        self._demands = demands[is_possible]
+        self._clauses = clauses[is_possible]
         weight = CONSTRAINT_WEIGHT[prior]
-        self._family = family_of(self._demands, weight / (1 + weight), random)
+        self._family = family_of(self._clauses, weight / (1 + weight), random)
         self.is_exact = self._family.is_exact
 
     def _agrees(self, codes: Codes) -> NDArray[np.bool_]:
@@ -157,19 +157,19 @@ class ConsistentSpace:
         return instance, share
 
     def general(self, limit: int) -> Codes:
-        """The most general ones: the minimal sets of constraints that meet the demands."""
-        found = minimal_hitting_sets(self._masks(self._demands), [0] * len(self._places), limit)
+        """The most general ones: the minimal sets of constraints that satisfy the clauses."""
+        found = minimal_hitting_sets(self._masks(self._clauses), [0] * len(self._places), limit)
         return self._keep(np.array([self._chosen(s) for s in found]).reshape(len(found), -1))
 
     def all_codes(self) -> Iterator[Codes]:
         """Yield all of them, s first."""
-        masks = self._masks(minimal_demands(self._demands))
+        masks = self._masks(minimal_clauses(self._clauses))
         for found in all_hitting_sets(masks, len(self._places)):
             yield self._keep(np.array([self._chosen(found)], dtype=bool))[0]
 
-    def _masks(self, demands: NDArray[np.bool_]) -> list[int]:
+    def _masks(self, clauses: NDArray[np.bool_]) -> list[int]:
         powers = [1 << item for item in range(len(self._places))]
-        return [sum(power for power, chosen in zip(powers, row, strict=True) if chosen) for row in demands.tolist()]
+        return [sum(power for power, chosen in zip(powers, row, strict=True) if chosen) for row in clauses.tolist()]
 
     def _chosen(self, mask: int) -> list[bool]:
         return [bool(mask >> item & 1) for item in range(len(self._places))]
@@ -179,14 +179,14 @@ class ConsistentSpace:
         n, weight = self.n_hypotheses, CONSTRAINT_WEIGHT[self._prior]
         if weight == 1:
             return np.full(n, 1 / n)
-        masks = all_hitting_sets(self._masks(minimal_demands(self._demands)), len(self._places))
+        masks = all_hitting_sets(self._masks(minimal_clauses(self._clauses)), len(self._places))
         return self._probability(np.fromiter((mask.bit_count() for mask in masks), dtype=np.int64, count=n))
 
     def posterior_of(self, codes: Codes) -> float:
         """That of one conjunction; 0 where it is not among them."""
         kept = codes != ANYTHING
         is_relaxed = bool((codes[kept] == self.specific[kept]).all())
-        if not is_relaxed or not (self._demands & kept[self._places]).any(axis=1).all():
+        if not is_relaxed or not (self._clauses & kept[self._places]).any(axis=1).all():
             return 0.0
         if CONSTRAINT_WEIGHT[self._prior] == 1:
             return 1 / self.n_hypotheses

@@ -126,6 +126,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         "max_boundary": whole(1),
     }
     _modes = ("bayes", "map", "ml", "gibbs")
+    _poor_score = True
 
     prior: str = field(default="uniform", kw_only=False)
     noise: float = 0.0
@@ -138,7 +139,6 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
         return tags
 
     def __getstate__(self) -> dict[str, Any]:

@@ -135,11 +135,6 @@ class _OneMemberClassifier(BaseCombination):
         rows = self._check_table(X)
         return self._proba_of(self.chosen_index_, rows)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class that the chosen member predicts for each row, the first of equals."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "chosen_index_")
 

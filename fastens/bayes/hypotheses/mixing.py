@@ -74,10 +74,7 @@ def _weighed(by_row: Array, weight: Array) -> Array:
 def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) -> tuple[Array, float]:
     """P(h | D) of each hypothesis and log P(D), the likelihood to the power of 1 / temperature.
 
-    Raises
-    ------
-    ValueError
-        If no hypothesis of positive prior makes the data possible.
+    ValueError if no hypothesis of positive prior makes the data possible.
     """
     best = log_likelihoods[prior > 0].max()
     if np.isneginf(best):

@@ -75,13 +75,14 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         "feature_prior": FEATURE_PRIOR,
     }
 
+    _poor_score = True
+
     min_categories: Any = None
     unseen: str = "ignore"
     feature_prior: float | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
         tags.input_tags.categorical = True
         return tags
 

@@ -120,13 +120,9 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     """
 
     _parameter_rules: ClassVar = {**SmoothingParameters._parameter_rules, "binarize": FINITE | NONE}
+    _poor_score = True
 
     binarize: float | None = 0.0
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
     def _make_likelihoods(self) -> list[Likelihood]:
         return [BernoulliLikelihood(smoothing_of(self), threshold=self.binarize)]
@@ -145,9 +141,10 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
 class _EventNaiveBayes(BaseNaiveBayes):
     """What the models of event counts share."""
 
+    _poor_score = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
         tags.input_tags.positive_only = True
         return tags
 

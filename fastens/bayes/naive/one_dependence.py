@@ -33,13 +33,9 @@ class _PairModel(CategoryInput):
     """What the models from counts of pairs share: numbers become bins, learned from the first rows."""
 
     _parameter_rules: ClassVar = PAIR_RULES
+    _poor_score = True
     max_bins: int
     _limits: Limits
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
     def _takes_numbers_as_they_are(self) -> bool:
         chosen = self.categorical_features

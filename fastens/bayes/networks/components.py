@@ -1,6 +1,6 @@
 """Rows with missing values: which missing variables of a row depend on each other, the known ones being given.
 
-Variables of one family hang together. Those that hang together through missing ones are a component; its posterior
+Variables of one family are connected. Those connected through missing ones are a component; its posterior
 depends on the families that it touches alone, whose other variables are known. The same few components come in many
 rows, and all of these are worked on at once.
 """
@@ -22,7 +22,7 @@ JOINT_CELLS = 1 << 12  # of a small joint table
 
 
 class Component(NamedTuple):
-    """Missing variables that hang together, the variables whose tables they touch, and the rows they are missing in."""
+    """Connected missing variables, the variables whose tables they touch, and the rows they are missing in."""
 
     variables: tuple[int, ...]
     touched: tuple[int, ...]

@@ -15,10 +15,7 @@ class CycleError(ValueError):
 def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
     """The variables, every one after its parents, otherwise in the order of their numbers.
 
-    Raises
-    ------
-    CycleError
-        If there is a cycle; its args hold the variables that cannot be ordered.
+    CycleError, with the variables that cannot be ordered in its args, if there is a cycle.
     """
     waiting = [len(set(found)) for found in parents]
     children = children_of(parents)

@@ -34,7 +34,7 @@ def hill_climb(
     1986). Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of knowledge and
     statistical data", section 7.2.
     """
-    climb = _Climb(scores, n_variables, max_parents)
+    climb = _Search(scores, n_variables, max_parents)
     best, best_score, since = climb.parents, climb.score, 0
     visited = {best}
     for _ in range(max_moves):
@@ -65,7 +65,7 @@ def _descendants(parents: Parents) -> list[int]:
     return below
 
 
-class _Climb:
+class _Search:
     """A structure, and what each change of an edge would add to its score."""
 
     def __init__(self, scores: FamilyScores, n_variables: int, max_parents: int) -> None:

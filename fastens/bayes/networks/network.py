@@ -170,6 +170,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         "class_name": instance(str, "a string"),
         "n_jobs": ANYTHING,
     }
+    _poor_score = True
+
     structure: Any = field(default="hill-climb", kw_only=False)
     criterion: str = "bic"
     max_parents: int = 3
@@ -190,11 +192,6 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     class_name: str = "class"
     random_state: Any = None
     n_jobs: int | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -374,7 +371,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             if not hasattr(self, "classes_"):
                 raise ValueError("y must not be given: the network has no class.")
             labels = self._encode_target(self._read_target(y))
-            check_same_rows(len(positions), labels)
+            check_same_rows(len(positions), len(labels))
         return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
 
     def _position(self, number: int, value: Any) -> int | None:

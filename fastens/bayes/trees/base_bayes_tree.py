@@ -17,7 +17,6 @@ from fastens.engine.grow.pruning import cut
 from fastens.engine.rows.sampling import content_hashes, mixed
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_sums import leaf_sums
-from fastens.engine.trees.midpoints import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.engine.trees.unpack import sum_up
 from fastens.forests.bags import draw_seed
@@ -46,20 +45,6 @@ evidence : {"train", "honest"}
     posterior that of a tree fixed beforehand; with "train" the prior must pay for the search.
 temperature : float
     The likelihood is raised to the power of 1 / temperature.
-classes_ : array of shape (n_classes,)
-    The labels, sorted.
-log_evidence_ : float
-    Log of the probability (of numbers, the density) of the targets, over all prunings and leaf values.
-expected_n_leaves_ : float
-    The expected number of leaves; `get_n_leaves()` is that of the whole tree.
-entropy_ : float
-    How uncertain the pruning is, in nats.
-feature_probabilities_ : array of shape (n_features_in_,)
-    Posterior probability that the tree splits on each feature at all.
-map_estimator_ : DecisionTreeClassifier or DecisionTreeRegressor
-    The most probable pruning.
-map_log_joint_ : float
-    Log of its joint probability with the targets.
 """)
 
 
@@ -99,9 +84,7 @@ class BaseBayesTree(BaseDecisionTree):
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
         # Of each node: see `SearchCost`.
         self._n_splits = self._count_splits(tree)
-        if not self._has_random_thresholds:
-            tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
-        self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
+        self._keep_tree(tree, binning, matrix, data)
         self._learn_leaf_prior(data)
         self._node_statistics = self._evidence(data)
         self._average()
@@ -218,7 +201,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     @property
     def expected_n_leaves_(self) -> float:
-        """The expected number of leaves, over all prunings."""
+        """The expected number of leaves, over all prunings; `get_n_leaves()` is that of the whole tree."""
         self._check_fitted()
         return self._prunings.expected_leaves()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,13 +14,36 @@ from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
 from fastens.bayes.trees.tree_cube import Tree, TreeCube, n_trees
-from fastens.parameters import DECLINE, PROBABILITY, real, whole
+from fastens.checked_parameters import with_parameters
+from fastens.docstrings import Docs, entries
+from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
 from fastens.saving import SavedEstimator
+from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 Array = NDArray[np.float64]
 MOST_QUESTIONS = 15
 
 
+DOCS = TREE_DOCS | entries("""\
+max_questions : int
+    Most questions, up to 15; time and memory triple with each: 3^10 cells take milliseconds, 3^14 (4.8 million) about
+    two seconds.
+n_thresholds : int
+    Most thresholds of a column.
+split_prior : float or pair
+    Prior probability that a node splits. A pair (a, b): a (1 + depth)^-b.
+alpha : float
+    Parameter of the Dirichlet prior of a leaf's class probabilities.
+random_state : int, RandomState or None
+    For Gibbs and `sample_posterior`; the average itself has nothing random.
+n_trees_ : int
+    How many trees are averaged.
+log_evidence_ : float
+    Log of the labels' probability, over all trees and leaf values.
+""")
+
+
+@with_parameters
 class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator):
     """The exact Bayesian average over all decision trees on up to some 14 binary features ("questions").
 
@@ -32,36 +56,11 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     Parameters
     ----------
-    max_questions : int, default=10
-        Most questions, up to 15; time and memory triple with each: 3^10 cells take milliseconds, 3^14 (4.8 million)
-        about two seconds.
-    n_thresholds : int, default=16
-        Most thresholds of a column.
-    split_prior : float or pair, default=0.5
-        Prior probability that a node splits. A pair (a, b): a (1 + depth)^-b.
-    alpha : float, default=0.5
-        Parameter of the Dirichlet prior of a leaf's class probabilities.
-    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
-        Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, multiplied with `sample_weight`.
-    random_state : int, RandomState or None, default=None
-        For Gibbs and `sample_posterior`; the average itself has nothing random.
+    {parameters}
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    questions_ : list of str
-        The questions as text.
-    n_trees_ : int
-        How many trees are averaged.
-    log_evidence_ : float
-        Log of the labels' probability, over all trees and leaf values.
-    map_estimator_ : Tree
-        The most probable tree: what an exact search over all trees would find.
-    map_log_joint_ : float
-        Log of its joint probability with the labels; minus `log_evidence_`, that of its posterior probability.
+    {attributes}
 
     Raises
     ------
@@ -84,29 +83,18 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     (244, [1, 0])
     """
 
-    _parameter_rules: ClassVar = {
-        "max_questions": whole(1, MOST_QUESTIONS),
-        "n_thresholds": whole(1),
-        "split_prior": PROBABILITY | DECLINE,
-        "alpha": real(0, open_low=True),
-    }
-    _modes = ("bayes", "map", "gibbs")
-    # Each combination of answers once, and its weight of each class.
-    _answers: NDArray[np.int64]
-    _counts: Array
+    max_questions: int = parameter(whole(1, MOST_QUESTIONS), default=10, kw_only=False)
+    n_thresholds: int = parameter(whole(1), default=16)
+    split_prior: float | tuple[float, float] = parameter(PROBABILITY | DECLINE, default=0.5)
+    alpha: float = parameter(POSITIVE, default=0.5)
+    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    class_weight: Any = parameter(ANYTHING, default=None)
+    random_state: Any = parameter(ANYTHING, default=None)
 
-    def __init__(
-        self,
-        max_questions: int = 10,
-        *,
-        n_thresholds: int = 16,
-        split_prior: float | tuple[float, float] = 0.5,
-        alpha: float = 0.5,
-        categorical_features: Any = "from_dtype",
-        class_weight: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self._keep_parameters(locals())
+    _docs: ClassVar[Docs] = DOCS
+    _modes = ("bayes", "map", "gibbs")
+    n_trees_: int = field(init=False)
+    log_evidence_: float = field(init=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # The cube follows from the rows' counts, and may be a gigabyte.
@@ -209,12 +197,12 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     @property
     def map_estimator_(self) -> Tree:
-        """The most probable tree."""
+        """The most probable tree: what an exact search over all trees would find."""
         return self._cube.map_tree(self.questions_)[0]
 
     @property
     def map_log_joint_(self) -> float:
-        """Log of the joint probability of the most probable tree and the labels."""
+        """Log of its joint probability with the labels; minus `log_evidence_`, that of its posterior probability."""
         return self._cube.map_tree(self.questions_)[1]
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Tree]:

@@ -92,9 +92,7 @@ GROUPS = {
         Parameter("learning_rate", float, "RATE", "how much each round adds"),
         Parameter("max_leaf_nodes", whole_or_none, "N", "most leaves of a tree, or none"),
         Parameter("max_depth", whole_or_none, "N", "most levels of a tree, or none"),
-        Parameter(
-            "min_samples_split", count_or_share, "N", "fewest rows that a node is split with: a count or a share"
-        ),
+        Parameter("min_samples_split", count_or_share, "N", "fewest rows of a node to split: a count or a share"),
         Parameter("min_samples_leaf", count_or_share, "N", "fewest rows in a leaf; for trees and forests also a share"),
         Parameter("growth.min_child_weight", float, "W", "of boosting: smallest sum of hessians in a leaf"),
         Parameter("growth.min_gain_to_split", float, "GAIN", "of boosting: smallest gain worth a split"),
@@ -112,13 +110,11 @@ GROUPS = {
             "criterion",
             str,
             "NAME",
-            "what a split lowers: gini or entropy; squared_error, absolute_error, poisson; what the search for a "
-            "network raises: bic, aic, bdeu or k2",
+            "what splits lower: gini, entropy, squared_error, absolute_error, poisson; what networks raise: bic, aic, "
+            "bdeu, k2",
         ),
         Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
-        Parameter(
-            "growth.split_criterion", str, "NAME", "what trees of boosting are chosen by: newton or squared_error"
-        ),
+        Parameter("growth.split_criterion", str, "NAME", "gain of boosting: newton or squared_error"),
         Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
         Parameter("bootstrap", switch_or_word, "KIND", "draw rows for each tree: yes, no, stratified or balanced"),
         Parameter("max_samples", amount, "N", "rows drawn for each tree or member: a count or a share"),
@@ -126,9 +122,7 @@ GROUPS = {
         Parameter("boosting", str, "KIND", "of boosting: gbdt, or dart, which leaves trees out in each round"),
         Parameter("boosting.rate_drop", float, "P", "with --boosting dart: the chance of a round to be left out"),
         Parameter("boosting.skip_drop", float, "P", "with --boosting dart: the chance to leave out none"),
-        Parameter(
-            "sampling", str, "KIND", "rows of each round of boosting: uniform, goss or mvs; of bagging: rows or weights"
-        ),
+        Parameter("sampling", str, "KIND", "rows of boosting: uniform, goss or mvs; of bagging: rows or weights"),
         Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
         Parameter("linear_leaves.l2", float, "L2", "shrinks the slopes of --linear-leaves"),
         Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
@@ -138,7 +132,7 @@ GROUPS = {
             "monotonic_cst",
             directions,
             "COL:+1,COL:-1",
-            "columns with which predictions must not fall (+1) or not rise (-1)",
+            "columns with which predictions never fall (+1) or rise (-1)",
             "monotonic",
         ),
         Parameter("interaction_cst", str, "KIND", "no_interactions or pairwise: columns on one path", "interactions"),
@@ -153,15 +147,8 @@ GROUPS = {
         ),
         Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
         Parameter("loss.variance_power", float, "P", "with --loss tweedie: between 1 (Poisson) and 2 (gamma)"),
-        Parameter(
-            "loss.alpha", float, "A", "with --loss huber: the quantile of the errors that count linearly beyond it"
-        ),
-        Parameter(
-            "alpha",
-            float,
-            "A",
-            "of naive Bayes and trees averaged over their prunings: pseudo-count",
-        ),
+        Parameter("loss.alpha", float, "A", "with --loss huber: the quantile beyond which errors count linearly"),
+        Parameter("alpha", float, "A", "of naive Bayes and trees averaged over their prunings: pseudo-count"),
         Parameter("class_weight", str, "balanced", "weight classes so that all count the same"),
         Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
         Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
@@ -184,9 +171,7 @@ GROUPS = {
     ),
     "combinations of models": (
         Parameter("estimators", names, "NAMES", "kinds of models to combine, separated by commas", "members"),
-        Parameter(
-            "weights", str, "KIND", "of the members of a vote, learned: nnls, likelihood or selection", "member-weights"
-        ),
+        Parameter("weights", str, "KIND", "of a vote, learned: nnls, likelihood or selection", "member-weights"),
         Parameter("voting", str, "KIND", "of members: soft, the average of probabilities, or hard, a vote each"),
         Parameter("final_estimator", str, "KIND", "of a stack: linear or boosting"),
         Parameter("passthrough", None, "", "the final estimator of a stack sees the columns too"),
@@ -199,9 +184,7 @@ GROUPS = {
         Parameter("structure", str, "KIND", "of a network: hill-climb, chow-liu or tan"),
         Parameter("noise", float, "P", "of a version space and of models by their posterior: wrong labels"),
         Parameter("max_parents", int, "N", "most parents of a column in a network that is searched for"),
-        Parameter(
-            "feature_prior", float, "P", "of naive Bayes: average over subsets of columns, each in with this chance"
-        ),
+        Parameter("feature_prior", float, "P", "of naive Bayes averaged over subsets of columns: the chance of each"),
     ),
     "texts": (
         Parameter("model", str, "KIND", "of texts: multinomial, bernoulli or complement naive Bayes", "text-model"),

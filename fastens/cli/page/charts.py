@@ -107,14 +107,14 @@ def dependence_chart(found: Dependence, y: Range, label: str, names: Sequence[st
 
 
 def _of_numbers(found: Dependence, y: Range, label: str) -> Html:
-    values, room = found.values, 0.22 * (y.high - y.low)
-    chart = Chart(Range.of(values), Range(y.low - room, y.high), (NARROW, DEPENDENCE_HEIGHT), ("", label))
+    values, padding = found.values, 0.22 * (y.high - y.low)
+    chart = Chart(Range.of(values), Range(y.low - padding, y.high), (NARROW, DEPENDENCE_HEIGHT), ("", label))
     borders = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     widths = np.maximum(np.diff(borders), 1e-3 * (chart.x.high - chart.x.low))
     density = found.counts / widths
-    tops = y.low - room + 0.8 * room * density / density.max(initial=0)
+    tops = y.low - padding + 0.8 * padding * density / density.max(initial=0)
     for left, width, top, count in zip(borders[:-1], widths, tops, found.counts, strict=True):
-        chart.bar((left, left + width), (y.low - room, top), "quiet", f"{count:,} rows")
+        chart.bar((left, left + width), (y.low - padding, top), "quiet", f"{count:,} rows")
     for output in range(found.means.shape[1]):
         chart.line(values, found.means[:, output], f"c{output}")
         for value, mean in zip(values, found.means[:, output], strict=True):
@@ -197,9 +197,9 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
     ticks = [(-float(place), shortened(name, 26)) for place, name in enumerate(names)]
     # Beside the outermost bars there is room for what they add, in figures.
     inner = NARROW - 24 - CHARACTER * max(len(name) for _, name in ticks)
-    room = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
+    padding = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
     size = (NARROW, 40 + 24 * (top - bottom))
-    chart = Chart(Range(low - room, high + room), Range(bottom, top), size, (label, ""), y_ticks=ticks)
+    chart = Chart(Range(low - padding, high + padding), Range(bottom, top), size, (label, ""), y_ticks=ticks)
     if start is not None:
         for place, text, height in ((start, "expected", 0.75), (ends[-1], "this row", -len(names) - 0.1)):
             chart.line([place, place], [bottom, top], "reference")

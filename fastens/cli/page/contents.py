@@ -69,7 +69,7 @@ def _columns(subject: Subject) -> list[Html]:
     model, X = subject.model, subject.X
     found = []
     if hasattr(model, "most_informative_terms"):
-        found.append(sections.telling_words(model.most_informative_terms()))
+        found.append(sections.informative_terms(model.most_informative_terms()))
     chosen = chosen_rows(subject)
     parts = _contributions(subject, list(chosen))
     if X.num_columns > 1:

@@ -193,7 +193,7 @@ def training(curves: Mapping[str, Array], best: int | None) -> Html:
     return section("training", "How did training go?", hint, card(legend(list(curves)), charts.training(curves, best)))
 
 
-def telling_words(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
+def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
     """The most characteristic words of each class."""
     cards = []
     for label, best in words.items():

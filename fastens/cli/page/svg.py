@@ -31,8 +31,8 @@ class Range:
         numbers = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in values])
         numbers = numbers[np.isfinite(numbers)]
         low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 1.0)
-        room = margin * (high - low) if high > low else 0.5 * abs(high) or 0.5
-        return cls(low - room, high + room)
+        padding = margin * (high - low) if high > low else 0.5 * abs(high) or 0.5
+        return cls(low - padding, high + padding)
 
     def ticks(self, most: int) -> list[float]:
         """Round numbers inside, at most so many."""

@@ -75,7 +75,7 @@ def cross_validate(
         try:
             _one_fold(entry, clone(model), _take(task.rows, train), _take(task.rows, test), task)
         except Exception as error:
-            # Whatever one model stumbles over, the others are still to be seen.
+            # An error of one model must not hide the results of the others.
             return Entry(name, failure=first_line(error))
         on_fold()
     return entry

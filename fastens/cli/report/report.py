@@ -95,9 +95,9 @@ class Report:
             grid.add_row(name, f"{share:6.1%}", bar)
         self.out.print(grid)
 
-    def telling_words(self, words: Mapping[Any, Sequence[tuple[str, float]]]) -> None:
+    def informative_terms(self, words: Mapping[Any, Sequence[tuple[str, float]]]) -> None:
         """The most characteristic words of each class."""
-        self.title("Most telling words")
+        self.title("Most informative words")
         grid = _grid(2)
         for label, best in words.items():
             grid.add_row(str(label), ", ".join(word for word, _ in best))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +21,6 @@ DAY, MONTH, DAY_OF_MONTH, WEEKDAY, HOUR = PARTS = ("day", "month", "day of month
 CALENDAR = PARTS[:-1]  # of dates without a time of day
 SECONDS_PER_DAY = 86400
 _THURSDAY = 3  # the weekday of 1970-01-01
-_OF_TIME = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64, datetime.time)
 _PERIOD = "Period"  # of pandas
 _NO_DATES = ("StringDtype", "CategoricalDtype")  # of pandas; their names take long
 
@@ -112,18 +112,20 @@ def parts_to_learn(column: Any) -> tuple[str, ...]:
 
 
 def _parts_of_objects(values: Iterable[Any]) -> tuple[str, ...]:
-    if not _is_date(next((value for value in values if not is_missing(value)), None)):
+    if not _is_date(_first(values)):
         return ()
     return CALENDAR if all(type(value) is datetime.date or is_missing(value) for value in values) else PARTS
 
 
 def holds_objects_of_time(values: Iterable[Any]) -> bool:
     """Whether the first object that is not missing is a date, a duration or a time of day."""
-    return _is_of_time(next((value for value in values if not is_missing(value)), None))
+    first = _first(values)
+    return _is_date(first) or _is_duration(first)
 
 
-def _is_of_time(value: Any) -> bool:
-    return isinstance(value, _OF_TIME) or type(value).__name__ == _PERIOD
+def _first(values: Iterable[Any]) -> Any:
+    """The first value that is not missing."""
+    return next((value for value in values if not is_missing(value)), None)
 
 
 def times_of(column: Any, name: str) -> NDArray[Any]:
@@ -142,13 +144,11 @@ def times_of(column: Any, name: str) -> NDArray[Any]:
     unit = np.datetime_data(values.dtype)[0]
     if values.dtype.kind == "m" and unit in ("Y", "M", "generic"):
         raise ValueError(f"Column {name} must hold durations of days or of other units of one length; got {unit!r}.")
-    if unit in "YMWDhm" and not np.array_equal(_in_seconds(values).astype(values.dtype), values, equal_nan=True):
+    if unit in "YMWDhm" and not np.array_equal(
+        values.astype(f"{values.dtype.kind}8[s]").astype(values.dtype), values, equal_nan=True
+    ):
         raise ValueError(f"Column {name} must hold dates and durations that are whole seconds in 64 bits.")
     return values
-
-
-def _in_seconds(values: NDArray[Any]) -> NDArray[Any]:
-    return values.astype(f"{values.dtype.kind}8[s]")
 
 
 def _as_numpy(column: Any) -> NDArray[Any]:
@@ -177,7 +177,7 @@ def _from_arrow(column: Any) -> NDArray[Any]:
 def _of_objects(values: NDArray[np.object_], name: str) -> NDArray[Any]:
     """Objects that are all dates, or all durations and times of day."""
     found = values.tolist()
-    are_dates = _is_date(next((value for value in found if not is_missing(value)), None))
+    are_dates = _is_date(_first(found))
     kind, what, is_one, as_number = (
         ("M8[us]", "dates", _is_date, _instant) if are_dates else ("m8[us]", "durations", _is_duration, _duration)
     )
@@ -211,14 +211,10 @@ def _instant(value: Any) -> np.datetime64:
 
 def _duration(value: Any) -> np.timedelta64:
     if isinstance(value, datetime.time):
-        value = datetime.timedelta(
-            hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
-        )
-    return np.timedelta64(value, "us") if isinstance(value, np.timedelta64) else _exact(value)
-
-
-def _exact(value: datetime.timedelta) -> np.timedelta64:
-    """NumPy's own conversion goes round beyond 64 bits."""
+        value = datetime.datetime.combine(datetime.date.min, value.replace(tzinfo=None)) - datetime.datetime.min
+    if isinstance(value, np.timedelta64):
+        return np.timedelta64(value, "us")
+    # NumPy's own conversion goes round beyond 64 bits.
     return np.timedelta64(value // datetime.timedelta(microseconds=1), "us")
 
 
@@ -231,3 +227,42 @@ def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
         except (TypeError, ValueError) as error:
             raise fault(name, "dates", row, value) from error
     return np.array(out, dtype="M8[us]")
+
+
+# Frames --------------------------------------------------
+
+
+def with_parts(frame: Any, parts: Mapping[str, Collection[str]]) -> nw.DataFrame:
+    """A frame in which parts stand in the place of each column that has any.
+
+    Parameters
+    ----------
+    frame : frame of pandas or of narwhals
+        Its columns have distinct names.
+    parts : dict of column names to parts
+        Which parts of which columns.
+    """
+    frame = nw.from_native(frame, eager_only=True, pass_through=False)
+    names = list(frame.columns)
+    order, made = [], []
+    for name in names:
+        own = date_parts(_dates_of(frame.get_column(name), repr(name)), parts[name]) if name in parts else {}
+        for part, values in own.items():
+            if part_name(name, part) in names:
+                raise ValueError(f"Column {part_name(name, part)!r} has the name of a part of the dates {name!r}.")
+            made.append(nw.new_series(part_name(name, part), values, nw.Float64, backend=frame.implementation))
+        order += [part_name(name, part) for part in own] if name in parts else [name]
+    return frame.with_columns(*made).select(order)
+
+
+def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:
+    """The dates of a column that must hold dates, or texts that are dates as ISO 8601 writes them."""
+    native = column.to_native()
+    if parts_to_learn(native):
+        return times_of(native, name)
+    if column.null_count() == len(column):
+        return np.full(len(column), "NaT", dtype="M8[s]")
+    values = column.to_list() if column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) else None
+    if values is None:
+        raise ValueError(f"Column {name} must hold dates, as in fit; it holds {column.dtype}.")
+    return dates_of_texts(values, name)

@@ -99,7 +99,7 @@ def test_categories(categories):
 
 
 @given(st.lists(st.integers(1, 63), max_size=5))
-def test_hitting_sets(demands):
-    found = list(all_hitting_sets(demands, 6))
-    assert sorted(found) == [s for s in range(64) if all(s & demand for demand in demands)]
+def test_hitting_sets(clauses):
+    found = list(all_hitting_sets(clauses, 6))
+    assert sorted(found) == [s for s in range(64) if all(s & clause for clause in clauses)]
     assert found[0] == 63

@@ -243,25 +243,25 @@ def test_collapse_to_noise():
 def test_bit_arrays_branches_and_samples_agree(rng):
     from fastens.bayes.concepts import hitting_sets as module
 
-    demands = rng.random((25, 12)) < 0.3
-    demands = demands[demands.any(axis=1)]
-    exact = module.family_of(demands, 0.5, rng)
+    clauses = rng.random((25, 12)) < 0.3
+    clauses = clauses[clauses.any(axis=1)]
+    exact = module.family_of(clauses, 0.5, rng)
     rows = rng.random((40, 12)) < 0.8
-    tree = module._compile(module.minimal_demands(demands), list(range(12)), module._Budget(1 << 30), 3)
+    tree = module._compile(module.minimal_clauses(clauses), list(range(12)), module._Budget(1 << 30), 3)
     assert isinstance(tree, module._Branch | module._Both)
     branched = module.ExactFamily(tree, 12, 0.5)
     assert branched.n_sets == exact.n_sets
     np.testing.assert_allclose(branched.vote(rows), exact.vote(rows))
-    sampled = module.SampledFamily(module.minimal_demands(demands), 0.5, rng)
+    sampled = module.SampledFamily(module.minimal_clauses(clauses), 0.5, rng)
     low, high = sampled.bounds()
     assert low <= exact.n_sets <= high
     np.testing.assert_allclose(sampled.vote(rows), exact.vote(rows), atol=0.03)
     for family in (exact, branched, sampled):
         drawn = family.draw(3000, np.random.default_rng(0))
-        assert (drawn.astype(int) @ demands.T.astype(int) > 0).all()
+        assert (drawn.astype(int) @ clauses.T.astype(int) > 0).all()
         np.testing.assert_allclose(drawn.mean(axis=0), exact.draw(3000, rng).mean(axis=0), atol=0.05)
         smallest = family.smallest()
-        assert (demands & smallest).any(axis=1).all()
+        assert (clauses & smallest).any(axis=1).all()
 
 
 def test_bounds_hold(rng):
@@ -270,10 +270,10 @@ def test_bounds_hold(rng):
 
     missed = 0
     for _ in range(40):
-        demands = rng.random((8, 9)) < 0.4
-        demands = module.minimal_demands(demands[demands.any(axis=1)])
-        low, high = module.SampledFamily(demands, 0.5, rng).bounds()
-        missed += not low <= module.family_of(demands, 0.5, rng).n_sets <= high
+        clauses = rng.random((8, 9)) < 0.4
+        clauses = module.minimal_clauses(clauses[clauses.any(axis=1)])
+        low, high = module.SampledFamily(clauses, 0.5, rng).bounds()
+        missed += not low <= module.family_of(clauses, 0.5, rng).n_sets <= high
     assert missed <= 2
 
 

@@ -1,0 +1,37 @@
+"""`fastens export`: a model in the format of another library, or as code."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from fastens.cli.models.model_files import load_model
+from fastens.cli.report.report import Report
+from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.outputs import OTHER, TEXT, add_overwrite, check_output
+from fastens.exchange.writing.export import BINARY, FORMATS
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    text = "Write a model made of trees for another library, a database or a C program."
+    parser = commands.add_parser("export", help="write a model in another format", description=text)
+    parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the file to write")
+    parser.add_argument("--format", required=True, choices=list(FORMATS), help="what to write")
+    add_overwrite(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read the model and write it."""
+    kind = OTHER if options.format in BINARY else TEXT
+    check_output(options.output, kind, [options.model], options.overwrite)
+    model, _ = load_model(options.model)
+    if not hasattr(model, "export"):
+        raise CommandError(f"{type(model).__name__} is not made of trees, and has no other format")
+    try:
+        model.export(options.output, format=options.format)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise CommandError(first_line(error)) from error
+    Report().line(f"{type(model).__name__} written to {options.output} as {options.format}")

@@ -1,0 +1,287 @@
+"""One C99 header: the trees as tables, and functions that walk them. It allocates nothing, and needs <math.h> alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fastens.exchange.writing.targets import Target
+from fastens.exchange.writing.view import ModelView
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WIDTH = 116
+
+_HEAD = """\
+/* {estimator} by fastens, as tables and functions: C99, no allocation, no state.
+
+   A row x has {n_columns} doubles in the order below; NaN is a missing value. Of a column of categories it is the
+   position of the category, as NAME_category or NAME_category_of_number finds it; any other number is one never seen.
+
+{columns}
+   NAME_raw(x, raw) writes {n_outputs} raw predictions, NAME_predict(x, out) {n_predicted} predictions{labels}. */
+#ifndef NAME_FASTENS_H
+#define NAME_FASTENS_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define NAME_N_COLUMNS {n_columns}
+#define NAME_N_RAW {n_outputs}
+#define NAME_N_PREDICTED {n_predicted}
+#define NAME_N_TREES {n_trees}
+"""
+
+_WALK = """\
+/* The place of the leaf's values that a row falls into from a root. */
+static inline int32_t NAME_leaf(const double *x, int32_t node)
+{
+    while (NAME_column[node] >= 0) {
+        const double value = x[NAME_column[node]];
+        const int32_t first = NAME_set_first[node], size = NAME_set_size[node];
+        int goes_left;
+        if (isnan(value))
+            goes_left = NAME_missing_left[node];
+        else if (first < 0)
+            goes_left = value <= NAME_threshold[node];
+        else {
+            const int32_t code = value >= 0 && value < 32.0 * size ? (int32_t) value : -1;
+            goes_left = code >= 0 && code == value && (NAME_words[first + code / 32] >> (code % 32) & 1u);
+        }
+        node = goes_left ? NAME_left[node] : NAME_right[node];
+    }
+    return NAME_left[node];
+}
+
+static inline void NAME_raw(const double *x, double *raw)
+{
+    int32_t tree, k;
+    for (k = 0; k < NAME_N_RAW; k++)
+        raw[k] = NAME_baseline[k];
+    for (tree = 0; tree < NAME_N_TREES; tree++) {
+        const double *values = NAME_value + NAME_leaf(x, NAME_root[tree]);
+        for (k = 0; k < NAME_VALUES; k++)
+            raw[NAME_output[tree] + k] += values[k];
+    }
+    for (k = 0; k < NAME_N_RAW; k++)
+        raw[k] /= NAME_DIVISOR;
+}
+"""
+
+_CATEGORY = """\
+/* The position of a category of a column, -1 for one never seen. */
+static inline int NAME_category{suffix}(int column, {type} value)
+{{
+    int k;
+    for (k = NAME_{table}_first[column]; k < NAME_{table}_first[column + 1]; k++)
+        if ({test})
+            return k - NAME_{table}_first[column];
+    return -1;
+}}
+"""
+
+# By link: how the predictions of a target are made, of `n` raw predictions `r`, into `out`.
+_LINKS = {
+    "identity": "for (k = 0; k < {n}; k++) out[k] = r[k];",
+    "exp": "for (k = 0; k < {n}; k++) out[k] = exp(r[k]);",
+    "sigmoid": "out[1] = 1 / (1 + exp(-r[0])); out[0] = 1 / (1 + exp(r[0]));",
+    "share": "for (k = 0; k < {n}; k++) out[k] = 1 / (1 + exp(-r[k]));",
+    "softmax": """\
+largest = r[0];
+        for (k = 1; k < {n}; k++) if (r[k] > largest) largest = r[k];
+        for (k = 0; k < {n}; k++) total += out[k] = exp(r[k] - largest);
+        for (k = 0; k < {n}; k++) out[k] /= total;""",
+    "one vs rest": """\
+for (k = 0; k < {n}; k++) total += out[k] = fmax(1 / (1 + exp(-r[k])), 2.2250738585072014e-308);
+        for (k = 0; k < {n}; k++) out[k] /= total;""",
+    "second share": "out[1] = r[0]; out[0] = 1 - r[0];",
+    "shares": """\
+for (k = 0; k < {n}; k++) total += r[k];
+        for (k = 0; k < {n}; k++) out[k] = r[k] / total;""",
+    "sorted": """\
+for (k = 0; k < {n}; k++) {{
+            int32_t j = k;
+            for (; j > 0 && out[j - 1] > r[k]; j--) out[j] = out[j - 1];
+            out[j] = r[k];
+        }}""",
+    "anomaly": "out[0] = -exp2(-r[0] / {parameters[0]!r}) - {parameters[1]!r};",
+}
+
+
+def write(view: ModelView, *, name: str = "model") -> str:
+    """Return the header.
+
+    Parameters
+    ----------
+    view : ModelView
+        The model.
+    name : str, default="model"
+        What the names of all functions, tables and constants begin with.
+    """
+    if not _IDENTIFIER.fullmatch(name):
+        raise ValueError(f"name must be an identifier of C; got {name!r}.")
+    n_predicted = sum(map(_n_predicted, view.targets))
+    of_classes = view.targets[0].classes is not None
+    head = _HEAD.format(
+        estimator=view.estimator,
+        n_columns=len(view.columns),
+        columns="".join(f"   {k}: {_comment(column.name)}\n" for k, column in enumerate(view.columns)),
+        n_outputs=view.n_outputs,
+        n_predicted=n_predicted,
+        labels=",\n   the probabilities of the classes, and NAME_class(x, out) the numbers of the classes" * of_classes,
+        n_trees=len(view.trees),
+    )
+    parts = [head, *_categories(view), *_tables(view), _WALK, _predict(view), _classes(view), "#endif\n"]
+    return "\n".join(filter(None, parts)).replace("NAME", name)
+
+
+def _n_predicted(target: Target) -> int:
+    return target.outputs.stop - target.outputs.start if target.classes is None else len(target.classes)
+
+
+def _comment(text: str) -> str:
+    return re.sub(r"[^ -~]|\*/|/\*|NAME|\\", "?", text)
+
+
+def _text(value: Any) -> str:
+    """A string literal: bytes beyond ASCII in octal, which no digit after it can belong to."""
+    plain = {34: '\\"', 92: "\\\\", 63: "\\?"}
+    found = (plain.get(b, chr(b)) if 32 <= b < 127 else f"\\{b:03o}" for b in str(value).encode())
+    return f'"{"".join(found)}"'.replace("NAME", 'N""AME')
+
+
+def _array(kind: str, name: str, values: Iterable[Any]) -> str:
+    """A table; an empty one has a 0, as C has no empty arrays."""
+    lines, line = [], "   "
+    for value in [*values] or [0]:
+        text = f" {value},"
+        if len(line) + len(text) > _WIDTH and line.strip():
+            lines.append(line)
+            line = "   "
+        line += text
+    return f"static const {kind} NAME_{name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
+
+
+def _number(value: float) -> str:
+    return repr(value) if np.isfinite(value) else ("-" if value < 0 else "") + "INFINITY"
+
+
+def _categories(view: ModelView) -> Iterable[str]:
+    """The categories of the columns, and how to find their positions."""
+    texts: list[Any] = []
+    numbers: list[float] = []
+    first_text, first_number = [0], [0]
+    for column in view.columns:
+        for category in column.categories or ():
+            if isinstance(category, str):
+                texts.append(category)
+            else:
+                numbers.append(float(category))
+        first_text.append(len(texts))
+        first_number.append(len(numbers))
+    if texts:
+        yield _array("char *const", "text", map(_text, texts)) + _array("int32_t", "text_first", first_text)
+        test = "strcmp(NAME_text[k], value) == 0"
+        yield _CATEGORY.format(suffix="", type="const char *", table="text", test=test)
+    if numbers:
+        yield _array("double", "number", map(_number, numbers)) + _array("int32_t", "number_first", first_number)
+        yield _CATEGORY.format(suffix="_of_number", type="double", table="number", test="NAME_number[k] == value")
+
+
+def _tables(view: ModelView) -> Iterable[str]:
+    """The nodes of all trees one after another, the words of the sets, and the values of the leaves."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("column", "threshold", "missing_left", "left", "right", "set_first", "set_size")
+    }
+    roots: list[int] = []
+    words: list[int] = []
+    values: list[str] = []
+    width = view.trees[0].value.shape[1] if view.trees else 1
+    for tree in view.trees:
+        roots.append(first := len(columns["column"]))
+        for node, is_leaf in enumerate(tree.is_leaf.tolist()):
+            own = _words(tree.members.get(node))
+            left, right = first + int(tree.left[node]), first + int(tree.right[node])
+            if is_leaf:
+                left, right = len(values), 0
+                values += map(_number, tree.value[node].tolist())
+            entry = (
+                int(tree.feature[node]),
+                "0" if is_leaf or own else _number(float(tree.threshold[node])),
+                int(tree.missing_left[node]),
+                left,
+                right,
+                len(words) if own else -1,
+                len(own),
+            )
+            words += own
+            for name, value in zip(columns, entry, strict=True):
+                columns[name].append(value)
+    yield f"#define NAME_VALUES {width}\n#define NAME_DIVISOR {view.divisor}.0\n"
+    kinds = {"threshold": "double", "missing_left": "uint8_t"}
+    yield from (_array(kinds.get(name, "int32_t"), name, found) for name, found in columns.items())
+    yield _array("uint32_t", "words", (f"0x{word:x}" for word in words))
+    yield _array("double", "value", values)
+    yield _array("double", "baseline", map(_number, view.baseline.tolist()))
+    yield _array("int32_t", "root", roots) + _array("int32_t", "output", view.tree_output)
+
+
+def _words(members: Any) -> list[int]:
+    """The set as bits of 32-bit words; none where the split is by a number."""
+    if members is None:
+        return []
+    found = np.zeros(int(members.max(initial=0)) // 32 + 1, dtype=np.int64)
+    np.bitwise_or.at(found, members >> 5, 1 << (members & 31))
+    return found.tolist()
+
+
+def _link(target: Target) -> str:
+    if target.link == "sigmoid" and target.classes is None:
+        return "share"
+    return "second share" if target.link == "shares" and _n_raw(target) == 1 else target.link
+
+
+def _n_raw(target: Target) -> int:
+    return target.outputs.stop - target.outputs.start
+
+
+def _predict(view: ModelView) -> str:
+    lines = ["static inline void NAME_predict(const double *x, double *predicted)", "{", "    double raw[NAME_N_RAW];"]
+    lines += ["    NAME_raw(x, raw);"]
+    first = 0
+    for target in view.targets:
+        code = _LINKS[_link(target)].format(n=_n_raw(target), parameters=target.parameters)
+        lines += ["    {", f"        const double *r = raw + {target.outputs.start};"]
+        lines += [f"        double *out = predicted + {first};"]
+        names = [name for name in ("total", "largest") if name in code]
+        lines += [f"        double {name} = 0;" for name in names]
+        lines += ["        int32_t k;"] if "(k =" in code else []
+        lines += [f"        {code}", "    }"]
+        first += _n_predicted(target)
+    return "\n".join([*lines, "}", ""])
+
+
+def _classes(view: ModelView) -> str:
+    """The labels, and how to find the numbers of the classes."""
+    if view.targets[0].classes is None:
+        return ""
+    labels = [_text(label) for target in view.targets for label in np.asarray(target.classes).tolist()]
+    lines = [_array("char *const", "labels", labels)]
+    lines += ["/* The number of the class of each target, the first of equals; of all targets' labels. */"]
+    lines += ["static inline void NAME_class(const double *x, int *found)", "{", "    double raw[NAME_N_RAW];"]
+    lines += ["    int k, best;", "    NAME_raw(x, raw);"]
+    first = 0
+    for number, target in enumerate(view.targets):
+        start, n_raw = target.outputs.start, _n_raw(target)
+        if n_raw == 1:
+            limit = 0.5 if target.link == "shares" else 0.0
+            lines += [f"    best = k = raw[{start}] > {limit};"]
+        else:
+            lines += ["    best = 0;", f"    for (k = 1; k < {n_raw}; k++)"]
+            lines += [f"        if (raw[{start} + k] > raw[{start} + best])", "            best = k;"]
+        lines += [f"    found[{number}] = {first} + best;"]
+        first += _n_predicted(target)
+    return "\n".join([*lines, "}", ""])

@@ -1,0 +1,250 @@
+"""ONNX: a TreeEnsemble of doubles (ai.onnx.ml 5), or a TreeEnsembleRegressor for older runtimes (ai.onnx.ml 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.exchange.writing.onnx_links import add_target
+from fastens.exchange.writing.onnx_nodes import Graph
+from fastens.exchange.writing.targets import CannotHoldError
+from fastens.exchange.writing.view import Column, FlatTree, ModelView
+
+# Opset and version of the file format that go with each version of ai.onnx.ml.
+_VERSIONS = {5: (18, 9), 3: (15, 8)}
+_INPUTS = ("auto", "tensor", "columns")
+_LEQ, _MEMBER = 0, 6
+
+
+def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
+    """Return a serialised ModelProto.
+
+    Parameters
+    ----------
+    view : ModelView
+        The model.
+    ml_opset : {5, 3}
+        The version of ai.onnx.ml. 5: sums of doubles, onnxruntime 1.21 or later. 3: sums of single precision.
+    inputs : {"auto", "tensor", "columns"}
+        One input "X" of all columns, or one of shape (n, 1) for each column by its name; "auto": the latter only where
+        categories are strings. Missing numbers are NaN, missing strings "".
+    """
+    if ml_opset not in _VERSIONS:
+        raise ValueError(f"ml_opset must be 5 or 3; got {ml_opset!r}.")
+    if inputs not in _INPUTS:
+        raise ValueError(f"inputs must be one of {', '.join(map(repr, _INPUTS))}; got {inputs!r}.")
+    graph = Graph(*_VERSIONS[ml_opset], ml_opset)
+    has_strings = any(_are_strings(column) for column in view.columns)
+    if inputs == "tensor" and has_strings:
+        raise CannotHoldError("categories that are strings in one tensor (inputs='columns' takes them)")
+    columns = _Inputs(graph, view.columns, has_strings or inputs == "columns")
+    raw = (_ensemble if ml_opset == 5 else _regressor)(graph, view, columns)
+    if view.is_mean:
+        raw = graph.add("Div", raw, graph.constant(np.array(view.divisor, graph.float_type)))
+    for number, target in enumerate(view.targets):
+        add_target(graph, target, raw, view.n_outputs, f"_{number}" if len(view.targets) > 1 else "")
+    return graph.serialised(view.estimator)
+
+
+def _are_strings(column: Column) -> bool:
+    return column.categories is not None and any(isinstance(category, str) for category in column.categories)
+
+
+class _Inputs:
+    """The inputs of the graph, and the columns made of them."""
+
+    def __init__(self, graph: Graph, columns: list[Column], by_column: bool) -> None:
+        self._graph, self._columns = graph, columns
+        self._tensor = "" if by_column else graph.input("X", np.float64, len(columns))
+        self._inputs: list[str] = []
+        for column in columns if by_column else ():
+            self._inputs.append(graph.input(column.name, np.str_ if _are_strings(column) else np.float64, 1))
+        self._positions: dict[int, str] = {}
+
+    def numbers(self) -> str:
+        """All columns as doubles: categories by their positions, the last for missing ones and -1 for unseen ones."""
+        if self._tensor and all(column.categories is None for column in self._columns):
+            return self._tensor
+        parts = [
+            self._values(index)
+            if column.categories is None
+            else self._graph.add("Cast", self.positions(index), to=np.float64)
+            for index, column in enumerate(self._columns)
+        ]
+        return self._graph.add("Concat", *parts, axis=1)
+
+    def positions(self, index: int) -> str:
+        """The positions of a column's categories as whole numbers."""
+        if index not in self._positions:
+            find = self._of_strings if _are_strings(self._columns[index]) else self._of_numbers
+            self._positions[index] = find(index, self._columns[index].categories or [])
+        return self._positions[index]
+
+    def _of_strings(self, index: int, categories: list[str]) -> str:
+        keys = [*categories, *([] if "" in categories else [""])]
+        return self._graph.label_encoder(self._values(index), keys_strings=keys)
+
+    def _of_numbers(self, index: int, categories: list[float]) -> str:
+        graph, values, known = self._graph, self._values(index), np.array([*categories, np.nan], dtype=np.float64)
+        if len(np.unique(known[:-1].astype(np.float32))) < len(categories):
+            raise CannotHoldError(f"categories that single precision cannot tell apart ({self._columns[index].name!r})")
+        keys = known[:-1].astype(np.float32).tolist()
+        found = graph.label_encoder(graph.add("Cast", values, to=np.float32), keys_floats=keys)
+        # What only single precision takes for a category is unseen.
+        is_known = graph.add("Equal", graph.add("Gather", graph.constant(known), found), values)
+        found = graph.add("Where", is_known, found, graph.constant(np.array([[-1]])))
+        return graph.add("Where", graph.add("IsNaN", values), graph.constant(np.array([[len(categories)]])), found)
+
+    def _values(self, index: int) -> str:
+        if self._inputs:
+            return self._inputs[index]
+        return self._graph.add("Gather", self._tensor, self._graph.constant(np.array([index])), axis=1)
+
+
+def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
+    """The raw sums by TreeEnsemble."""
+    nodes: dict[str, list[Any]] = {name: [] for name in _NODE_ATTRIBUTES}
+    roots: list[int] = []
+    sets: list[float] = []
+    leaf_output: list[int] = []
+    leaf_value: list[float] = []
+    for output, own in view.rounds():
+        roots.append(len(nodes["featureids"]))
+        tree = _with_split(own)
+        is_leaf = tree.is_leaf
+        place = np.where(is_leaf, np.cumsum(is_leaf) - 1 + len(leaf_value), np.cumsum(~is_leaf) - 1 + roots[-1])
+        leaf_value += tree.value[is_leaf, 0].tolist()
+        leaf_output += [output] * int(is_leaf.sum())
+        for node in np.flatnonzero(~is_leaf).tolist():
+            column, left, right = int(tree.feature[node]), tree.left[node], tree.right[node]
+            missing_left, members = bool(tree.missing_left[node]), tree.members.get(node)
+            if members is not None:
+                missing = [len(view.columns[column].categories or [])] if missing_left else []
+                # A set must not be empty: no row has -2.
+                sets += [*([*members.tolist(), *missing] or [-2]), np.nan]
+            entry = (
+                column,
+                0.0 if members is not None else float(tree.threshold[node]),
+                _LEQ if members is None else _MEMBER,
+                int(missing_left),
+                int(place[left]),
+                int(place[right]),
+                int(is_leaf[left]),
+                int(is_leaf[right]),
+            )
+            for name, value in zip(_NODE_ATTRIBUTES, entry, strict=True):
+                nodes[name].append(value)
+    attributes: dict[str, Any] = {f"nodes_{name}": values for name, values in nodes.items()}
+    attributes["nodes_splits"] = np.array(nodes["splits"], dtype=np.float64)
+    attributes["nodes_modes"] = np.array(nodes["modes"], dtype=np.uint8)
+    if sets:
+        attributes["membership_values"] = np.array(sets, dtype=np.float64)
+    return graph.add_ml(
+        "TreeEnsemble",
+        inputs.numbers(),
+        tree_roots=roots,
+        leaf_targetids=leaf_output,
+        leaf_weights=np.array(leaf_value),
+        n_targets=view.n_outputs,
+        post_transform=0,
+        aggregate_function=1,
+        **attributes,
+    )
+
+
+_NODE_ATTRIBUTES = (
+    "featureids",
+    "splits",
+    "modes",
+    "missing_value_tracks_true",
+    "truenodeids",
+    "falsenodeids",
+    "trueleafs",
+    "falseleafs",
+)
+
+
+def _with_split(tree: FlatTree) -> FlatTree:
+    """The tree, with a split whose sides are alike where it is a single leaf."""
+    if not tree.is_leaf[0]:
+        return tree
+    value = np.repeat(tree.value[:1], 3, axis=0)
+    children = np.array([1, -1, -1]), np.array([2, -1, -1])
+    flags, zero = np.zeros(3, dtype=bool), np.zeros(3)
+    return FlatTree(np.array([0, -1, -1]), zero, flags, {}, *children, value, np.ones(3, np.int64), zero + 1, zero)
+
+
+def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
+    """The raw sums by TreeEnsembleRegressor, which knows no sets: each is a column of 0 and 1."""
+    columns, sets = _columns_of_sets(view)
+    parts = [inputs.numbers()]
+    for index, own in sets.items():
+        table = np.array([*own]).T.astype(np.float64)
+        positions = graph.add("Squeeze", inputs.positions(index), graph.constant(np.array([1])))
+        parts.append(graph.add("Gather", graph.constant(table), positions, axis=0))
+    found: dict[str, list[Any]] = {name: [] for name in _REGRESSOR_NODES}
+    targets: dict[str, list[Any]] = {"treeids": [], "nodeids": [], "ids": []}
+    weights: list[float] = []
+    for number, (output, tree) in enumerate(view.rounds()):
+        for node, is_leaf in enumerate(tree.is_leaf.tolist()):
+            key = _set_key(view, tree, node)
+            split = (0, 0.0) if is_leaf else (int(tree.feature[node]), float(tree.threshold[node]))
+            column, threshold = split if key is None else (columns[key], 0.5)
+            # A member has a 0 in the column of its set, and goes left.
+            missing_left = bool(tree.missing_left[node]) and key is None
+            mode = "LEAF" if is_leaf else "BRANCH_LEQ"
+            children = (0, 0) if is_leaf else (int(tree.left[node]), int(tree.right[node]))
+            entry = (number, node, column, mode, threshold, *children, int(missing_left))
+            for name, value in zip(_REGRESSOR_NODES, entry, strict=True):
+                found[name].append(value)
+            if is_leaf:
+                weights.append(float(tree.value[node, 0]))
+                for name, value in zip(targets, (number, node, output), strict=True):
+                    targets[name].append(value)
+    values = np.array(found.pop("values"), dtype=np.float64)
+    return graph.add_ml(
+        "TreeEnsembleRegressor",
+        graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0],
+        n_targets=view.n_outputs,
+        aggregate_function="SUM",
+        post_transform="NONE",
+        nodes_values_as_tensor=values,
+        target_weights_as_tensor=np.array(weights),
+        **{f"nodes_{name}": value for name, value in found.items()},
+        **{f"target_{name}": value for name, value in targets.items()},
+    )
+
+
+_REGRESSOR_NODES = (
+    "treeids",
+    "nodeids",
+    "featureids",
+    "modes",
+    "values",
+    "truenodeids",
+    "falsenodeids",
+    "missing_value_tracks_true",
+)
+
+
+def _set_key(view: ModelView, tree: FlatTree, node: int) -> tuple[int, bytes] | None:
+    """The column and set of a split by category: 0 for members by position, then for a missing and an unseen one."""
+    if (members := tree.members.get(node)) is None:
+        return None
+    column = int(tree.feature[node])
+    is_other = np.ones(len(view.columns[column].categories or []) + 2, dtype=np.uint8)
+    is_other[members] = 0
+    is_other[-2] = not tree.missing_left[node]
+    return column, is_other.tobytes()
+
+
+def _columns_of_sets(view: ModelView) -> tuple[dict[tuple[int, bytes], int], dict[int, list[NDArray[np.uint8]]]]:
+    """The number of the column of each set, which come after all others, and the sets of each column of X."""
+    keys = {_set_key(view, tree, node): None for tree in view.trees for node in tree.members}
+    ordered = sorted(key for key in keys if key is not None)
+    sets: dict[int, list[NDArray[np.uint8]]] = {}
+    for column, members in ordered:
+        sets.setdefault(column, []).append(np.frombuffer(members, dtype=np.uint8))
+    return {key: len(view.columns) + place for place, key in enumerate(ordered)}, sets

@@ -1,0 +1,218 @@
+"""scikit-learn's own estimators, with our trees in the arrays of the installed version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.ensemble._iforest import _average_path_length
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+from sklearn.tree._tree import NODE_DTYPE, Tree
+
+from fastens.exchange.writing.sklearn_histograms import predictors
+from fastens.exchange.writing.targets import CannotHoldError, Target
+from fastens.exchange.writing.view import Column, FlatTree, ModelView
+
+_MOST_CATEGORIES = 255
+_FOREST_OF = {
+    DecisionTreeClassifier: RandomForestClassifier,
+    ExtraTreeClassifier: ExtraTreesClassifier,
+    DecisionTreeRegressor: RandomForestRegressor,
+    ExtraTreeRegressor: ExtraTreesRegressor,
+}
+
+
+def write(view: ModelView) -> Any:
+    """Return a fitted estimator: of sums a histogram gradient boosting, of means a forest or a tree.
+
+    Forests and trees of scikit-learn read X in single precision, so predictions are the same for X in it.
+    """
+    write_trees = _isolation_forest if view.targets[0].link == "anomaly" else _forest
+    if write_trees is _forest and not view.is_mean and view.targets[0].link != "shares":
+        return _boosting(view)
+    if any(column.categories is not None for column in view.columns):
+        raise CannotHoldError("columns of categories in trees and forests")
+    return write_trees(view)
+
+
+# Histogram gradient boosting --------------------------------------------------
+
+
+def _boosting(view: ModelView) -> Any:
+    target = view.only_target
+    many = [c.name for c in view.columns if c.categories is not None and len(c.categories) > _MOST_CATEGORIES]
+    if many:
+        raise CannotHoldError(f"more than {_MOST_CATEGORIES} categories in {many[0]!r}")
+    if target.classes is not None:
+        if target.link not in ("sigmoid", "softmax"):
+            raise CannotHoldError(f"probabilities by the link {target.link!r}")
+        model = HistGradientBoostingClassifier(max_iter=1, early_stopping=False)
+    else:
+        if view.n_outputs > 1 or target.link not in _LOSSES:
+            raise CannotHoldError("several predictions" if view.n_outputs > 1 else f"the link {target.link!r}")
+        model = HistGradientBoostingRegressor(loss=_LOSSES[target.link], max_iter=1, early_stopping=False)
+    X, is_categorical = _example(view.columns, 2 * view.n_outputs)
+    model.set_params(categorical_features=is_categorical if any(is_categorical) else None)
+    labels = np.ones(1) if target.classes is None else target.classes
+    model.fit(X, labels[np.arange(len(X)) % len(labels)])
+    rounds = view.rounds()
+    n_rounds = len(rounds) // view.n_outputs
+    found = predictors([tree for _, tree in rounds], view.columns, _order(model, view.columns))
+    model._predictors = [found[k * view.n_outputs : (k + 1) * view.n_outputs] for k in range(n_rounds)]
+    # The baseline is in the first trees.
+    model._baseline_prediction = np.zeros((1, view.n_outputs))
+    return model.set_params(max_iter=n_rounds)
+
+
+_LOSSES = {"identity": "squared_error", "exp": "poisson"}
+
+
+def _example(columns: list[Column], n_rows: int) -> tuple[Any, list[bool]]:
+    """A table with the columns and all categories, and which hold categories: what the estimator learns them from."""
+    n_rows = max([n_rows, 2, *(len(column.categories or ()) for column in columns)])
+    rows = np.arange(n_rows)
+    found = {
+        column.name: rows.astype(np.float64)
+        if column.categories is None
+        else np.array([column.categories[row % len(column.categories)] for row in rows])
+        for column in columns
+    }
+    is_categorical = [column.categories is not None for column in columns]
+    if [column.name for column in columns] == [f"x{k}" for k in range(len(columns))]:
+        return np.column_stack([*found.values()]), is_categorical
+    import pandas as pd
+
+    return pd.DataFrame(found), is_categorical
+
+
+def _order(model: Any, columns: list[Column]) -> list[tuple[int, NDArray[np.intp]]]:
+    """The place of each column among those that the trees see, categories first, and the codes of its categories."""
+    is_categorical = [column.categories is not None for column in columns]
+    place = np.empty(len(columns), dtype=np.intp)
+    place[np.argsort(np.logical_not(is_categorical), kind="stable")] = np.arange(len(columns))
+    known = iter(model._preprocessor.named_transformers_["encoder"].categories_ if any(is_categorical) else ())
+    found = []
+    for column, own in zip(columns, place.tolist(), strict=True):
+        code_of = {} if column.categories is None else {value: code for code, value in enumerate(next(known).tolist())}
+        found.append((own, np.array([code_of[value] for value in column.categories or ()], dtype=np.intp)))
+    return found
+
+
+# Forests and trees --------------------------------------------------
+
+
+def _forest(view: ModelView) -> Any:
+    of_classes = view.targets[0].classes is not None
+    is_random = view.estimator.startswith("ExtraTrees")
+    if of_classes:
+        kind: Any = ExtraTreeClassifier if is_random else DecisionTreeClassifier
+    else:
+        kind = ExtraTreeRegressor if is_random else DecisionTreeRegressor
+    targets = view.targets if of_classes else [Target(slice(k, k + 1), "identity", None) for k in range(view.n_outputs)]
+    members = [_tree(kind, view, tree, targets) for tree in view.trees]
+    if len(members) == 1 and not view.estimator.endswith(("ForestClassifier", "ForestRegressor")):
+        return _named(members[0], view)
+    model = _FOREST_OF[kind](n_estimators=len(members))
+    model.estimator_, model.estimators_ = kind(), members
+    if of_classes:
+        model.classes_, model.n_classes_ = members[0].classes_, members[0].n_classes_
+        if len(targets) == 1:
+            for member in members:  # they predict numbers of classes
+                member.classes_ = np.arange(len(member.classes_))
+    model.n_outputs_ = len(targets)
+    return _named(model, view)
+
+
+def _tree(kind: Any, view: ModelView, tree: FlatTree, targets: list[Target]) -> Any:
+    n_classes = np.array([1 if own.classes is None else len(own.classes) for own in targets], dtype=np.intp)
+    value = np.zeros((len(tree.left), len(targets), n_classes.max()))
+    for k, own in enumerate(targets):
+        shares = tree.value[:, own.outputs] + view.baseline[own.outputs]
+        if shares.shape[1] < n_classes[k]:
+            shares = np.hstack([1 - shares, shares])
+        value[:, k, : n_classes[k]] = shares
+    model = kind()
+    model.tree_ = _arrays(view, tree, value, n_classes)
+    model.n_outputs_, model.max_features_ = len(targets), len(view.columns)
+    model.n_features_in_ = len(view.columns)
+    if targets[0].classes is not None:
+        single = len(targets) == 1
+        model.classes_ = targets[0].classes if single else [own.classes for own in targets]
+        model.n_classes_ = n_classes[0] if single else n_classes
+    return model
+
+
+def _arrays(view: ModelView, tree: FlatTree, value: NDArray[np.float64], n_classes: NDArray[np.intp]) -> Tree:
+    """The tree as scikit-learn's."""
+    nodes = np.zeros(len(tree.left), dtype=NODE_DTYPE)
+    is_leaf = tree.is_leaf
+    for name, found in {
+        "left_child": tree.left,
+        "right_child": tree.right,
+        "feature": np.where(is_leaf, -2, tree.feature),
+        "threshold": np.where(is_leaf, -2.0, tree.threshold),
+        "impurity": _impurities(tree),
+        "n_node_samples": tree.n_samples,
+        "weighted_n_node_samples": tree.weight,
+        "missing_go_to_left": tree.missing_left,
+    }.items():
+        nodes[name] = found
+    n_features = len(view.columns)
+    kinds = (np.full(n_features, -1, dtype=np.intp),) if "left_cat_bitset" in NODE_DTYPE.names else ()
+    found = Tree(n_features, n_classes, len(n_classes), *kinds)
+    state = {"max_depth": _depths(tree).max(), "node_count": len(nodes), "nodes": nodes, "values": value}
+    found.__setstate__(state)
+    return found
+
+
+def _impurities(tree: FlatTree) -> NDArray[np.float64]:
+    """What splits below a node take from its impurity, which gives features the importances that ours have."""
+    total = tree.gain.copy()
+    for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
+        total[node] += total[tree.left[node]] + total[tree.right[node]]
+    return total / np.maximum(tree.weight, np.finfo(np.float64).tiny)
+
+
+def _depths(tree: FlatTree) -> NDArray[np.int64]:
+    depth = np.zeros(len(tree.left), dtype=np.int64)
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
+        depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+    return depth
+
+
+def _isolation_forest(view: ModelView) -> Any:
+    _, offset = view.targets[0].parameters
+    number = [Target(slice(0, 1), "identity", None)]
+    members = [_tree(ExtraTreeRegressor, view, tree, number) for tree in view.trees]
+    model = IsolationForest(n_estimators=len(members))
+    model.estimator_, model.estimators_ = ExtraTreeRegressor(), members
+    model.estimators_features_ = [np.arange(len(view.columns))] * len(members)
+    model._max_features = len(view.columns)
+    model.max_samples_ = model._max_samples = int(view.trees[0].weight[0])
+    model.offset_ = offset
+    for member in members:  # rows drawn, as in the trees' path lengths
+        state = member.tree_.__getstate__()
+        state["nodes"]["n_node_samples"] = np.rint(state["nodes"]["weighted_n_node_samples"])
+        member.tree_.__setstate__(state)
+    trees = [member.tree_ for member in members]
+    model._average_path_length_per_tree = [_average_path_length(tree.n_node_samples) for tree in trees]
+    model._decision_path_lengths = [tree.compute_node_depths() for tree in trees]
+    return _named(model, view)
+
+
+def _named(model: Any, view: ModelView) -> Any:
+    model.n_features_in_ = len(view.columns)
+    names = [column.name for column in view.columns]
+    if names != [f"x{k}" for k in range(len(names))]:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model

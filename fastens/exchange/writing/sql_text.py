@@ -1,0 +1,141 @@
+"""A query of standard SQL: each tree a CASE expression. NULL is a missing value."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fastens.exchange.writing.targets import CannotHoldError, Target
+from fastens.exchange.writing.view import Column, FlatTree, ModelView
+
+# Databases limit how deep an expression is; a sum is as deep as it has terms.
+_TERMS = 100
+
+
+def write(view: ModelView, *, table: str = "data") -> str:
+    """Return a SELECT of all columns of a table and the predictions of its rows.
+
+    Parameters
+    ----------
+    view : ModelView
+        The model.
+    table : str, default="data"
+        The name of the table.
+    """
+    raw = [
+        f"{_sum([_node(tree, 0, view.columns) for tree in trees], view.divisor)} AS {_raw(k)}"
+        for k, trees in enumerate(view.by_output())
+    ]
+    several = len(view.targets) > 1
+    predicted = [
+        text for k, target in enumerate(view.targets) for text in _predictions(target, f"_{k}" if several else "")
+    ]
+    source = f"SELECT data_rows.*,\n  {_lines(raw)}\nFROM {_name(table)} AS data_rows"
+    return f"SELECT raw_rows.*,\n  {_lines(predicted)}\nFROM (\n{source}\n) AS raw_rows\n"
+
+
+def _lines(parts: list[str]) -> str:
+    return ",\n  ".join(parts)
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _number(value: float) -> str:
+    """With an exponent, which makes it a floating-point number, and not a decimal one."""
+    text = repr(float(value))
+    return text if "e" in text else f"{text}e0"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool | np.bool_):
+        return "TRUE" if value else "FALSE"
+    return str(value) if isinstance(value, int) else _number(value)
+
+
+def _raw(k: int) -> str:
+    return f'"raw_{k}"'
+
+
+def _sum(terms: list[str], divisor: int) -> str:
+    """The sum of many terms, in groups."""
+    while len(terms) > 1:
+        ends = [*range(0, len(terms), _TERMS), len(terms)]
+        terms = ["(" + "\n  + ".join(terms[first:last]) + ")" for first, last in pairwise(ends)]
+    return terms[0] if divisor == 1 else f"{terms[0]} / {_number(divisor)}"
+
+
+def _node(tree: FlatTree, node: int, columns: list[Column]) -> str:
+    if tree.left[node] < 0:
+        return _number(tree.value[node, 0])
+    left, right = (_node(tree, int(child), columns) for child in (tree.left[node], tree.right[node]))
+    return f"CASE WHEN {_condition(tree, node, columns)} THEN {left} ELSE {right} END"
+
+
+def _condition(tree: FlatTree, node: int, columns: list[Column]) -> str:
+    column = columns[tree.feature[node]]
+    name, missing_left = _name(column.name), bool(tree.missing_left[node])
+    if (members := tree.members.get(node)) is not None:
+        categories = column.categories or []
+        found = [f"{name} IN ({', '.join(_literal(categories[k]) for k in members)})"] if len(members) else []
+    elif np.isfinite(tree.threshold[node]):
+        found = [f"{name} <= {_number(tree.threshold[node])}"]
+    else:
+        found = [f"{name} IS NOT NULL"]
+    return " OR ".join([*found, *([f"{name} IS NULL"] if missing_left else [])] or ["1 = 0"])
+
+
+def _predictions(target: Target, suffix: str) -> list[str]:
+    """The columns of a target: the prediction, and the probabilities of classes."""
+    names = [_raw(k) for k in range(target.outputs.start, target.outputs.stop)]
+    if target.classes is not None:
+        return _classes(target, names, suffix)
+    if target.link == "anomaly":
+        length, offset = target.parameters
+        scores = f"-EXP({names[0]} * {_number(-math.log(2) / length)}) - {_number(offset)}"
+        return [f'{scores} AS "prediction{suffix}"']
+    if target.link not in _NUMBERS:
+        raise CannotHoldError(f"predictions by the link {target.link!r}")
+    found = [_NUMBERS[target.link].format(name) for name in names]
+    if len(names) == 1:
+        return [f'{found[0]} AS "prediction{suffix}"']
+    return [f'{text} AS "prediction{suffix}_{k}"' for k, text in enumerate(found)]
+
+
+_SIGMOID = "1e0 / (1e0 + EXP(-{}))"
+_NUMBERS = {"identity": "{}", "exp": "EXP({})", "sigmoid": _SIGMOID}
+
+
+def _classes(target: Target, names: list[str], suffix: str) -> list[str]:
+    classes = np.asarray(target.classes).tolist()
+    if len(names) == 1:
+        limit = "0.5" if target.link == "shares" else "0"
+        second = names[0] if target.link == "shares" else _SIGMOID.format(names[0])
+        shares = [f"1e0 - {second}", second]
+        cases = f"WHEN {names[0]} > {limit} THEN {_literal(classes[1])} ELSE {_literal(classes[0])}"
+    else:
+        shares = _shares(target.link, names)
+        pairs = list(zip(names, classes, strict=True))
+        wins = (
+            f"WHEN {' AND '.join(f'{name} >= {other}' for other, _ in pairs[k + 1 :])} THEN {_literal(label)}"
+            for k, (name, label) in enumerate(pairs[:-1])
+        )
+        cases = f"{' '.join(wins)} ELSE {_literal(classes[-1])}"
+    found = [f'CASE {cases} END AS "prediction{suffix}"']
+    return found + [
+        f"{share} AS {_name(f'probability{suffix}_{label}')}" for share, label in zip(shares, classes, strict=True)
+    ]
+
+
+def _shares(link: str, names: list[str]) -> list[str]:
+    """The probabilities of three classes or more."""
+    if link == "softmax":
+        return ["1e0 / (" + " + ".join(f"EXP({other} - {name})" for other in names) + ")" for name in names]
+    parts = names if link == "shares" else [f"({_SIGMOID.format(name)})" for name in names]
+    return [f"{part} / ({' + '.join(parts)})" for part in parts]

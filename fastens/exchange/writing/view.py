@@ -1,0 +1,242 @@
+"""A fitted model as other formats hold it: trees as flat arrays, sets of categories by position, the link, classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.writing.targets import CannotHoldError, Target, targets_of
+
+Array = NDArray[np.float64]
+
+
+class Column(NamedTuple):
+    """A column of the table that the model was fitted to."""
+
+    name: str
+    categories: list[Any] | None  # by position, where it holds categories
+
+
+@dataclass(frozen=True, eq=False)
+class FlatTree:
+    """One tree; node 0 is the root.
+
+    Attributes
+    ----------
+    feature : int array
+        The column of a split, -1 at a leaf.
+    threshold : float64 array
+        Numbers up to it go left; NaN at leaves and splits by category.
+    missing_left : bool array
+        Whether missing values go left.
+    members : dict of int to int array
+        Of splits by category: the positions of the categories that go left. Others, and unseen ones, go right.
+    left, right : int arrays
+        Children, -1 at a leaf.
+    value : float64 array of shape (n_nodes, n_values)
+        What a leaf adds.
+    n_samples, weight, gain : arrays
+        Training rows, the sum of their hessians, and what the split gained.
+    """
+
+    feature: NDArray[np.int64]
+    threshold: Array
+    missing_left: NDArray[np.bool_]
+    members: dict[int, NDArray[np.int64]]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    value: Array
+    n_samples: NDArray[np.int64]
+    weight: Array
+    gain: Array
+
+    @property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Which nodes are leaves."""
+        return self.left < 0
+
+    def of_output(self, output: int, baseline: float = 0.0) -> FlatTree:
+        """The same tree with one value for each node, and a constant added to all."""
+        return replace(self, value=self.value[:, output : output + 1] + baseline)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelView:
+    """A fitted model.
+
+    Attributes
+    ----------
+    estimator : str
+        The name of its class.
+    columns : list of Column
+        The columns of X.
+    trees : list of FlatTree
+        In the order in which they are added up.
+    tree_output : list of int
+        The raw prediction that each tree adds to; 0 where trees have a value for each.
+    baseline : float64 array of shape (n_outputs,)
+        The raw predictions before the first tree.
+    is_mean : bool
+        Whether raw predictions are divided by the number of trees.
+    targets : list of Target
+        What becomes of raw predictions.
+    """
+
+    estimator: str
+    columns: list[Column]
+    trees: list[FlatTree]
+    tree_output: list[int]
+    baseline: Array
+    is_mean: bool
+    targets: list[Target]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of raw predictions."""
+        return len(self.baseline)
+
+    @property
+    def divisor(self) -> int:
+        """What sums over the trees are divided by."""
+        return len(self.trees) if self.is_mean else 1
+
+    @property
+    def has_vector_leaves(self) -> bool:
+        """Whether leaves have a value for each raw prediction."""
+        return self.n_outputs > 1 and all(tree.value.shape[1] == self.n_outputs for tree in self.trees)
+
+    def by_output(self) -> list[list[FlatTree]]:
+        """For each raw prediction its trees, of one value each: their sum is all, the baseline included."""
+        found: list[list[FlatTree]] = [[] for _ in range(self.n_outputs)]
+        for tree, output in zip(self.trees, self.tree_output, strict=True):
+            for k in range(self.n_outputs) if self.has_vector_leaves else (output,):
+                first = 0.0 if found[k] else float(self.baseline[k])
+                found[k].append(tree.of_output(k if self.has_vector_leaves else 0, first))
+        return [trees or [leaf(float(self.baseline[k]))] for k, trees in enumerate(found)]
+
+    def rounds(self) -> list[tuple[int, FlatTree]]:
+        """All trees of `by_output` with their outputs: the first of each, then the second of each, and so on."""
+        outputs = self.by_output()
+        n_rounds = max(map(len, outputs))
+        return [
+            (k, trees[number] if number < len(trees) else leaf(0.0))
+            for number in range(n_rounds)
+            for k, trees in enumerate(outputs)
+        ]
+
+    @property
+    def only_target(self) -> Target:
+        """The one target.
+
+        Raises
+        ------
+        CannotHoldError
+            Where there are several targets with classes, or levels, of their own.
+        """
+        if len(self.targets) == 1:
+            return self.targets[0]
+        raise CannotHoldError("several targets with classes, or levels, of their own")
+
+
+def leaf(value: float) -> FlatTree:
+    """A tree of one leaf."""
+    none, zero = np.full(1, -1), np.zeros(1)
+    return FlatTree(
+        none, np.full(1, np.nan), zero > 0, {}, none, none, np.full((1, 1), value), np.ones(1, np.int64), zero + 1, zero
+    )
+
+
+def view_of(model: Any) -> ModelView:
+    """Return the view of a fitted estimator that holds one TreeEnsemble."""
+    trees: TreeEnsemble = model._predicting_trees()
+    if not trees.has_constant_leaves:
+        raise CannotHoldError("leaves with linear models")
+    if getattr(model._encoder, "zero_is_missing", None):
+        raise CannotHoldError("zeros that count as missing")
+    names, categories = model._encoder.names, model._encoder.categories
+    names = [f"x{column}" for column in range(len(categories))] if names is None else names
+    targets, factor = targets_of(model)
+    return ModelView(
+        type(model).__name__,
+        [Column(*pair) for pair in zip(names, categories, strict=True)],
+        _flat_trees(model, trees, factor),
+        trees.tree_output.tolist(),
+        factor * trees.baseline,
+        model._combination in ("mean", "path length"),
+        targets,
+    )
+
+
+def _flat_trees(model: Any, trees: TreeEnsemble, factor: float) -> list[FlatTree]:
+    is_categorical = model._encoder.is_categorical
+    column = np.where(trees.feature >= 0, model._column_of[trees.feature], -1)
+    by_category = (column >= 0) & is_categorical[column]
+    threshold, missing_left = trees.threshold.copy(), trees.missing_left.astype(bool)
+    # Numbers that all go right, and a missing value left, are the same the other way round.
+    swapped = np.isneginf(threshold) & ~by_category
+    threshold[swapped] = np.inf
+    missing_left ^= swapped
+    threshold[by_category] = np.nan
+    members: dict[int, NDArray[np.int64]] = {}
+    sides = _Sides(model, trees)
+    for node in np.flatnonzero(by_category).tolist():
+        size = len(model._encoder.categories[column[node]])
+        left = sides.of(node)
+        missing, unseen = left[-2:]
+        members[node] = np.flatnonzero(left[:size] != unseen)
+        missing_left[node], swapped[node] = missing != unseen, unseen
+    left_child, right_child = trees.children_left, trees.children_right
+    left_child, right_child = (
+        np.where(swapped, right_child, left_child),
+        np.where(swapped, left_child, right_child),
+    )
+    arrays = [
+        column,
+        threshold,
+        missing_left & (column >= 0),
+        left_child.astype(np.int64),
+        right_child.astype(np.int64),
+        factor * trees.value.astype(np.float64),
+        trees.n_samples.astype(np.int64),
+        trees.weight.astype(np.float64),
+        trees.gain.astype(np.float64),
+    ]
+    offsets, found = trees.node_offsets.tolist(), []
+    ordered = sorted(members)
+    for first, last in pairwise(offsets):
+        feature, limit, missing, *rest = (array[first:last] for array in arrays)
+        own = {node - first: members[node] for node in ordered[slice(*np.searchsorted(ordered, [first, last]))]}
+        found.append(FlatTree(feature, limit, missing, own, *rest))
+    return found
+
+
+class _Sides:
+    """Which categories go left at a node: by position, and last a missing and an unseen one."""
+
+    def __init__(self, model: Any, trees: TreeEnsemble) -> None:
+        encoder = model._encoder
+        sizes = [len(found or ()) for found in encoder.categories]
+        most = max(sizes, default=0)
+        rows = np.full((most + 2, len(sizes)), np.nan)
+        for column, size in enumerate(sizes):
+            if encoder.categories[column] is not None:
+                rows[:size, column] = np.arange(size)
+                rows[-2, column] = size if encoder.missing_is_category else np.nan
+                rows[-1, column] = encoder.unseen
+        # Means of targets, which stand for categories, turn into codes as in predictions.
+        encoded = rows if model._statistics is None else model._statistics.transform(rows)
+        self._codes = trees.binning.codes(np.ascontiguousarray(encoded)).astype(np.int64)
+        self._trees = trees
+
+    def of(self, node: int) -> NDArray[np.bool_]:
+        trees, codes = self._trees, self._codes[self._trees.feature[node]]
+        first = trees.category_set[node]
+        if first < 0:
+            return np.where(codes == 0, trees.missing_left[node] > 0, codes <= trees.bin_threshold[node])
+        words = trees.category_words[first + (codes >> 5)]
+        return (words >> (codes & 31).astype(np.uint32)) & 1 > 0

@@ -1,0 +1,130 @@
+"""XGBoost's JSON format. XGBoost reads and adds numbers in single precision: splits are the same for X in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.exchange.writing.targets import CannotHoldError, Target
+from fastens.exchange.writing.view import FlatTree, ModelView
+
+_LARGEST = float(np.finfo(np.float32).max)
+_NO_PARENT = 2**31 - 1
+# By link: the objective, its parameters, and the base score that adds nothing to its margins.
+_OBJECTIVES: dict[str, tuple[str, dict[str, dict[str, str]], str]] = {
+    "identity": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
+    "shares": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
+    "sigmoid": ("binary:logistic", {"reg_loss_param": {"scale_pos_weight": "1"}}, "5E-1"),
+    "exp": ("count:poisson", {"poisson_regression_param": {"max_delta_step": "0.7"}}, "1E0"),
+    "softmax": ("multi:softprob", {"softmax_multiclass_param": {}}, "0E0"),
+}
+
+
+def write(view: ModelView) -> str:
+    """Return the JSON text of a Booster. Categories are their positions, in the order of the model's categories."""
+    target = view.only_target
+    if target.link not in _OBJECTIVES:
+        raise CannotHoldError(f"predictions by the link {target.link!r}")
+    rounds = view.rounds()
+    trees = [_tree(tree, number, view) for number, (_, tree) in enumerate(rounds)]
+    model = {
+        "gbtree_model_param": {"num_trees": str(len(trees)), "num_parallel_tree": "1"},
+        "iteration_indptr": list(range(0, len(trees) + 1, view.n_outputs)),
+        "tree_info": [output for output, _ in rounds],
+        "trees": trees,
+    }
+    objective, parameters = _learner(target, view)
+    learner = {
+        "attributes": {},
+        "feature_names": [column.name for column in view.columns],
+        "feature_types": ["float" if column.categories is None else "c" for column in view.columns],
+        "gradient_booster": {"model": model, "name": "gbtree"},
+        "learner_model_param": parameters,
+        "objective": objective,
+    }
+    return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"))
+
+
+def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
+    """The objective, and the parameters of all trees."""
+    name, parameters, base_score = _OBJECTIVES[target.link]
+    is_softmax = target.link == "softmax"
+    if is_softmax:
+        parameters = {"softmax_multiclass_param": {"num_class": str(view.n_outputs)}}
+    return {"name": name, **parameters}, {
+        "base_score": base_score,
+        "boost_from_average": "1",
+        "num_class": str(view.n_outputs if is_softmax else 0),
+        "num_feature": str(len(view.columns)),
+        "num_target": str(1 if is_softmax else view.n_outputs),
+    }
+
+
+def _tree(tree: FlatTree, number: int, view: ModelView) -> dict[str, Any]:
+    by_set = np.zeros(len(tree.left), dtype=bool)
+    by_set[list(tree.members)] = True
+    # Members of a set go right, all others left.
+    left, right = np.where(by_set, tree.right, tree.left), np.where(by_set, tree.left, tree.right)
+    order = _order(left.tolist(), right.tolist())
+    place = np.argsort(order)
+    is_leaf, by_set = tree.is_leaf[order], by_set[order]
+    left, right = (np.where(is_leaf, -1, place[child[order]]) for child in (left, right))
+    parents = np.full(len(left), _NO_PARENT)
+    parents[left[~is_leaf]] = parents[right[~is_leaf]] = np.flatnonzero(~is_leaf)
+    value = tree.value[order, 0] / view.divisor
+    sets = {node: tree.members[order[node]].tolist() for node in np.flatnonzero(by_set).tolist()}
+    # XGBoost takes no empty sets: where there are no members, all categories are below infinity.
+    condition = np.where(by_set, np.inf, _above(tree.threshold[order]))
+    nodes = [node for node, members in sets.items() if members]
+    condition[nodes] = 0.0
+    is_set = np.isin(np.arange(len(left)), nodes)
+    sizes = [len(sets[node]) for node in nodes]
+    return {
+        "base_weights": _singles(value),
+        "categories": [position for node in nodes for position in sets[node]],
+        "categories_nodes": nodes,
+        "categories_segments": (np.cumsum(sizes) - sizes).astype(int).tolist(),
+        "categories_sizes": sizes,
+        "default_left": (tree.missing_left[order] ^ by_set).astype(int).tolist(),
+        "id": number,
+        "left_children": left.tolist(),
+        "loss_changes": _singles(tree.gain[order]),
+        "parents": parents.tolist(),
+        "right_children": right.tolist(),
+        "split_conditions": _singles(np.where(is_leaf, value, condition)),
+        "split_indices": np.where(is_leaf, 0, tree.feature[order]).tolist(),
+        "split_type": is_set.astype(int).tolist(),
+        "sum_hessian": _singles(tree.weight[order]),
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(len(view.columns)),
+            "num_nodes": str(len(left)),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _order(left: list[int], right: list[int]) -> list[int]:
+    """The nodes by level, each left child right before its sibling, as XGBoost counts on."""
+    order = [0]
+    for node in order:
+        if left[node] >= 0:
+            order += (left[node], right[node])
+    return order
+
+
+def _above(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The float32 after the last one up to each threshold: what lies below it is up to the threshold."""
+    with np.errstate(over="ignore"):
+        nearest = thresholds.astype(np.float32)
+    last = np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+    return np.nextafter(last, np.float32(np.inf))
+
+
+def _singles(values: ArrayLike) -> list[float]:
+    """Numbers with as many digits as float32 has, none above its largest."""
+    found = np.clip(np.asarray(values, dtype=np.float64), -_LARGEST, _LARGEST).tolist()
+    return [float(f"{value:.9g}") for value in found]

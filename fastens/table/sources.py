@@ -1,0 +1,320 @@
+"""Tables that are opened anew for each pass and read in batches: files, Arrow streams, datasets and lazy frames."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.parts import RowSource
+
+# Rows and values of a batch: what is decoded at a time.
+BATCH_ROWS = 1 << 16
+BATCH_VALUES = 1 << 22
+_CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
+_PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
+_INDEX = re.compile(r"__index_level_\d+__")  # that pandas writes beside the columns
+_CSV_FAULT = re.compile(r"In CSV column #(\d+)")
+
+
+@dataclass
+class Reader:
+    """What opens a table: the types of its columns, batches of some of them at each call, and its number of rows."""
+
+    schema: Any
+    read: Callable[[list[str]], Iterable[Any]]
+    n_rows: int | None = None  # None before it has been counted
+    owned: Any = None  # what must live as long as the table
+
+
+class Batches(RowSource):
+    """A table that is read in batches of Arrow, only the columns that are needed.
+
+    Attributes
+    ----------
+    columns : list of str
+        The columns that parts have.
+    """
+
+    dtype = None
+
+    def __init__(self, reader: Reader, columns: list[str] | None = None) -> None:
+        self._reader = reader
+        names = [name for name in reader.schema.names if not _INDEX.fullmatch(name)]
+        self.columns = names if columns is None else columns
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and columns; the rows of a stream are counted by reading one column."""
+        if self._reader.n_rows is None:
+            self._reader.n_rows = sum(batch.num_rows for batch in self._reader.read(self.columns[:1]))
+        return self._reader.n_rows, len(self.columns)
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the batches as Arrow tables."""
+        arrow = _arrow()
+        n_most = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(self.columns))))
+        for batch in self._reader.read(self.columns):
+            for first in range(0, batch.num_rows, n_most):
+                yield arrow.Table.from_batches([batch.slice(first, n_most)])
+
+    def select(self, columns: Iterable[str]) -> Batches:
+        """Return the table with only these columns, in this order."""
+        return Batches(self._reader, list(columns))
+
+    def typed(self) -> Any:
+        """Return an Arrow table with the columns and without rows."""
+        return self._reader.schema.empty_table().select(self.columns)
+
+    def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
+        """Return columns as NumPy arrays, of strings as arrays of shared objects."""
+        arrow = _arrow()
+        parts: list[list[Any]] = [[] for _ in columns]
+        for batch in self._reader.read(columns):
+            for own, column in zip(parts, batch.columns, strict=True):
+                is_text = column.type in (arrow.string(), arrow.large_string(), arrow.string_view())
+                own.append(column.dictionary_encode() if is_text else column)
+        self._reader.n_rows = sum(map(len, parts[0]))
+        return [_as_numpy(own, self._reader.schema.field(name).type) for own, name in zip(parts, columns, strict=True)]
+
+
+def _as_numpy(parts: list[Any], type_: Any) -> NDArray[Any]:
+    arrow = _arrow()
+    if not parts or not arrow.types.is_dictionary(parts[0].type):
+        return np.asarray(arrow.chunked_array(parts, type_ if not parts else parts[0].type).to_numpy())
+    column = arrow.chunked_array(parts).unify_dictionaries()
+    values = np.array([*column.chunk(0).dictionary.to_pylist(), None], dtype=object)
+    return np.concatenate([values[chunk.indices.fill_null(len(values) - 1).to_numpy()] for chunk in column.chunks])
+
+
+def is_source(X: Any) -> bool:
+    """Whether `X` is opened by `open_batches`: paths, streams, lazy frames, or a function that gives one of them."""
+    if isinstance(X, str | os.PathLike):
+        return True
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(item, str | os.PathLike) and _format_of(item) for item in X)
+    if isinstance(X, np.ndarray) or nw.dependencies.is_into_dataframe(X):
+        return False
+    return (
+        hasattr(X, "__arrow_c_stream__")
+        or nw.dependencies.is_polars_lazyframe(X)
+        or _is_dataset(X)
+        or (callable(X) and not isinstance(X, type) and not hasattr(X, "__array__"))
+    )
+
+
+def open_batches(source: Any) -> Batches:
+    """Return a source (see `is_source`) as a table that is read in batches.
+
+    Raises
+    ------
+    ImportError
+        Where pyarrow is not installed.
+    ValueError
+        For files of another kind, or with columns of types that do not go together.
+    """
+    return Batches(_reader_of(source))
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.dataset
+    except ImportError as error:
+        raise ImportError(
+            "Tables in files and Arrow streams are read by pyarrow, which is not installed: pip install fastens[arrow]"
+        ) from error
+    return pyarrow
+
+
+def _is_dataset(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "scanner")
+
+
+def _reader_of(source: Any) -> Reader:
+    arrow = _arrow()
+    if isinstance(source, str | os.PathLike | list | tuple):
+        return _of_files(_paths_of(source))
+    if _is_dataset(source):
+        return _of_dataset(source)
+    if nw.dependencies.is_polars_lazyframe(source):
+        return _of_lazy_frame(source)
+    if isinstance(source, arrow.RecordBatchReader):
+        return _of_one_pass(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        # A stream can be read once: a new one for each pass.
+        schema = arrow.RecordBatchReader.from_stream(source).schema
+        return Reader(schema, lambda columns: _selected(arrow.RecordBatchReader.from_stream(source), columns))
+    if callable(source):
+        return _of_function(source)
+    raise ValueError(f"X must be a table, or what opens one; got {type(source).__name__}.")
+
+
+def _of_function(source: Callable[[], Any]) -> Reader:
+    def read(columns: list[str]) -> Iterable[Any]:
+        opened = source()
+        is_stream = isinstance(opened, _arrow().RecordBatchReader)
+        return _selected(opened, columns) if is_stream else _reader_of(opened).read(columns)
+
+    first = source()
+    return Reader(first.schema if isinstance(first, _arrow().RecordBatchReader) else _reader_of(first).schema, read)
+
+
+def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
+    for batch in batches:
+        yield batch.select(columns)
+
+
+def _of_dataset(dataset: Any) -> Reader:
+    return Reader(dataset.schema, partial(_row_groups, dataset), dataset.count_rows())
+
+
+def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
+    """Read one row group after the other: a dataset reads whole files ahead, which costs memory."""
+    module = _arrow().dataset
+    options = module.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+    frugal = {"batch_size": BATCH_ROWS, "batch_readahead": 0}
+    for fragment in dataset.get_fragments():
+        if isinstance(fragment, module.ParquetFileFragment):
+            for part in fragment.split_by_row_group():
+                yield from part.to_batches(dataset.schema, columns, fragment_scan_options=options, **frugal)
+        else:
+            yield from fragment.to_batches(dataset.schema, columns, **frugal)
+
+
+def _of_lazy_frame(frame: Any) -> Reader:
+    def read(columns: list[str]) -> Iterator[Any]:
+        chosen = frame.select(columns)
+        for part in chosen.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, lazy=True):
+            yield from part.to_arrow().to_batches()
+
+    return Reader(frame.limit(0).collect().to_arrow().schema, read)
+
+
+def _of_one_pass(stream: Any) -> Reader:
+    """A stream that can be read once is copied to a temporary file."""
+    arrow = _arrow()
+    folder = tempfile.TemporaryDirectory(prefix="fastens-")
+    path, n_rows = os.path.join(folder.name, "table.arrow"), 0
+    try:
+        with arrow.OSFile(path, "wb") as file, arrow.ipc.new_stream(file, stream.schema) as writer:
+            for batch in stream:
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+    except BaseException:
+        folder.cleanup()
+        raise
+
+    def read(columns: list[str]) -> Iterator[Any]:
+        with arrow.memory_map(path) as file:
+            yield from _selected(arrow.ipc.open_stream(file), columns)
+
+    return Reader(stream.schema, read, n_rows, folder)
+
+
+# Files --------------------------------------------------
+
+
+def _format_of(path: Any) -> str | None:
+    name = Path(path).name
+    kinds = {"parquet": _PARQUET, "csv": _CSV}
+    return next((kind for kind, suffix in kinds.items() if suffix.fullmatch("".join(_suffixes(name)))), None)
+
+
+def _suffixes(name: str) -> list[str]:
+    suffixes = Path(name).suffixes
+    return suffixes[-2:] if suffixes and suffixes[-1].lower() in (".gz", ".bz2", ".zst", ".lz4") else suffixes[-1:]
+
+
+def _paths_of(source: Any) -> list[str]:
+    """The files that paths and patterns name; those of a pattern in the order of their names."""
+    paths = []
+    for item in source if isinstance(source, list | tuple) else [source]:
+        path = os.fspath(item)
+        found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+        if not found:
+            raise FileNotFoundError(f"X must name files that exist; there is none at {path!r}.")
+        paths += found
+    return paths
+
+
+def _of_files(paths: list[str]) -> Reader:
+    formats = set(map(_format_of, paths))
+    if formats == {"csv"}:
+        return _of_csv(paths)
+    if formats == {"parquet"}:
+        return _of_parquet(paths)
+    raise ValueError(f"X must name Parquet files, or CSV files (also compressed), all of one kind; got {paths[:5]}.")
+
+
+def _of_parquet(paths: list[str]) -> Reader:
+    arrow = _arrow()
+    dataset = arrow.dataset.dataset(paths, format="parquet", partitioning=None)
+    schema = None
+    for fragment in dataset.get_fragments():
+        own = fragment.physical_schema
+        try:
+            schema = own if schema is None else arrow.unify_schemas([schema, own], promote_options="permissive")
+        except (arrow.ArrowTypeError, arrow.ArrowInvalid) as error:
+            raise ValueError(f"X must have columns of the same types in all files; {fragment.path}: {error}") from error
+    return _of_dataset(arrow.dataset.dataset(paths, format="parquet", partitioning=None, schema=schema))
+
+
+def _of_csv(paths: list[str]) -> Reader:
+    types, n_rows = _types_of_csv(paths)
+
+    def read(columns: list[str]) -> Iterator[Any]:
+        for path in paths:
+            with _open_csv(path, types, columns) as batches:
+                yield from batches
+
+    return Reader(_arrow().schema(types), read, n_rows)
+
+
+def _open_csv(path: str, types: dict[str, Any], columns: list[str] | None = None) -> Any:
+    csv = _arrow().csv
+    options = csv.ConvertOptions(column_types=types, include_columns=columns, strings_can_be_null=True)
+    parse = csv.ParseOptions(newlines_in_values=True)
+    return csv.open_csv(path, parse_options=parse, convert_options=options)
+
+
+def _types_of_csv(paths: list[str]) -> tuple[dict[str, Any], int]:
+    """The type of each column that holds all its values in all files, and the number of rows.
+
+    Arrow's stream takes the types from the first values. Where a later one does not fit, the next type is tried, so
+    that the types are those of a table that is read as a whole.
+    """
+    arrow = _arrow()
+    order = [arrow.null(), arrow.int64(), arrow.bool_(), arrow.float64(), arrow.date32(), arrow.time32("s")]
+    order += [arrow.timestamp("s"), arrow.timestamp("ns"), arrow.string()]
+    types: dict[str, Any] = {}
+    while True:
+        n_rows = 0
+        try:
+            for path in paths:
+                with _open_csv(path, types) as batches:
+                    names = batches.schema.names
+                    if types and set(names) != set(types):
+                        raise ValueError(f"X must have the same columns in all files; {path} has {names}.")
+                    for field in batches.schema:
+                        types.setdefault(field.name, field.type)
+                    n_rows += sum(batch.num_rows for batch in batches)
+        except arrow.ArrowInvalid as error:
+            fault = _CSV_FAULT.search(str(error))
+            name = names[int(fault[1])] if fault else None
+            if name is None or types[name] not in order[:-1]:
+                raise ValueError(f"X must name CSV files that can be read; {path}: {error}") from error
+            types[name] = order[order.index(types[name]) + 1]
+        else:
+            return types, n_rows

@@ -1,0 +1,77 @@
+"""Tables in batches, as the input encoder reads them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from fastens.engine.parts import parts_of
+from fastens.table.columns.dates import column_and_part
+from fastens.table.columns.factorize import sorted_categories
+from fastens.table.sources import Batches
+from fastens.table.tables import PartedTable, Table
+
+
+class StreamedTable(PartedTable):
+    """A table whose columns have the same types in all batches, so that few questions need a pass over the rows."""
+
+    source: Batches
+
+    def __init__(self, source: Batches, names: list[str] | None = None, *, has_date_parts: bool = False) -> None:
+        super().__init__(source, source.columns if names is None else names, has_date_parts=has_date_parts)
+        self._learned: dict[int, list[Any]] = {}
+
+    @cached_property
+    def _typed(self) -> Table:
+        return self._as_table(self.source.typed())
+
+    def with_date_parts(self) -> Table:
+        """Return the table with parts in the place of each column of dates; itself where there are none."""
+        names = self._typed.with_date_parts().names
+        return self if names == self.names else StreamedTable(self.source, names, has_date_parts=True)
+
+    def chosen_names(self, categorical_features: Any) -> Any:
+        """Return the choice by names."""
+        return self._typed.chosen_names(categorical_features)
+
+    def categorical_columns(self) -> list[bool]:
+        """Return which columns are categorical: of strings, those with a value."""
+        kinds = [self._typed.column(index).dtype for index in range(len(self))]
+        texts = [index for index, kind in enumerate(kinds) if kind == nw.String]
+        self.learn_categories(texts)
+        return [
+            bool(self._learned[index]) if index in texts else kind in (nw.Categorical, nw.Enum, nw.Boolean)
+            for index, kind in enumerate(kinds)
+        ]
+
+    def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
+        """Return for each column its sorted categories, None for columns not requested."""
+        names = {index: self.name_of(index) for index in columns if index not in self._learned}
+        if names:
+            found: dict[int, set[Any]] = {index: set() for index in names}
+            needed = dict.fromkeys(self._column_behind(name) for name in names.values())
+            for _, part in parts_of(self.source.select(needed)):
+                table = self._as_table(part)
+                places = [(table.names or []).index(name) for name in names.values()]
+                learned = table.learn_categories(places, n_threads)
+                for index, place in zip(names, places, strict=True):
+                    found[index].update(learned[place] or ())
+            self._learned |= {index: sorted_categories(list(own), self.name(index)) for index, own in found.items()}
+        return [self._learned[index] if index in columns else None for index in range(len(self))]
+
+    def name_of(self, index: int) -> str:
+        """Return the name of a column, or of a part of dates."""
+        assert self.names is not None
+        return self.names[index]
+
+    def _column_behind(self, name: str) -> str:
+        return name if name in self.source.columns else (column_and_part(name) or (name,))[0]
+
+    def projected(self, names: list[str] | None) -> StreamedTable:
+        """Return the table with only the columns that features of these names are made of."""
+        if names is None:
+            return self
+        needed = {self._column_behind(name) for name in names}
+        return StreamedTable(self.source.select(name for name in self.source.columns if name in needed))

@@ -1,0 +1,96 @@
+"""What all formats share: which models can be written, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+import fastens
+from fastens.exchange.writing.export import FORMATS
+from reference.exported import classes_of, fitted, mixed, numbers
+
+TEXTS = ("lightgbm", "xgboost", "c", "sql")
+
+
+@pytest.mark.parametrize("format", TEXTS)
+def test_bags_of_trees_are_forests(format):  # noqa: A002
+    X, y = mixed()
+    bags = fastens.BaggingRegressor(n_estimators=3, max_features=3, random_state=0).fit(X, y)
+    assert bags.export(format=format) == bags._forest.export(format=format)
+    assert len(bags.export(format=format)) > 1000
+
+
+def test_other_members_are_refused():
+    X, y = numbers()
+    boosting = fastens.GradientBoostingRegressor(n_estimators=2)
+    for model in (
+        fastens.BaggingRegressor(boosting, n_estimators=2).fit(X, y),
+        fastens.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=2).fit(X, y > 0),
+    ):
+        with pytest.raises(ValueError, match=f"{type(model).__name__} must be an ensemble of its own trees for export"):
+            model.export(format="lightgbm")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_no_format_holds_is_refused_by_name(format):  # noqa: A002
+    X, y = numbers()
+    cases = {
+        "leaves with linear models": fastens.GradientBoostingRegressor(
+            n_estimators=2, linear_leaves=fastens.LinearLeaves()
+        ).fit(X, y),
+        "the weighted median of trees": fastens.AdaBoostRegressor(n_estimators=2).fit(X, y),
+        "the leaves of trees": fastens.RandomTreesEmbedding(n_estimators=2).fit(X),
+        "a loss of the user's own with a method `predict`": fastens.GradientBoostingRegressor(
+            loss=_OwnLoss(), n_estimators=2
+        ).fit(X, y),
+    }
+    for reason, model in cases.items():
+        with pytest.raises(ValueError, match=f"format='{format}' cannot hold {reason}"):
+            model.export(format=format)
+
+
+class _OwnLoss:
+    def derivatives(self, y, raw):
+        return raw - y, np.ones_like(raw)
+
+    def predict(self, raw):
+        return raw**3
+
+
+def test_an_unknown_format_names_those_there_are():
+    with pytest.raises(ValueError, match=r"format must be one of 'lightgbm', 'onnx', .*; got 'pickle'"):
+        fitted("regression").export(format="pickle")
+
+
+def test_before_fit():
+    with pytest.raises(Exception, match="not fitted"):
+        fastens.GradientBoostingRegressor().export(format="sql")
+
+
+@pytest.mark.parametrize("format", [name for name in FORMATS if name != "sklearn"])
+def test_the_same_model_gives_the_same_file(format, tmp_path):  # noqa: A002
+    model = fitted("mixed")
+    model.save(tmp_path / "model.fastens")
+    again = fastens.load(tmp_path / "model.fastens").export(format=format)
+    assert again == model.export(format=format)
+    model.export(tmp_path / "out", format=format)
+    written = (tmp_path / "out").read_bytes()
+    assert written == (again if isinstance(again, bytes) else again.encode())
+
+
+def test_dates_are_the_columns_of_their_parts():
+    X = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=200), "b": np.arange(200.0)})
+    model = fastens.GradientBoostingClassifier(n_estimators=3).fit(X, classes_of(X["day"].dt.month.to_numpy()))
+    names = next(line for line in model.export(format="lightgbm").splitlines() if line.startswith("feature_names"))
+    assert len(names.split()) == len(model._encoder.names) > 2
+
+
+def test_averages_over_prunings_are_in_the_leaves():
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = numbers()
+    for model in (
+        fastens.RandomForestRegressor(n_estimators=5, averaging="posterior", random_state=0).fit(X, y),
+        fastens.BayesTreeRegressor().fit(X, y),
+    ):
+        found = lightgbm.Booster(model_str=model.export(format="lightgbm")).predict(X)
+        assert np.array_equal(found, model.predict(X))

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+import fastens
+from reference.exported import AVERAGED, BOOSTED, SEVERAL, fitted, mixed, numbers, raw_of, rows_for, with_positions
+
+lightgbm = pytest.importorskip("lightgbm")
+
+
+def booster_of(model):
+    return lightgbm.Booster(model_str=model.export(format="lightgbm"))
+
+
+@pytest.mark.parametrize("name", [*BOOSTED, *SEVERAL, *AVERAGED])
+def test_same_raw_predictions(name):
+    model = fitted(name)
+    X = rows_for(model)
+    # LightGBM averages only what it gives a link, which is none here.
+    found = booster_of(model).predict(with_positions(model, X), raw_score=model._combination == "sum")
+    assert np.array_equal(found.reshape(len(X), -1), raw_of(model, X))
+
+
+@pytest.mark.parametrize("name", ["mixed", "three classes", "forest"])
+def test_frames_by_category(name):
+    model = fitted(name)
+    X = rows_for(model)
+    known = X.copy()
+    for column, categories in zip(X, model._encoder.categories, strict=True):
+        if categories is not None:  # LightGBM takes an unseen category as missing
+            known[column] = X[column].cat.set_categories(categories[::-1])
+    found = booster_of(model).predict(known, raw_score=model._combination == "sum")
+    assert np.array_equal(found.reshape(len(X), -1), raw_of(model, X))
+
+
+@pytest.mark.parametrize("name", ["two classes", "exponential", "three classes", "adaboost"])
+def test_probabilities(name):
+    model = fitted(name)
+    X = rows_for(model)
+    expected = model.predict_proba(X)
+    expected = expected if expected.shape[1] > 2 else expected[:, 1]
+    np.testing.assert_allclose(booster_of(model).predict(with_positions(model, X)), expected, rtol=1e-14)
+
+
+def test_means_of_a_log_link():
+    model = fitted("poisson")
+    X = rows_for(model)
+    np.testing.assert_allclose(booster_of(model).predict(with_positions(model, X)), model.predict(X), rtol=1e-14)
+
+
+def test_counts_let_shap_values_be_the_same():
+    model = fitted("regression")
+    found = booster_of(model).predict(numbers()[0], pred_contrib=True)
+    np.testing.assert_allclose(found, model.predict_contributions(numbers()[0]), atol=1e-12)
+
+
+def test_written_again_by_lightgbm_it_is_the_same():
+    model = fitted("mixed")
+    X = with_positions(model, rows_for(model))
+    again = lightgbm.Booster(model_str=booster_of(model).model_to_string())
+    assert np.array_equal(again.predict(X), booster_of(model).predict(X))
+
+
+def test_written_to_a_file(tmp_path):
+    model, path = fitted("regression"), tmp_path / "model.txt"
+    assert model.export(path, format="lightgbm") is None
+    assert path.read_text() == model.export(format="lightgbm")
+
+
+def test_missing_values_that_are_a_category_of_their_own_are_refused():
+    X, y = mixed()
+    model = fastens.GradientBoostingRegressor(n_estimators=12, categories=fastens.Categories(missing="category")).fit(
+        X, y + 9 * X["few"].isna()
+    )
+    with pytest.raises(ValueError, match="missing values of 'few' on another side than categories never seen"):
+        model.export(format="lightgbm")

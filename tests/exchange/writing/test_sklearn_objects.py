@@ -1,0 +1,120 @@
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import export_text
+
+import fastens
+from reference.exported import BOOSTED, N_ROWS, classes_of, fitted, mixed, numbers, rows_for
+
+TREES = {
+    "tree": lambda X, y: fastens.DecisionTreeRegressor(max_depth=6).fit(X, y),
+    "tree of classes": lambda X, y: fastens.DecisionTreeClassifier(max_depth=6).fit(X, classes_of(y, 3)),
+    "forest": lambda X, y: fastens.RandomForestRegressor(n_estimators=9, random_state=0).fit(X, y),
+    "forest of classes": lambda X, y: fastens.RandomForestClassifier(n_estimators=9, random_state=0).fit(
+        X, classes_of(y)
+    ),
+    "forest of many classes": lambda X, y: fastens.RandomForestClassifier(n_estimators=9, random_state=0).fit(
+        X, classes_of(y, 4)
+    ),
+    "forest of whole classes": lambda X, y: fastens.RandomForestClassifier(n_estimators=9, random_state=0).fit(
+        X, 3 * (y > 0) - 1
+    ),
+    "extra trees": lambda X, y: fastens.ExtraTreesRegressor(n_estimators=9, random_state=0).fit(X, y),
+    "extra trees of classes": lambda X, y: fastens.ExtraTreesClassifier(n_estimators=9, random_state=0).fit(
+        X, classes_of(y)
+    ),
+    "two targets": lambda X, y: fastens.RandomForestRegressor(n_estimators=9, random_state=0).fit(
+        X, np.column_stack([y, y**2])
+    ),
+    "stump": lambda X, y: fastens.DecisionStumpRegressor().fit(X, y),
+}
+
+
+def finite(X):
+    """Rows without infinities, which scikit-learn refuses."""
+    return X.replace([np.inf, -np.inf], 0.5) if isinstance(X, pd.DataFrame) else np.where(np.isinf(X), 0.5, X)
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_boosting_is_the_same(name):
+    model = fitted(name)
+    X, found = finite(rows_for(model)), model.export(format="sklearn")
+    if not hasattr(model, "classes_"):
+        raw = model._raw(X)[:, 0]
+        assert np.array_equal(found._raw_predict(X.astype(object) if "few" in X else X)[:, 0], raw)
+        np.testing.assert_allclose(found.predict(X), model.predict(X), rtol=1e-14)
+        return
+    np.testing.assert_allclose(found.predict_proba(X), model.predict_proba(X), atol=1e-14)
+    assert (found.predict(X) == model.predict(X)).mean() > 0.99
+    assert np.array_equal(found.classes_, model.classes_)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_trees_are_the_same_for_single_precision(name):
+    model = TREES[name](*numbers())
+    X, found = finite(rows_for(model, as_float32=True)), model.export(format="sklearn")
+    assert type(found).__name__ == type(model).__name__.replace("Stump", "Tree")
+    if not hasattr(model, "classes_"):
+        assert np.array_equal(found.predict(X), model.predict(X))
+        return
+    # Shares of many classes are kept in single precision, and scaled to sum to 1 by us alone.
+    tolerance = 1e-15 if len(model.classes_) == 2 else 1e-7
+    np.testing.assert_allclose(found.predict_proba(X), model.predict_proba(X), atol=tolerance)
+    assert (found.predict(X) == model.predict(X)).mean() > 0.99
+
+
+def test_several_targets_with_classes():
+    X, y = numbers()
+    target = np.column_stack([classes_of(y), classes_of(-y, 3)])
+    model = fastens.RandomForestClassifier(n_estimators=5, random_state=0).fit(X, target)
+    found = model.export(format="sklearn")
+    assert np.array_equal(found.predict(X.astype(np.float32)), model.predict(X.astype(np.float32)))
+
+
+@pytest.mark.parametrize("name", ["tree", "forest", "forest of classes"])
+def test_importances_are_the_same(name):
+    model = TREES[name](*numbers())
+    found = model.export(format="sklearn")
+    np.testing.assert_allclose(found.feature_importances_, model.feature_importances_, rtol=1e-5)
+
+
+def test_tools_for_trees_read_it():
+    text = export_text(TREES["tree"](*numbers()).export(format="sklearn"), max_depth=2)
+    assert "feature_0 <= " in text
+
+
+def test_outliers():
+    X = numbers()[0]
+    model = fastens.IsolationForest(n_estimators=20, contamination=0.1, random_state=0).fit(X)
+    found, rows = model.export(format="sklearn"), finite(rows_for(model, as_float32=True))
+    np.testing.assert_allclose(found.score_samples(rows), model.score_samples(rows), rtol=1e-7)
+    assert found.offset_ == model.offset_
+
+
+def test_names_go_along(tmp_path):
+    X = pd.DataFrame(numbers()[0], columns=list("abcde"))
+    model = fastens.RandomForestRegressor(n_estimators=3, random_state=0).fit(X, numbers()[1])
+    model.export(tmp_path / "model.joblib", format="sklearn")
+    found = joblib.load(tmp_path / "model.joblib")
+    assert list(found.feature_names_in_) == list("abcde")
+    assert np.array_equal(found.predict(X.astype(np.float32)), model.predict(X.astype(np.float32)))
+
+
+def test_what_it_cannot_hold_is_refused():
+    X, y = mixed()
+    many = X.assign(many=[f"k{k}" for k in range(N_ROWS)])
+    options = fastens.Categories(encoding="target")
+    cases = [
+        (fastens.RandomForestRegressor(n_estimators=3).fit(X, y), "columns of categories in trees and forests"),
+        (fastens.GradientBoostingRegressor(n_estimators=3, categories=options).fit(many, y), "more than 255 categor"),
+        (fitted("two targets"), "several predictions"),
+        (fastens.AdaBoostRegressor(n_estimators=3).fit(*numbers()), "the weighted median of trees"),
+        (
+            fastens.GradientBoostingRegressor(n_estimators=3, linear_leaves=fastens.LinearLeaves()).fit(*numbers()),
+            "leaves with linear models",
+        ),
+    ]
+    for model, reason in cases:
+        with pytest.raises(ValueError, match=f"format='sklearn' cannot hold {reason}"):
+            model.export(format="sklearn")

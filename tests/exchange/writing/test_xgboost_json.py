@@ -1,0 +1,84 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastens
+from fastens.exchange.writing.view import view_of
+from reference.exported import AVERAGED, BOOSTED, SEVERAL, fitted, mixed, numbers, raw_of, rows_for, with_positions
+
+xgboost = pytest.importorskip("xgboost")
+
+
+def matrix_of(model, X):
+    columns = view_of(model).columns
+    return xgboost.DMatrix(
+        with_positions(model, X),
+        feature_names=[column.name for column in columns],
+        feature_types=["float" if column.categories is None else "c" for column in columns],
+        enable_categorical=True,
+    )
+
+
+def booster_of(model):
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(model.export(format="xgboost").encode()))
+    return booster
+
+
+def single_rows(model):
+    """Rows in single precision without infinities, which XGBoost refuses."""
+    X = rows_for(model, as_float32=True)
+    return X.replace([np.inf, -np.inf], np.nan) if isinstance(X, pd.DataFrame) else np.where(np.isinf(X), np.nan, X)
+
+
+def check(model):
+    X = single_rows(model)
+    expected = raw_of(model, X)
+    found = booster_of(model).predict(matrix_of(model, X), output_margin=True)
+    # Leaves differ by far more than sums in single precision do.
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=3e-6)
+
+
+@pytest.mark.parametrize("name", [*BOOSTED, *SEVERAL, *AVERAGED])
+def test_same_raw_predictions(name):
+    check(fitted(name))
+
+
+@pytest.mark.parametrize("name", ["two classes", "exponential", "three classes", "adaboost", "forest of two classes"])
+def test_probabilities(name):
+    model = fitted(name)
+    X = single_rows(model)
+    found = booster_of(model).predict(matrix_of(model, X))
+    expected = model.predict_proba(X)
+    np.testing.assert_allclose(found, expected if found.ndim > 1 else expected[:, 1], atol=1e-6)
+
+
+def test_means_of_a_log_link():
+    model = fitted("poisson")
+    X = single_rows(model)
+    np.testing.assert_allclose(booster_of(model).predict(matrix_of(model, X)), model.predict(X), rtol=1e-5)
+
+
+def test_missing_values_that_are_a_category_of_their_own():
+    X, y = mixed()
+    options = fastens.Categories(missing="category")
+    model = fastens.GradientBoostingRegressor(n_estimators=12, categories=options, random_state=0)
+    check(model.fit(X, y + 9 * X["few"].isna()))
+
+
+def test_written_again_by_xgboost_it_is_the_same():
+    model = fitted("mixed")
+    matrix = matrix_of(model, single_rows(model))
+    again = xgboost.Booster()
+    again.load_model(booster_of(model).save_raw("ubj"))
+    assert np.array_equal(again.predict(matrix), booster_of(model).predict(matrix))
+
+
+def test_columns_keep_their_names():
+    assert booster_of(fitted("mixed")).feature_names == ["size", "a b", "count", "few", "many", "whole"]
+
+
+def test_sorted_levels_are_refused():
+    model = fastens.GradientBoostingRegressor(loss="quantile", quantile=[0.1, 0.9], n_estimators=3).fit(*numbers())
+    with pytest.raises(ValueError, match="format='xgboost' cannot hold predictions by the link 'sorted'"):
+        model.export(format="xgboost")

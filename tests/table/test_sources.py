@@ -1,0 +1,421 @@
+"""Tables in files and streams: models are those of the table in memory, to the bit, whatever the batches."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+import fastens as fe
+from fastens.engine.parts import parts_of
+from fastens.options import Categories, EarlyStopping
+from fastens.table import sources
+from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.opening import open_table, split_columns
+from fastens.table.sources import is_source, open_batches
+
+N_ROWS, N_FILES = 1200, 3
+
+
+def make_frame():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=N_ROWS).round(2),
+            "count": rng.integers(0, 50, N_ROWS),
+            "word": rng.choice(["low", "high", "middle"], N_ROWS),
+            "place": rng.choice([f"town {number}" for number in range(40)], N_ROWS),
+            "flag": rng.random(N_ROWS) < 0.5,
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 10**7, N_ROWS), unit="s"),
+            "copies": rng.integers(0, 3, N_ROWS),
+        }
+    )
+    frame.loc[: N_ROWS // 3, "word"] = None  # in the whole first file
+    frame.loc[::11, "size"] = np.nan
+    noise = rng.normal(size=N_ROWS)
+    frame["price"] = frame["size"].fillna(0) + (frame["word"] == "low") + 0.02 * frame["count"] + noise
+    frame["kind"] = np.where(frame["price"] > 0.5, "dear", "cheap")
+    return frame
+
+
+FRAME = make_frame()
+TARGETS = ["price", "kind"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables")
+    for number, part in enumerate(np.array_split(np.arange(N_ROWS), N_FILES)):
+        FRAME.iloc[part].to_parquet(path / f"part{number}.parquet", row_group_size=90)
+        FRAME.iloc[part].to_csv(path / f"part{number}.csv", index=False)
+        (path / f"part{number}.csv.gz").write_bytes(gzip.compress((path / f"part{number}.csv").read_bytes()))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    """Batches of few rows, and no table of all rows."""
+    monkeypatch.setattr(sources, "BATCH_ROWS", 97)
+
+
+class Stream:
+    """What has nothing but a new stream for each pass, as a relation of DuckDB."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def reader(table=None, n_rows=130):
+    table = pa.Table.from_pandas(FRAME) if table is None else table
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=n_rows))
+
+
+SOURCES = {
+    "pattern": lambda folder: str(folder / "*.parquet"),
+    "paths": lambda folder: [folder / f"part{number}.parquet" for number in range(N_FILES)],
+    "csv": lambda folder: str(folder / "*.csv"),
+    "compressed csv": lambda folder: str(folder / "*.csv.gz"),
+    "dataset": lambda folder: pa.dataset.dataset(sorted(map(str, folder.glob("*.parquet")))),
+    "one pass": lambda folder: reader(),
+    "stream": lambda folder: Stream(pa.Table.from_pandas(FRAME)),
+    "lazy frame": lambda folder: pl.scan_parquet(str(folder / "*.parquet")),
+    "function of streams": lambda folder: reader,
+    "function of paths": lambda folder: lambda: str(folder / "*.parquet"),
+    "arrow": lambda folder: pa.Table.from_pandas(FRAME),
+    "pandas": lambda folder: FRAME,
+}
+
+
+def arrays_of(model):
+    return dict(model._ensemble.to_arrays())
+
+
+def assert_same_models(model, other):
+    assert model._encoder.to_state() == other._encoder.to_state()
+    first, second = arrays_of(model), arrays_of(other)
+    for name, array in first.items():
+        np.testing.assert_array_equal(second[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_kind_of_source(kind, folder):
+    X, options = FRAME.drop(columns=[*TARGETS, "copies"]), {"n_estimators": 5, "random_state": 0}
+    whole = fe.GradientBoostingClassifier(**options).fit(X, FRAME["kind"], sample_weight=FRAME["copies"])
+
+    def source():
+        given = SOURCES[kind](folder)
+        if kind == "lazy frame":
+            return given.drop("price")
+        return given.drop(columns="price") if kind == "pandas" else given
+
+    class NoPrice(fe.GradientBoostingClassifier):
+        """The other target would tell."""
+
+    model = NoPrice(**options)
+    given = source()
+    if kind not in ("lazy frame", "pandas"):
+        given = open_batches(given)
+        given = given.select(name for name in given.columns if name != "price")
+    model.fit(given, "kind", sample_weight="copies")
+    assert_same_models(whole, model)
+    assert model.feature_names_in_.tolist() == whole.feature_names_in_.tolist()
+    np.testing.assert_array_equal(model.predict_proba(source()), whole.predict_proba(X))
+    assert model.score(source(), "kind", sample_weight="copies") == whole.score(X, FRAME["kind"], FRAME["copies"])
+
+
+ENSEMBLES = [
+    ("GradientBoostingRegressor", {"subsample": 0.5, "early_stopping": EarlyStopping(refit=True)}),
+    ("GradientBoostingRegressor", {"loss": "absolute_error", "categories": Categories(encoding="target")}),
+    ("GradientBoostingRegressor", {"categorical_features": ["count", "word", "place"], "boosting": "dart"}),
+    ("GradientBoostingClassifier", {"categories": Categories(missing="category"), "early_stopping": True}),
+    ("RandomForestClassifier", {"oob_score": True}),
+    ("RandomForestRegressor", {"keep_leaves": True, "categorical_encoding": "ordered"}),
+    ("ExtraTreesRegressor", {"bootstrap": True, "oob_score": True}),
+    ("DecisionTreeClassifier", {}),
+    ("DecisionStumpClassifier", {}),
+    ("AdaBoostClassifier", {"max_depth": 3}),
+    ("AdaBoostRegressor", {}),
+    ("BayesTreeClassifier", {}),
+]
+
+
+def make(name, options):
+    model = getattr(fe, name)()
+    given = {"n_estimators": 4, "random_state": 0} | options
+    return model.set_params(**{key: value for key, value in given.items() if key in model.get_params()})
+
+
+@pytest.mark.parametrize(("name", "options"), ENSEMBLES)
+def test_every_ensemble(name, options, folder):
+    target = "kind" if "Classifier" in name else "price"
+    other = "price" if target == "kind" else "kind"
+    frame = FRAME.drop(columns=other)
+    source = open_batches(str(folder / "*.parquet"))
+    source = source.select(column for column in source.columns if column != other)
+    X = frame.drop(columns=[target, "copies"])
+    whole = make(name, options).fit(X, frame[target], sample_weight=frame["copies"])
+    model = make(name, options).fit(source, target, sample_weight="copies")
+    assert_same_models(whole, model)
+    np.testing.assert_array_equal(model.predict(source), whole.predict(X))
+
+
+def test_tables_without_a_target(folder):
+    columns = ["size", "count", "flag"]
+    source = open_batches(str(folder / "*.parquet")).select(columns)
+    for name in ("IsolationForest", "RandomTreesEmbedding"):
+        whole, model = (make(name, {}).fit(X) for X in (FRAME[columns], source))
+        assert_same_models(whole, model)
+
+
+def test_queries_and_rows_to_validate_on_are_columns_too(folder):
+    frame = FRAME[["size", "count", "copies"]].assign(query=np.arange(N_ROWS) // 10)
+    options = {"n_estimators": 4, "random_state": 0}
+    X, y, qid = frame[["size", "count"]], frame["copies"], frame["query"]
+    table = Stream(pa.Table.from_pandas(frame))
+    whole = fe.GradientBoostingRanker(**options, early_stopping=True).fit(X, y, qid=qid, X_val=X, y_val=y, qid_val=qid)
+    model = fe.GradientBoostingRanker(**options, early_stopping=True).fit(
+        table, "copies", qid="query", X_val=table, y_val="copies", qid_val="query"
+    )
+    assert_same_models(whole, model)
+    np.testing.assert_array_equal(model.validation_score_, whole.validation_score_)
+    assert model.score(table, "copies", qid="query") == whole.score(X, y, qid=qid)
+
+
+@pytest.mark.parametrize("n_rows", [1, 13, 5000])
+def test_batches_of_any_size(n_rows, monkeypatch):
+    monkeypatch.setattr(sources, "BATCH_ROWS", n_rows)
+    frame = FRAME[:300].drop(columns="kind")
+    given = frame, Stream(pa.Table.from_pandas(frame))
+    whole, model = (fe.GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, "price") for X in given)
+    assert_same_models(whole, model)
+
+
+# Types --------------------------------------------------
+
+COUNT = np.arange(N_ROWS)
+WORDS = np.random.default_rng(0).choice(["a", "b", "c"], N_ROWS)
+COLUMNS = {
+    "null": pa.nulls(N_ROWS),
+    "null strings": pa.nulls(N_ROWS, pa.string()),
+    "run-end encoded": pc.run_end_encode(pa.array(np.repeat([1.0, 2.0], N_ROWS // 2))),
+    "string view": pa.array(WORDS).cast(pa.string_view()),
+    "large string": pa.array(WORDS).cast(pa.large_string()),
+    "changing dictionaries": pa.chunked_array([pa.array(part).dictionary_encode() for part in np.split(WORDS, 4)]),
+    "decimal": pa.array([Decimal(int(k)) / 8 for k in COUNT % 50]),
+    "time": pa.array(COUNT.astype("i4"), pa.int32()).cast(pa.time32("s")),
+    "duration": pa.array(COUNT * 7 % 1000, pa.duration("ms")),
+    "timestamp": pa.array(COUNT * 10**6, pa.timestamp("ms", tz="Europe/Berlin")),
+    "date": pa.array((COUNT * 3).astype("i4"), pa.date32()),
+    "half": pa.array(COUNT.astype(np.float16)),
+    "float": pa.array(COUNT.astype(np.float32)),
+    "whole with gaps": pa.array([None if k % 3 == 0 else int(k % 100) for k in COUNT], pa.int8()),
+    "large": pa.array([None if k % 3 == 0 else 2**60 + int(k) for k in COUNT], pa.int64()),
+    "unsigned": pa.array([2**63 + 5000 * int(k) for k in COUNT], pa.uint64()),
+    "booleans with gaps": pa.array([None if k % 5 == 0 else k % 2 == 0 for k in COUNT]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_every_type_of_column(kind):
+    table = pa.table({"count": COUNT % 9, "column": COLUMNS[kind]})
+    encoder, rows = InputEncoder.learn(table, Reading(), "a model")
+    streamed, parts = InputEncoder.learn(lambda: reader(table, 37), Reading(), "a model")
+    assert streamed.to_state() == encoder.to_state()
+    np.testing.assert_array_equal(np.concatenate([part for _, part in parts_of(parts)]), rows)
+
+
+@pytest.mark.parametrize("kind", ["nested", "binary"])
+def test_types_that_are_no_features(kind):
+    values = {"nested": pa.array([[1]] * N_ROWS), "binary": pa.array([b"a"] * N_ROWS)}
+    table = pa.table({"column": values[kind]})
+    with pytest.raises(ValueError, match="Column 'column' must hold numbers; it holds "):
+        fe.DecisionTreeRegressor().fit(lambda: reader(table), np.arange(N_ROWS))
+
+
+def test_types_that_change_between_files(tmp_path):
+    frames = [FRAME[:500], FRAME[500:].astype({"count": float})]
+    frames[1].loc[700, "count"] = 0.5
+    for number, frame in enumerate(frames):
+        frame.to_parquet(tmp_path / f"{number}.parquet")
+    model = fe.DecisionTreeRegressor(random_state=0).fit(str(tmp_path / "?.parquet"), "price")
+    assert_same_models(model, fe.DecisionTreeRegressor(random_state=0).fit(pd.concat(frames), "price"))
+    FRAME[:9].astype({"count": str}).to_parquet(tmp_path / "3.parquet")
+    with pytest.raises(ValueError, match=r"same types in all files; .*3\.parquet"):
+        fe.DecisionTreeRegressor().fit(str(tmp_path / "?.parquet"), "price")
+
+
+def test_types_of_csv_are_those_of_all_rows(tmp_path):
+    lines = ["a,b,c,d,e,f,g"] + ["1,1,true,2020-01-01,,x,12:30:00"] * 200_000
+    lines += ["2.5,one,maybe,2020-01-01 10:00:00,7,,1"]
+    path = tmp_path / "late.csv"
+    path.write_text("\n".join(lines))
+    options = pa.csv.ConvertOptions(strings_can_be_null=True)
+    expected = pa.csv.read_csv(path, convert_options=options)
+    found = open_batches([path])
+    assert dict(zip(found.columns, found.typed().schema.types, strict=True)) == dict(
+        zip(expected.column_names, expected.schema.types, strict=True)
+    )
+    assert found.shape == expected.shape
+    parts = pa.concat_tables(list(found.select(["f", "a"]).parts()))
+    assert parts.equals(expected.select(["f", "a"]))
+    (tmp_path / "other.csv").write_text("a,z\n1,2\n")
+    with pytest.raises(ValueError, match=r"same columns in all files; .*other.csv has \['a', 'z'\]"):
+        open_batches([path, tmp_path / "other.csv"])
+    (tmp_path / "ragged.csv").write_text("a,z\n1,2\n1\n")
+    with pytest.raises(ValueError, match=r"CSV files that can be read; .*ragged\.csv"):
+        open_batches(str(tmp_path / "ragged.csv"))
+
+
+# What is read --------------------------------------------------
+
+
+def test_only_the_columns_that_are_needed_are_read(folder, monkeypatch):
+    batches = open_batches(str(folder / "*.parquet"))
+    read, seen = batches._reader.read, []
+    monkeypatch.setattr(batches._reader, "read", lambda columns: seen.append(columns) or read(columns))
+    columns = ["size", "count", "word", "price"]
+    model = fe.GradientBoostingRegressor(n_estimators=2).fit(batches.select(columns), "price")
+    assert seen == [["price"], ["word"], *[["size", "count", "word"]] * 2]
+    seen.clear()
+    model.predict(batches)
+    assert seen == [["size", "count", "word"]]
+
+
+def test_targets_and_weights_by_name():
+    X, y, weight = split_columns(FRAME, y="kind", sample_weight="copies")
+    assert list(X) == [name for name in FRAME if name not in ("kind", "copies")]
+    assert y.tolist() == FRAME["kind"].tolist()
+    assert weight.tolist() == FRAME["copies"].tolist()
+    table, same = split_columns(reader, y="copies")
+    assert same.tolist() == weight.tolist()
+    assert table.shape == (N_ROWS, FRAME.shape[1] - 1)
+    assert split_columns(FRAME, y=weight)[0] is FRAME
+    words = pa.table({"word": pa.array(["b", None, "a", "b"]), "a": [1, 2, 3, 4]})
+    assert split_columns(lambda: reader(words, 2), y="word")[1].tolist() == ["b", None, "a", "b"]
+
+
+def test_names_of_columns_that_are_not_there(folder):
+    model = fe.GradientBoostingRegressor()
+    with pytest.raises(ValueError, match=r"y must name a column of X; got 'cost', and the columns are \['size'"):
+        model.fit(str(folder / "*.parquet"), "cost")
+    with pytest.raises(ValueError, match="sample_weight must name a column of X; got 'w'"):
+        model.fit(FRAME, "price", sample_weight="w")
+    with pytest.raises(ValueError, match="y must be an array where X has no names of columns; got 'price'"):
+        model.fit(np.ones((3, 2)), "price")
+    model.set_params(n_estimators=2).fit(FRAME[["size", "count"]], FRAME["price"])
+    with pytest.raises(ValueError, match="yet now missing:\n- count"):
+        model.predict(open_batches(str(folder / "*.parquet")).select(["size"]))
+
+
+def test_what_is_a_source():
+    for source in ("a.csv", Path("a"), ["a.csv", Path("b.PARQUET")], Stream(None), pl.LazyFrame(), reader(), reader):
+        assert is_source(source)
+    for table in (FRAME, FRAME.to_numpy(), pl.DataFrame(), pa.table({}), ["a", "b"], [[1.0]], [], None, list):
+        assert not is_source(table)
+
+
+# Faults --------------------------------------------------
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"files that exist; there is none at '.*\*.parquet'"):
+        open_batches(str(tmp_path / "*.parquet"))
+    (tmp_path / "a.txt.xlsx").write_text("")
+    with pytest.raises(ValueError, match="Parquet files, or CSV files"):
+        open_batches(tmp_path / "a.txt.xlsx")
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 is all")
+    with pytest.raises((ValueError, OSError), match=r"a\.parquet"):
+        open_batches(tmp_path / "a.parquet")
+    FRAME[["size"]].to_parquet(tmp_path / "b.parquet")
+    batches = open_batches(tmp_path / "b.parquet")
+    (tmp_path / "b.parquet").unlink()
+    with pytest.raises(FileNotFoundError, match=r"b\.parquet"):
+        fe.DecisionTreeRegressor().fit(batches, FRAME["price"])
+
+
+@pytest.mark.parametrize(("n_later", "message"), [(1100, "1100 of 1200"), (1300, "more than 1200"), (0, "0 of 1200")])
+def test_other_rows_at_the_second_pass(n_later, message):
+    table = pa.table({"size": np.arange(1300.0), "price": np.arange(1300.0)})
+    opened = []
+
+    def source():
+        opened.append(1)
+        return reader(table[: N_ROWS if len(opened) < 4 else n_later])
+
+    with pytest.raises(ValueError, match=f"X must give the same rows at every pass; it gave {message}"):
+        fe.DecisionTreeRegressor().fit(source, "price")
+
+
+def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    table = open_table(reader(), "a model")
+    assert len(os.listdir(tmp_path)) == 1
+    assert [sum(len(part) for _, part in parts_of(table.source)) for _ in range(2)] == [N_ROWS] * 2
+    del table
+    assert os.listdir(tmp_path) == []
+
+    def broken():
+        yield pa.record_batch({"a": [1]})
+        raise OSError("the line is dead")
+
+    with pytest.raises(OSError, match="the line is dead"):
+        open_table(pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), broken()), "a model")
+    assert os.listdir(tmp_path) == []
+
+
+def test_empty_tables(tmp_path):
+    FRAME[:0].to_parquet(tmp_path / "empty.parquet")
+    with pytest.raises(ValueError, match="Found array with 0 sample"):
+        fe.DecisionTreeRegressor().fit(tmp_path / "empty.parquet", "price")
+
+
+def test_without_pyarrow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(ImportError, match=re.escape("pip install fastens[arrow]")):
+        fe.DecisionTreeRegressor().fit("table.parquet", "price")
+
+
+# Memory --------------------------------------------------
+
+PEAK = """
+import resource, sys
+import fastens
+model = fastens.GradientBoostingRegressor(n_estimators=2, n_jobs=1).fit(sys.argv[1], "y")
+model.predict(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_of(path, n_parts):
+    generator, names = np.random.default_rng(0), [f"x{number}" for number in range(30)]
+    with pq.ParquetWriter(path, pa.schema([(name, pa.float64()) for name in [*names, "y"]])) as writer:
+        for _ in range(n_parts):
+            part = {name: generator.normal(size=50_000) for name in names}
+            writer.write_table(pa.table(part | {"y": part["x0"] + part["x1"]}))
+    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}
+    command = [sys.executable, "-c", PEAK, str(path)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
+def test_the_raw_table_is_never_in_memory(tmp_path):
+    # 800 000 rows more are 190 MB of floats; codes by column and by row are 56 of them, targets and the like some 30.
+    assert peak_of(tmp_path / "more.parquet", 20) - peak_of(tmp_path / "few.parquet", 4) < 130_000
