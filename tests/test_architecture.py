@@ -42,7 +42,6 @@ ROOMS = [
     "inspection",
     "monitoring",
     "exchange.writing",
-    "exchange",
     "tree_model",
     "boosting",
     "forests",

@@ -48,11 +48,15 @@ def read_onnx(content: bytes) -> ForeignModel:
     link, added, labels = _after(graph, node)
     base = base + added if len(base) == len(added) or 1 in (len(base), len(added)) else added
     classes = _labels(node) if node.operator == "TreeEnsembleClassifier" else labels
-    return _model(parts, output, columns, _outputs(node, (n_outputs, len(parts)), base, link, classes))
+    divisors = [_divisor(graph, after) for after in graph.following(node)]
+    sizes = n_outputs, len(parts), round(max(divisors, default=0.0))
+    if sizes[2] and (divisors.count(float(sizes[2])) != 1 or np.any(base) or sizes[2] * n_outputs != len(parts)):
+        raise refuse("sums of trees may be divided by the number of trees, and by nothing else")
+    return _model(parts, output, columns, _outputs(node, sizes, base, link, classes))
 
 
-def _outputs(node: Node, sizes: tuple[int, int], base: NDArray[Any], link: str, classes: Any) -> Outputs:
-    n_outputs, n_trees = sizes
+def _outputs(node: Node, sizes: tuple[int, int, int], base: NDArray[Any], link: str, classes: Any) -> Outputs:
+    n_outputs, n_trees, n_divided = sizes
     aggregate = node.text("aggregate_function", "SUM")
     if node.operator == "TreeEnsemble":
         aggregate = _AGGREGATES[node.integer("aggregate_function", 1)]
@@ -66,8 +70,8 @@ def _outputs(node: Node, sizes: tuple[int, int], base: NDArray[Any], link: str, 
     return Outputs(
         n_outputs=n_outputs,
         n_targets=1 if is_classifier else n_outputs,
-        averages=aggregate == "AVERAGE",
-        n_averaged=n_trees,
+        averages=aggregate == "AVERAGE" or n_divided > 0,
+        n_averaged=n_divided or n_trees,
         baseline=base.tolist(),
         is_classifier=is_classifier,
         link=link,
@@ -109,12 +113,22 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
             if len(constants) != 1 or link != "identity":
                 raise refuse("what is added to the trees' sums must be a constant")
             added = added + np.asarray(constants[0], dtype=np.float64).ravel()
+        elif after.operator == "Div" and _divisor(graph, after) > 0 and link == "identity":
+            continue
         elif after.operator in _LINKS:
             link = _LINKS[after.operator]
         elif after.operator not in _FORMS:
             raise refuse(f"the operator {after.operator[:40]!r} after the trees cannot be read")
         labels = _labels_among(graph, after) if labels is None else labels
     return link, added, labels
+
+
+def _divisor(graph: Graph, node: Node) -> float:
+    """The constant that an operator divides by; 0 where it does not."""
+    constants = [graph.constants[name] for name in node.inputs[1:] if name in graph.constants]
+    if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
+        return 0.0
+    return float(np.asarray(constants[0], dtype=np.float64).ravel()[0])
 
 
 def _labels_among(graph: Graph, node: Node) -> Any:

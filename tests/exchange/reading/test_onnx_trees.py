@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import ensemble
 
+import fastens
 from exchange_probes import probes, saved_and_loaded, table
 from fastens import ModelFileError, from_model
 
@@ -275,3 +276,12 @@ def test_other_graphs_are_refused():
     for end in range(1, len(content), 331):
         with pytest.raises(ModelFileError):
             from_model(content[:end])
+
+
+@pytest.mark.parametrize("kind", [fastens.RandomForestRegressor, fastens.RandomForestClassifier])
+def test_forests_of_our_own_return_to_the_bit(kind, tmp_path):
+    ours = kind(n_estimators=9, random_state=0).fit(X, y > 1)
+    ours.export(tmp_path / "model.onnx", format="onnx")
+    found = from_model(tmp_path / "model.onnx")
+    assert type(found) is kind
+    np.testing.assert_array_equal(found.predict(X), ours.predict(X))
