@@ -1,6 +1,6 @@
 # The limits of limits.py as the kernels of all growers read them.
 
-from fastens.engine.structs cimport float64_t, int8_t, int32_t, uint8_t
+from fastens.engine.structs cimport float64_t, int8_t, int32_t, uint64_t
 
 
 cdef struct Limits:
@@ -13,7 +13,7 @@ cdef struct Limits:
     int32_t max_features_on_path    # 0: no limit
     const float64_t* feature_weights    # NULL: all alike
     const int8_t* monotone          # NULL: no constraint
-    const uint8_t* feature_groups   # (n_groups, n_features); NULL: no constraint
+    const uint64_t* feature_groups  # masks, (n_groups, mask_words); NULL: no constraint
     int32_t n_groups
 
 
@@ -21,7 +21,7 @@ cdef inline Limits read_limits(limits, int32_t n_features):
     """The fields of a Limits record of Python."""
     cdef const float64_t[::1] weights
     cdef const int8_t[::1] monotone
-    cdef const uint8_t[:, ::1] groups
+    cdef const uint64_t[:, ::1] groups
     cdef Limits out
     out.max_leaves = limits.max_leaf_nodes or 0
     out.max_depth = 0x7FFFFFFF if limits.max_depth is None else limits.max_depth
@@ -36,6 +36,6 @@ cdef inline Limits read_limits(limits, int32_t n_features):
         monotone = limits.monotone
         out.monotone = &monotone[0]
     if limits.feature_groups is not None:
-        groups = limits.feature_groups
+        groups = limits.group_masks
         out.feature_groups, out.n_groups = &groups[0, 0], groups.shape[0]
     return out

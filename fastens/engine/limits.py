@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,3 +58,12 @@ class Limits:
         for name, dtype in (("feature_weights", np.float64), ("monotone", np.int8), ("feature_groups", np.uint8)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+
+    @cached_property
+    def group_masks(self) -> NDArray[np.uint64]:
+        """The groups with a bit for each feature, (n_groups, n_words)."""
+        assert self.feature_groups is not None
+        n_groups, n_features = self.feature_groups.shape
+        bits = np.zeros((n_groups, -(-n_features // 64) * 64), dtype=bool)
+        bits[:, :n_features] = self.feature_groups
+        return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)

@@ -4,10 +4,10 @@ from cython cimport final
 from libc.float cimport DBL_MAX
 
 from fastens.engine.forest.splits.threshold cimport cell_of
-from fastens.engine.forest.splits.structs cimport LOG_BITS, N_CELLS, WINDOW, BinValues, mask_words
+from fastens.engine.forest.splits.structs cimport LOG_BITS, N_CELLS, WINDOW, BinValues
 from fastens.engine.limits cimport read_limits
 from fastens.engine.splits.criterion cimport ABSOLUTE, ENTROPY, POISSON, Criterion
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
 
 from functools import cache
 
@@ -135,8 +135,3 @@ cdef class ForestData:
             limits.feature_weights = NULL
         if rules.monotone is not None and not rules.monotone.any():
             limits.monotone = NULL
-        if limits.n_groups > 0:
-            padded = np.zeros((limits.n_groups, mask_words(&self.forest) * 64), bool)
-            padded[:, :self.forest.table.n_features] = rules.feature_groups
-            words = np.packbits(padded, axis=1, bitorder="little").view("<u8")
-            to.groups = <const uint64_t*>self._pointer(words, np.uint64)

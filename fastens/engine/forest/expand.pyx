@@ -6,17 +6,17 @@ open node of the largest gain. A node's rows are a range of the sample's entries
 
 from libc.string cimport memcpy, memset
 
-from fastens.engine.forest.splits.draw cimport add_feature, has_feature
 from fastens.engine.forest.splits.groups cimport column_of
 from fastens.engine.forest.splits.median cimport weighted_medians
 from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians
 from fastens.engine.forest.splits.search cimport find_split
 from fastens.engine.forest.splits.structs cimport (
-    CodeColumn, Entry, Forest, Open, Sample, Search, binds_paths, mask_words
+    CodeColumn, Entry, Forest, Open, Sample, Search
 )
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open
 from fastens.engine.heap cimport pop_heap, push_heap
+from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked
 from fastens.engine.random cimport random_bits
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -28,43 +28,17 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
     )
 
 
-cdef inline bint _holds(const uint64_t* group, const uint64_t* path, int32_t n_words) noexcept nogil:
-    cdef int32_t w
-    for w in range(n_words):
-        if path[w] & ~group[w]:
-            return False
-    return True
-
-
-cdef int32_t _count(const Forest* forest, const uint64_t* mask) noexcept nogil:
-    cdef int32_t f, n = 0
-    for f in range(forest.table.n_features):
-        n += has_feature(mask, f)
-    return n
-
-
 cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask) noexcept nogil:
     """Mark the features that may not stand below a split on this one (-1: at the root); return how many are marked.
 
     A mask has a bit for each feature that is constant in the node or not allowed; behind it, one for each on its path.
     """
-    cdef int32_t g, w, n_words = mask_words(forest)
-    cdef uint64_t* path = mask + n_words
-    cdef const uint64_t* group = forest.rules.groups
-    cdef uint64_t allowed
+    cdef int32_t n_features = forest.table.n_features
+    cdef uint64_t* path = mask + mask_words(n_features)
     if feature >= 0:
         add_feature(path, feature)
-    if forest.limits.max_features_on_path > 0 and _count(forest, path) >= forest.limits.max_features_on_path:
-        for w in range(n_words):
-            mask[w] |= ~path[w]
-    if forest.limits.n_groups > 0:
-        for w in range(n_words):
-            allowed = 0
-            for g in range(forest.limits.n_groups):
-                if _holds(group + <Py_ssize_t>g * n_words, path, n_words):
-                    allowed |= group[<Py_ssize_t>g * n_words + w]
-            mask[w] |= ~allowed
-    return _count(forest, mask)
+    exclude_features(&forest.limits, n_features, path, mask)
+    return n_marked(mask, n_features)
 
 
 cdef int32_t _add_node(Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, uint64_t total) noexcept nogil:
@@ -199,7 +173,7 @@ cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, 
         work[0] -= (open.end - open.begin) * forest.limits.features_per_split
         if not find_split(&ws.search, &open, mask):
             continue
-        if binds_paths(forest):
+        if binds_paths(&forest.limits):
             open.n_excluded = bind_to_path(forest, open.split.feature, mask)
         if not (reserve_open(ws, 2) and _split(ws, grown, &open, ws.search.set_words, children)):
             return OUT_OF_MEMORY
@@ -230,7 +204,7 @@ cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noex
         place = pop_heap(ws.heap, &ws.n_heap)
         open = ws.open[place]
         work[0] -= (open.end - open.begin) * forest.limits.features_per_split
-        if binds_paths(forest):
+        if binds_paths(&forest.limits):
             open.n_excluded = bind_to_path(forest, open.split.feature, _mask(ws, place))
         if not (reserve_open(ws, 2) and _split(ws, grown, &open, _set(ws, place), children)):
             return OUT_OF_MEMORY

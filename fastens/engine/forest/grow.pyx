@@ -17,15 +17,13 @@ from fastens.engine.forest.records cimport allocate_records, grow_records, has_r
 from fastens.engine.forest.sample cimport (
     Weights, choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules, sum_weights
 )
-from fastens.engine.forest.splits.draw cimport add_feature
 from fastens.engine.forest.splits.score cimport uses_medians
 from fastens.engine.forest.splits.search cimport packed_total
-from fastens.engine.forest.splits.structs cimport (
-    Entry, Forest, Layout, Open, Sample, Targets, binds_paths, mask_words
-)
+from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Open, Sample, Targets
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace
 from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
 from fastens.engine.forest.workspace cimport allocate_search, free_grown, free_workspace, reserve_nodes
+from fastens.engine.paths cimport add_feature, binds_paths, mask_words
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
@@ -152,7 +150,7 @@ cdef class TreeWorker:
         cdef int32_t i
         cdef Order* order
         cdef const Forest* forest = &self.data.forest
-        cdef int32_t n_words = mask_words(forest) * (1 + binds_paths(forest))
+        cdef int32_t n_words = mask_words(forest.table.n_features) * (1 + binds_paths(&forest.limits))
         cdef uint64_t[:, ::1] masks = np.zeros((len(samples), n_words), np.uint64)
         self.buffer.n_nodes = self.buffer.n_words = self.buffer.n_trees = 0
         free(self.orders)
@@ -182,7 +180,7 @@ cdef class TreeWorker:
                 if not allowed[f] or (weights != NULL and weights[f] == 0):
                     add_feature(mask, f)
                     n += 1
-        return bind_to_path(&self.data.forest, -1, mask) if binds_paths(&self.data.forest) else n
+        return bind_to_path(&self.data.forest, -1, mask) if binds_paths(&self.data.forest.limits) else n
 
     cdef Outcome _advance(self) noexcept nogil:
         """One stage of one tree after another until there was some work, so that small trees are grown in one go."""

@@ -15,10 +15,11 @@ from libc.string cimport memcpy, memset
 from fastens.engine.forest.expand cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
 from fastens.engine.forest.splits.draw cimport Draw, draw_features
 from fastens.engine.forest.splits.score cimport is_packed_squares, words_score
-from fastens.engine.forest.splits.structs cimport Entry, Forest, Open, Sample, binds_paths
+from fastens.engine.forest.splits.structs cimport Entry, Forest, Open, Sample
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open, reserve_record_nodes
+from fastens.engine.paths cimport binds_paths
 from fastens.engine.random cimport random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -87,7 +88,7 @@ cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
         return 0
     if forest.table.has_categories or forest.targets.classes == NULL:
         return 0
-    if forest.limits.monotone != NULL or forest.limits.feature_weights != NULL or binds_paths(forest):
+    if forest.limits.monotone != NULL or forest.limits.feature_weights != NULL or binds_paths(&forest.limits):
         return 0
     if forest.table.n_features < RECORD_BYTES:
         return RECORD_BYTES

@@ -3,12 +3,11 @@
 from libc.stdlib cimport calloc, free
 
 from fastens.engine.forest.splits.score cimport uses_medians
-from fastens.engine.forest.splits.structs cimport (
-    FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Search, binds_paths, mask_words
-)
+from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Search
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace
 from fastens.engine.heap cimport Candidate
 from fastens.engine.memory cimport resize
+from fastens.engine.paths cimport binds_paths, mask_words
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
@@ -80,7 +79,7 @@ cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
     """Allocate for trees of so many rows; cells are zero."""
     cdef Plan plan = Plan(NULL, 0)
     free(search.memory)
-    search.n_mask_words = mask_words(search.forest) * (1 + binds_paths(search.forest))
+    search.n_mask_words = mask_words(search.forest.table.n_features) * (1 + binds_paths(&search.forest.limits))
     search.n_set_words = (search.forest.table.max_codes + 31) // 32
     _plan_search(search, n_entries, &plan)
     search.memory = calloc(plan.size, 1)

@@ -2,6 +2,7 @@
 
 from libc.string cimport memset
 
+from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, has_feature, mask_words
 from fastens.engine.random cimport random_bits, random_share, weighted_place
 from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint64_t
 from fastens.engine.splits.workspace cimport Workspace
@@ -38,59 +39,25 @@ cdef void draw_tree_features(Workspace* ws) noexcept nogil:
     _draw(ws, ws.features_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
 
 
-cdef inline bint _is_on_path(const Workspace* ws, int32_t node, int32_t feature) noexcept nogil:
-    while ws.nodes[node].parent >= 0:
-        node = ws.nodes[node].parent
-        if ws.nodes[node].split.feature == feature:
-            return True
-    return False
-
-
-cdef int32_t _features_on_path(const Workspace* ws, int32_t node) noexcept nogil:
-    """How many different features the nodes above split on."""
-    cdef int32_t n = 0
-    while ws.nodes[node].parent >= 0:
-        node = ws.nodes[node].parent
-        n += not _is_on_path(ws, node, ws.nodes[node].split.feature)
-    return n
-
-
-cdef bint _group_holds_path(const Workspace* ws, const uint8_t* group, int32_t node) noexcept nogil:
-    while ws.nodes[node].parent >= 0:
-        node = ws.nodes[node].parent
-        if not group[ws.nodes[node].split.feature]:
-            return False
-    return True
-
-
-cdef void _bind_to_path(const Workspace* ws, int32_t node, uint8_t* allowed) noexcept nogil:
+cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint8_t* allowed) noexcept nogil:
     """Leave the features that may stand on one path with those above the node."""
-    cdef const uint8_t* group
-    cdef int32_t g, f, n_features = ws.table.n_features
-    cdef uint8_t may_join
-    if ws.limits.max_features_on_path > 0 and _features_on_path(ws, node) >= ws.limits.max_features_on_path:
-        for f in range(n_features):
-            allowed[f] = allowed[f] and _is_on_path(ws, node, f)
-    if ws.limits.n_groups == 0:
-        return
+    cdef int32_t f, n_features = ws.table.n_features, n_words = mask_words(n_features)
+    cdef uint64_t* excluded = masks + n_words
+    memset(masks, 0, 2 * n_words * sizeof(uint64_t))
+    while ws.nodes[node].parent >= 0:
+        node = ws.nodes[node].parent
+        add_feature(masks, ws.nodes[node].split.feature)
+    exclude_features(&ws.limits, n_features, masks, excluded)
     for f in range(n_features):
-        allowed[f] *= 2             # 2: wanted, but not yet found in a group
-    for g in range(ws.limits.n_groups):
-        group = ws.limits.feature_groups + <Py_ssize_t>g * n_features
-        if _group_holds_path(ws, group, node):
-            for f in range(n_features):
-                may_join = group[f]
-                allowed[f] = 1 if allowed[f] and may_join else allowed[f]
-    for f in range(n_features):
-        allowed[f] = allowed[f] == 1
+        allowed[f] = allowed[f] and not has_feature(excluded, f)
 
 
-cdef void allow_features(Workspace* ws, int32_t node, uint8_t* allowed, int32_t* order) noexcept nogil:
-    """Mark the features that the node may split on."""
+cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil:
+    """Mark the features that the node may split on; with the memory of one room."""
     cdef int32_t f
     for f in range(ws.table.n_features):
         allowed[f] = ws.of_tree[f]
-    if ws.limits.max_features_on_path > 0 or ws.limits.n_groups > 0:
-        _bind_to_path(ws, node, allowed)
+    if binds_paths(&ws.limits):
+        _bind_to_path(ws, node, ws.masks + 2 * room * mask_words(ws.table.n_features), allowed)
     if ws.limits.features_per_split < ws.table.n_features:
-        _draw(ws, ws.limits.features_per_split, node, allowed, order)
+        _draw(ws, ws.limits.features_per_split, node, allowed, ws.sampled + room * ws.table.n_features)

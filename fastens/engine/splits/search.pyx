@@ -179,7 +179,7 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
     side.allowed = ws.allowed + (2 * room + which) * n_features
     side.splits = ws.feature_splits + (2 * room + which) * n_features
     if side.wanted:
-        allow_features(ws, node, side.allowed, ws.sampled + room * n_features)
+        allow_features(ws, node, room, side.allowed)
     return side
 
 

@@ -68,6 +68,7 @@ cdef struct Workspace:
     Histogram* histograms           # n_outputs for each of: a parent, the node that is counted, its sibling
     ScanRoom* rooms
     int32_t* sampled                # n_features: the features that may be drawn, in a random order
+    uint64_t* masks                 # 2 * mask_words: the features of a path, and those that may not join them
     uint8_t* allowed                # 2 * n_features: the features that a node may use, for both nodes of a task
     Split* feature_splits           # 2 * n_features
     uint8_t* of_tree                # n_features: those drawn for the tree

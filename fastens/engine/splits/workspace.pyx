@@ -7,6 +7,7 @@ from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split
 from fastens.engine.histograms.quantise cimport Moments, Quantised
 from fastens.engine.memory cimport resize
+from fastens.engine.paths cimport mask_words
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
@@ -45,12 +46,13 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ws.histograms = <Histogram*>malloc(3 * ws.n_outputs * ws.n_rooms * sizeof(Histogram))
     ws.rooms = <ScanRoom*>calloc(ws.n_rooms, sizeof(ScanRoom))
     ws.sampled = <int32_t*>malloc(ws.n_rooms * n_features * sizeof(int32_t))
+    ws.masks = <uint64_t*>malloc(2 * ws.n_rooms * mask_words(ws.table.n_features) * sizeof(uint64_t))
     ws.allowed = <uint8_t*>malloc(2 * ws.n_rooms * n_features)
     ws.of_tree = <uint8_t*>malloc(n_features)
     ws.feature_splits = <Split*>malloc(2 * ws.n_rooms * n_features * sizeof(Split))
     if not (
         ws.rows and ws.scratch_rows and ws.zeros and ws.partial and ws.rooms and ws.histograms and ws.sampled
-        and ws.allowed and ws.of_tree and ws.feature_splits
+        and ws.masks and ws.allowed and ws.of_tree and ws.feature_splits
     ):
         return False
     for t in range(ws.n_rooms):
@@ -105,6 +107,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.rows)
     free(ws.scratch_rows)
     free(ws.sampled)
+    free(ws.masks)
     free(ws.allowed)
     free(ws.of_tree)
     free(ws.feature_splits)

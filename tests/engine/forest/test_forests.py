@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -221,7 +223,7 @@ def test_features_bound_by_those_above(rules, limits):
     tree = grow_one(matrix, target, rules, X=X)
     assert tree.n_nodes > 10
     check_nodes(tree, matrix, target, rules, optimal=not limits)
-    drawn = TreeRules(**vars(rules) | {"features_per_split": 1})
+    drawn = replace(rules, features_per_split=1)
     check_nodes(grow_one(matrix, target, drawn, features=[0, 2, 3, 4], X=X), matrix, target, drawn, optimal=False)
 
 
@@ -362,7 +364,7 @@ def assert_same_trees(first, second, left_out=()):
 @pytest.mark.parametrize("random_thresholds", [False, True])
 def test_threads_do_not_matter(rules, random_thresholds):
     X, signal = make_rows(30_000)
-    rules = TreeRules(**(vars(rules) | {"random_thresholds": random_thresholds}))
+    rules = replace(rules, random_thresholds=random_thresholds)
     matrix, target = bin_rows(X, categorical=[2]), make_target(signal, "two classes")
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(np.float64)
     samples = [TreeSample(weight, None, 1), TreeSample(None, np.array([0, 1, 2]), 2), TreeSample(weight, None, 3)]

@@ -1,19 +1,12 @@
 # Features are drawn without replacement: a mask has a bit for each that was drawn, or is not to be.
 
+from fastens.engine.paths cimport add_feature, has_feature
 from fastens.engine.random cimport random_below, random_share, weighted_place
 from fastens.engine.structs cimport float64_t, int32_t, uint64_t
 
 cdef enum:
     # With less than this share of the features left, the next one is found by its rank, not by trying.
     SCARCE = 8
-
-
-cdef inline bint has_feature(const uint64_t* mask, int32_t feature) noexcept nogil:
-    return (mask[feature >> 6] >> (feature & 63)) & 1
-
-
-cdef inline void add_feature(uint64_t* mask, int32_t feature) noexcept nogil:
-    mask[feature >> 6] |= <uint64_t>1 << (feature & 63)
 
 
 cdef inline int32_t _free_by_rank(const uint64_t* mask, int32_t rank) noexcept nogil:

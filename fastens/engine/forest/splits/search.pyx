@@ -8,13 +8,14 @@ from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.splits.classes cimport has_few, search_few
-from fastens.engine.forest.splits.draw cimport Draw, add_feature, draw_features, draw_weighted
+from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighted
 from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
 from fastens.engine.forest.splits.median cimport median_score, search_medians
 from fastens.engine.forest.splits.random_threshold cimport copy_codes, copy_words, search_threshold
 from fastens.engine.forest.splits.scan cimport finish_split, search_groups
 from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians, words_score, words_weight
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Open, Sample, Search
+from fastens.engine.paths cimport add_feature
 from fastens.engine.random cimport random_bits
 from fastens.engine.structs cimport float64_t, int32_t, uint32_t, uint64_t
 

@@ -81,7 +81,6 @@ cdef struct ForestRules:
     int64_t min_split
     bint in_random_order            # so that of equal gains any may win; else the first feature's does
     float64_t min_decrease          # per unit of the root's weight
-    const uint64_t* groups          # (n_groups, mask_words): the bits of limits.feature_groups
 
 
 cdef struct Forest:
@@ -220,13 +219,3 @@ cdef inline void keep_split(Search* search, float64_t gain, int32_t position, bi
 cdef inline float64_t sum_of_logs(int64_t units) noexcept nogil:
     """What entries of the table of logarithms add up to."""
     return <float64_t>units / <float64_t>(<int64_t>1 << LOG_BITS)
-
-
-cdef inline int32_t mask_words(const Forest* forest) noexcept nogil:
-    """Words that have a bit for each feature."""
-    return (forest.table.n_features + 63) // 64
-
-
-cdef inline bint binds_paths(const Forest* forest) noexcept nogil:
-    """Whether what a node may split on depends on the splits above it; masks have then as many words for these."""
-    return forest.limits.max_features_on_path > 0 or forest.limits.n_groups > 0
