@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, name):
     path = tmp_path / name
     path.write_text("old")
     command = [sys.executable, "-c", FULL, str(path)]
-    printed = subprocess.check_output(command, text=True, timeout=60, env=ENVIRONMENT)
+    printed = subprocess.check_output(command, text=True, timeout=60, env=ENVIRONMENT, cwd=tmp_path)
     assert f"cannot write {path}" in printed
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == [name]
