@@ -412,7 +412,8 @@ def peak_of(path, n_parts):
             writer.write_table(pa.table(part | {"y": part["x0"] + part["x1"]}))
     environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}
     command = [sys.executable, "-c", PEAK, str(path)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=path.parent)
+    return int(done.stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
