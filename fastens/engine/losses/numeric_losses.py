@@ -197,7 +197,7 @@ class CrossEntropy(BinaryLogLoss):
         least, most = self._range(y)
         if least < 0 or most > 1 or least == most in (0, 1):
             raise ValueError(
-                f"y must be from 0 to 1, not all 0 or all 1, for loss='cross_entropy'; it goes from {least} to {most}."
+                f"y must be from 0 to 1, not all 0 or all 1, for loss={self.name!r}; it goes from {least} to {most}."
             )
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
