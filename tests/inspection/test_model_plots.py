@@ -327,7 +327,7 @@ def test_names_with_dollar_signs_are_no_mathematics(table):
 def test_a_contribution_of_one_column_alone(table):
     model = fastens.AdaBoostClassifier(n_estimators=5).fit(table[0], table[1] > 0)
     for feature in (1.5, -1, 4, None):
-        with pytest.raises(ValueError, match=f"feature must be less than 4, the number of columns; got {feature}"):
+        with pytest.raises(ValueError, match=f"feature must hold column indices from 0 to 3; got {feature}"):
             model.plot_contribution(feature)
 
 
