@@ -100,8 +100,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
         if 0 in (sizes := comm.gather(n_rows)):
             raise ValueError(f"Every rank must have rows of positive weight; rank {sizes.index(0)} has none.")
-        if getattr(self, "class_weight", None) is not None:
-            raise ValueError(f"class_weight must be None on several ranks; got {self.class_weight!r}.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
@@ -306,7 +304,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     ) -> NDArray[np.float64]:
         """The factor of each row; with several targets, those of the targets multiplied."""
         if not isinstance(self.classes_, list):
-            return class_factors(class_weight, self.classes_, y, weight)[y.astype(np.intp)]
+            return class_factors(class_weight, self.classes_, y, weight, self._comm)[y.astype(np.intp)]
         given = [class_weight] * y.shape[1] if isinstance(class_weight, str) else class_weight
         if not isinstance(given, list) or len(given) != y.shape[1]:
             raise ValueError(
@@ -314,5 +312,5 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
                 f"got {class_weight!r}."
             )
         targets = zip(given, self.classes_, y.T, strict=True)
-        factors = (class_factors(g, c, k, weight)[k.astype(np.intp)] for g, c, k in targets)
+        factors = (class_factors(g, c, k, weight, self._comm)[k.astype(np.intp)] for g, c, k in targets)
         return reduce(multiplied, factors)

@@ -83,6 +83,7 @@ class GradientBoostingRanker(BoostedTrees):
     True
     """
 
+    _takes_parts = True
     _metrics_rule: ClassVar = METRICS
 
     loss: str | LambdaRankLoss = parameter(
@@ -222,7 +223,9 @@ class GradientBoostingRanker(BoostedTrees):
     # What boosting calls --------------------------------------------------
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        return (y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)).read()
+        labels = y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)
+        labels.check_whole(self._comm)
+        return labels.read()
 
     def _target_for_hashing(self, y: Array) -> Array:
         # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
@@ -233,6 +236,8 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Whole queries to validate on."""
+        if data.comm.size > 1:
+            raise ValueError(f"early_stopping must be by X_val and y_val on several ranks; got {data.comm.size} ranks.")
         if len(np.unique(data.y[:, QUERY])) < 2:
             raise ValueError("early_stopping must not be True with a single query and no X_val.")
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import Comm
 from fastens.table.columns.vectors import unmasked
 from fastens.table.sample_weights import check_weights
 
@@ -44,6 +45,17 @@ class RelevanceLabels:
         n_rows = len(relevance)
         documents = np.ones(n_rows) if self.documents is None else self.documents
         return np.column_stack([_numbers(relevance), self.query(n_rows), documents])
+
+    def check_whole(self, comm: Comm) -> None:
+        """Raise ValueError, on all ranks, where a query has rows on more than one of them."""
+        if comm.size == 1 or self.group is not None:
+            return
+        of_ranks = comm.gather([0] if self.qid is None else np.unique(unmasked(self.qid, "qid")).tolist())
+        known: set[Any] = set()
+        for own in map(set, of_ranks):
+            if both := known & own:
+                raise ValueError(f"A query must have all of its rows on one rank; {both.pop()!r} has them on several.")
+            known |= own
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
         """The index of each row's query; without queries, all rows belong to one."""

@@ -13,6 +13,7 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import read_times
 from fastens.checked_parameters import with_parameters
+from fastens.engine.comm import gathered
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events
 from fastens.engine.parts import map_parts
@@ -66,6 +67,7 @@ class GradientBoostingSurvival(BoostedTrees):
     (2, 2)
     """
 
+    _takes_parts = True
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance")
 
     loss: str | AFTLoss = parameter(one_of("cox", "aft") | record(AFTLoss), default="cox", kw_only=False)
@@ -105,7 +107,8 @@ class GradientBoostingSurvival(BoostedTrees):
         self._forget("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
             raw = rounds.raw_after(n_rounds)[0]
-            self.event_times_, self.cumulative_hazard_ = _breslow(rounds.train.y, raw, rounds.train.weight)
+            rows = gathered(self._comm, [rounds.train.y, raw, rounds.train.weight])
+            self.event_times_, self.cumulative_hazard_ = _breslow(*rows)
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm, is_any, max_floats
+from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_over
+from fastens.engine.whole import are_copies
 from fastens.parameters import POSITIVE
 from fastens.table.columns.vectors import numbers_in
 
@@ -73,11 +74,19 @@ def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArr
 
 
 def class_factors(
-    class_weight: Any, classes: NDArray[Any], y: NDArray[np.float64], weight: NDArray[np.float64] | None
+    class_weight: Any,
+    classes: NDArray[Any],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    comm: Comm = LOCAL,
 ) -> NDArray[np.float64]:
     """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
+        if comm.size > 1:
+            if is_any(comm, weight is not None and not are_copies(weight)):
+                raise ValueError("class_weight='balanced' needs whole weights on several ranks; got fractions.")
+            totals = sum_over(comm, totals.astype(np.int64))
         return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens import AdaBoostClassifier, GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
+from fastens import (
+    AdaBoostClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
+    RandomForestClassifier,
+)
 from fastens.options import Dart, Growth
 from tests.reference.threads_comm import on_ranks
 
@@ -108,6 +115,64 @@ def test_exponential_loss_and_least_squares():
     assert_same_models(4, lambda: GradientBoostingRegressor("poisson", **least_squares), POSITIVE)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize("loss", ["cox", "aft"])
+def test_survival(loss, weights, size):
+    time, lost = np.exp(T / 2), np.random.default_rng(3).exponential(3.0, N_ROWS)
+    y = np.column_stack([np.minimum(time, lost), np.where(time <= lost, time, np.inf)])
+    if loss == "aft":
+        y[::9, 0], y[::9, 1] = 0.5, 2.0
+    for options in (COMMON, COMMON | {"subsample": 0.5}):
+        make = lambda options=options: GradientBoostingSurvival(loss, **options)  # noqa: E731
+        assert_same_models(size, make, y, WEIGHTS.get(weights))
+    expected = GradientBoostingSurvival(loss, **COMMON).fit(X, y)
+    for model in fit_on_ranks(size, lambda: GradientBoostingSurvival(loss, **COMMON), y):
+        at = model.predict_survival_function(X[:20], times=[0.5, 1.0, 2.0])
+        np.testing.assert_array_equal(at, expected.predict_survival_function(X[:20], times=[0.5, 1.0, 2.0]))
+
+
+QUERIES = np.searchsorted(sorted({end for ends in ENDS.values() for end in ends}), np.arange(N_ROWS), side="right")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "whole"])
+def test_ranking_of_whole_queries(weights, size):
+    qid = QUERIES * 1000 + np.arange(N_ROWS) // 40
+    relevance = np.digitize(T, [-0.5, 0.5, 1.5])
+    make = lambda: GradientBoostingRanker(**COMMON)  # noqa: E731
+    weight = None if weights is None else WEIGHTS["whole"]
+    expected = state(make().fit(X, relevance, weight, qid=qid))
+
+    def work(comm):
+        model, own = make(), rows_of(comm)
+        with model._over(comm):
+            model.fit(X[own], relevance[own], None if weight is None else weight[own], qid=qid[own])
+        return model
+
+    for model in on_ranks(size, work):
+        for name, found in state(model).items():
+            np.testing.assert_array_equal(found, expected[name], err_msg=name)
+
+
+def test_a_query_on_two_ranks_is_an_error_on_both():
+    def work(comm):
+        model, own = GradientBoostingRanker(**COMMON), rows_of(comm)
+        with model._over(comm), pytest.raises(ValueError, match="query must have all of its rows on one rank; 0 has"):
+            model.fit(X[own], np.digitize(T[own], [0.5]), qid=np.arange(N_ROWS)[own] // 40)
+        return True
+
+    assert on_ranks(2, work) == [True, True]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 2.0, 2: 0.5}])
+def test_class_weights(class_weight, size):
+    make = lambda: GradientBoostingClassifier(class_weight=class_weight, **COMMON)  # noqa: E731
+    assert_same_models(size, make, CLASSES)
+    assert_same_models(size, make, CLASSES, WEIGHTS["whole"])
+
+
 def test_trees_by_level_with_constraints():
     options = COMMON | {"max_leaf_nodes": None, "max_depth": 5, "monotonic_cst": [1, 0, 0, 0, 0, 0], "max_bins": 400}
     assert_same_models(5, lambda: GradientBoostingRegressor(interaction_cst="pairwise", **options), T)
@@ -171,7 +236,6 @@ def test_one_rank_stops_all():
     [
         (lambda: GradientBoostingRegressor(linear_leaves=True), "linear leaves; got 2 ranks"),
         (lambda: GradientBoostingRegressor(subsample=0.5, oob_score=True), "oob_score=True; got 2 ranks"),
-        (lambda: GradientBoostingClassifier(class_weight="balanced"), "class_weight must be None on several ranks"),
         (lambda: GradientBoostingRegressor(loss=lambda y, raw: (raw - y, np.ones_like(y))), "loss='custom' needs all"),
         (RandomForestClassifier, "RandomForestClassifier needs all rows on one rank; got 2 ranks"),
         (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
@@ -180,6 +244,20 @@ def test_one_rank_stops_all():
 def test_what_needs_all_rows_says_so(make, message):
     with pytest.raises(ValueError, match=message):
         fit_on_ranks(2, make, CLASSES)
+
+
+def test_balanced_classes_need_whole_weights():
+    with pytest.raises(ValueError, match="class_weight='balanced' needs whole weights on several ranks"):
+        fit_on_ranks(2, lambda: GradientBoostingClassifier(class_weight="balanced"), CLASSES, WEIGHTS["fractional"])
+
+
+def test_a_ranker_on_several_ranks_is_stopped_by_own_rows():
+    def work(comm):
+        model, own = GradientBoostingRanker(early_stopping=True, **COMMON), rows_of(comm)
+        with model._over(comm), pytest.raises(ValueError, match="early_stopping must be by X_val and y_val on several"):
+            model.fit(X[own], np.digitize(T[own], [0.5]), qid=QUERIES[own])
+
+    on_ranks(2, work)
 
 
 def test_every_rank_has_rows():

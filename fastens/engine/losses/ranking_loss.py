@@ -55,7 +55,6 @@ class LambdaRank(Loss):
 
     name = "ndcg"
     by_rows = False
-    takes_parts = False
     measures_noise = False
     max_step = 10.0
 
@@ -86,12 +85,12 @@ class LambdaRank(Loss):
     def ndcg(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None, n_threads: int = 1) -> float:
         """The weighted mean of the queries' NDCG at so many places; None for all."""
         queries = self._queries(y)
-        return weighted_mean(queries.ndcg(raw[0], at, n_threads), queries.weights(sample_weight))
+        return weighted_mean(queries.ndcg(raw[0], at, n_threads), queries.weights(sample_weight), self.comm)
 
     def average_precision(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None) -> float:
         """The weighted mean of the queries' average precision at so many places; None for all."""
         queries = self._queries(y)
-        return weighted_mean(queries.average_precision(raw[0], at), queries.weights(sample_weight))
+        return weighted_mean(queries.average_precision(raw[0], at), queries.weights(sample_weight), self.comm)
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `max_step`: where a pair is far apart, its curvature vanishes."""

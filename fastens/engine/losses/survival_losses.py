@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from fastens.engine.comm import first_row, gathered, is_any, max_floats
 from fastens.engine.losses.aft import DISTRIBUTIONS as DISTRIBUTION_CODES
 from fastens.engine.losses.aft import derivatives, row_losses
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
@@ -44,7 +45,6 @@ class Cox(Loss):
 
     name = "cox"
     by_rows = False
-    takes_parts = False
 
     def __init__(self) -> None:
         self.n_outputs = 1
@@ -54,9 +54,9 @@ class Cox(Loss):
     def check_target(self, y: Array) -> None:
         """Events and rows censored on the right, at least one event."""
         known = events(y)
-        if not (known | np.isinf(y[:, 1])).all():
+        if is_any(self.comm, not (known | np.isinf(y[:, 1])).all()):
             raise ValueError("y must hold events and rows censored on the right, no intervals, for loss='cox'.")
-        if not known.any():
+        if not is_any(self.comm, bool(known.any())):
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
 
     def magnitude(self, y: Array) -> float:
@@ -74,16 +74,25 @@ class Cox(Loss):
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the derivatives by the raw predictions, divided by the weights."""
         assert hessians is not None
-        risk = _risk(raw[0])
-        expected = risk * _hazard(self._orders.of(y), y, risk, self._weight)
+        everyone, score, weight = self._whole(y, raw[0], self._weight)
+        risk = _risk(score)
+        expected = risk * _hazard(self._orders.of(everyone), everyone, risk, weight)
+        if self.comm.size > 1:
+            first, _ = first_row(self.comm, len(y))
+            expected = expected[first : first + len(y)]
         gradients[0], hessians[0] = expected - events(y), expected
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Minus the partial log likelihood, divided by the weight of all rows."""
+        y, score, weight = self._whole(y, raw[0], sample_weight)
         order, at_risk = self._orders.of(y), np.empty(len(y))
-        risk_sums(order.rows, order.time, sample_weight, _risk(raw[0]), at_risk)
-        of_rows = np.where(events(y), np.log(at_risk) - (raw[0] - raw[0].max()), 0.0)
-        return weighted_mean(of_rows, sample_weight)
+        risk_sums(order.rows, order.time, weight, _risk(score), at_risk)
+        of_rows = np.where(events(y), np.log(at_risk) - (score - score.max()), 0.0)
+        return weighted_mean(of_rows, weight)
+
+    def _whole(self, y: Array, score: Array, weight: Array | None) -> list[Any]:
+        """Targets, raw predictions and weights of all ranks: everyone is at risk together."""
+        return gathered(self.comm, [y, score, weight])
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `MAX_STEP`."""
@@ -174,9 +183,11 @@ class AFT(Loss):
     def check_target(self, y: Array) -> None:
         """Positive times, some of which have bounds."""
         known = y[events(y), 0]
-        if known.size and known.min() <= 0:
-            raise ValueError(f"y must hold positive times for loss='aft'; the smallest is {known.min()}.")
-        if np.isinf(y[:, 1]).all() or (y[:, 0] <= 0).all():
+        (smallest,) = max_floats(self.comm, -float(known.min(initial=np.inf)))
+        if smallest >= 0:
+            raise ValueError(f"y must hold positive times for loss='aft'; the smallest is {-smallest}.")
+        has_bounds = [is_any(self.comm, bool(found.any())) for found in (np.isfinite(y[:, 1]), y[:, 0] > 0)]
+        if not all(has_bounds):
             raise ValueError("y must hold at least one event or one bound from each side for loss='aft'.")
 
     def magnitude(self, y: Array) -> float:
@@ -188,10 +199,11 @@ class AFT(Loss):
         with np.errstate(divide="ignore"):
             logs = np.log(y)
         nearest = np.where(np.isfinite(logs[:, 0]), logs[:, 0], np.where(np.isfinite(logs[:, 1]), logs[:, 1], 0.0))
-        raw = weighted_mean(nearest, sample_weight)
+        raw = weighted_mean(nearest, sample_weight, self.comm)
         for _ in range(MAX_STEPS):
             first, second = self.derivatives(y, np.full(len(y), raw))
-            step = weighted_mean(first, sample_weight) / max(weighted_mean(second, sample_weight), 1e-12)
+            slope, curvature = (weighted_mean(part, sample_weight, self.comm) for part in (first, second))
+            step = slope / max(curvature, 1e-12)
             raw -= min(max(step, -self._scale), self._scale)
             if abs(step) <= 1e-10 * self._scale:
                 break
@@ -217,7 +229,7 @@ class AFT(Loss):
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
-        return weighted_mean(self.row_losses(y, raw[0], n_threads), sample_weight)
+        return weighted_mean(self.row_losses(y, raw[0], n_threads), sample_weight, self.comm)
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `MAX_STEP`."""
