@@ -41,7 +41,10 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"no such file: {error.filename}") from error
     except (OSError, ValueError) as error:
         raise CommandError(f"cannot convert the model: {first_line(error)}") from error
-    model.save(options.output)
+    try:
+        model.save(options.output)
+    except OSError as error:
+        raise CommandError(f"cannot write {options.output}: {error.strerror or error}") from error
     n_trees = model._ensemble.n_trees
     Report().line(
         f"{type(model).__name__} of {n_trees} {'tree' if n_trees == 1 else 'trees'} and {model.n_features_in_} "

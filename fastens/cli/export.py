@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"{type(model).__name__} is not made of trees, and has no other format")
     try:
         model.export(options.output, format=options.format)
+    except OSError as error:
+        raise CommandError(f"cannot write {options.output}: {error.strerror or error}") from error
     except (ValueError, ModuleNotFoundError) as error:
         raise CommandError(first_line(error)) from error
     Report().line(f"{type(model).__name__} written to {options.output} as {options.format}")

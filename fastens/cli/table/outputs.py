@@ -40,7 +40,6 @@ MARKUP = {
     b"<!doctype html": "a web page",
     b"<html": "a web page",
     b"<svg": "an SVG picture",
-    b"<?xml": "an SVG picture",
 }
 TEXT, OTHER = "text", "binary data"
 HEAD_BYTES = 4096
@@ -109,6 +108,8 @@ def _kind_of_file(path: str) -> str | None:
         if head.startswith(beginning):
             return kind
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<?xml"):
+        return MARKUP[b"<svg"] if b"<svg" in start else TEXT
     for beginning, kind in MARKUP.items():
         if start.startswith(beginning):
             return kind

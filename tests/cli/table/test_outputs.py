@@ -69,7 +69,14 @@ def test_files_of_other_kinds_stay(tmp_path, name, content, kind, message):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("t.csv", b""), ("t.csv", b"a\n1\n"), ("t.csv", "größe\n1\n".encode("utf-16")), ("p.html", b"\n<!DOCTYPE html>")],
+    [
+        ("t.csv", b""),
+        ("t.csv", b"a\n1\n"),
+        ("t.csv", "größe\n1\n".encode("utf-16")),
+        ("p.html", b"\n<!DOCTYPE html>"),
+        ("p.svg", b'<?xml version="1.0"?><svg/>'),
+        ("model.pmml", b'<?xml version="1.0"?><PMML/>'),
+    ],
 )
 def test_files_of_the_same_kind_are_replaced(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
