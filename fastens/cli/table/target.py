@@ -54,8 +54,8 @@ def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
         )
     if task == CLASSIFICATION and kind == NUMBER and n_classes > max(CLASSES_MAXIMUM, len(column) // FEWEST_OF_CLASS):
         raise CommandError(
-            f"the target {name!r} has {n_classes:,} different numbers in {len(column):,} rows, too many for classes; use "
-            f"--task regression, or --column {name}:category if each stands for a class"
+            f"the target {name!r} has {n_classes:,} different numbers in {len(column):,} rows, too many for classes; "
+            f"use --task regression, or --column {name}:category if each stands for a class"
         )
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
         raise CommandError(

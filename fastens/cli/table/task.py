@@ -125,7 +125,7 @@ def read_task(options: argparse.Namespace) -> Task:
     if not 0 <= options.random_state < 2**32:
         raise CommandError(f"--random-state must be at least 0 and less than 2**32, got {options.random_state}")
     found, target, title = _read(options)
-    table, notes = _without_missing_targets(found.table, target, options.missing_target)
+    table, notes = without_missing_targets(found.table, target, options.missing_target)
     weight = weight_values(table, options.weight)
     if weight is not None:
         table, weight = table.filter(pa.array(weight > 0)), weight[weight > 0]
@@ -189,7 +189,7 @@ def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
     return found, options.target, options.table
 
 
-def _without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
+def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
     """The rows that have a target, and a note of how many have none."""
     column = required(table, target, "--target")
     is_missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
