@@ -165,7 +165,10 @@ def test_weights_mean_repetition(rng, patients):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f, X: f.predict_quantiles(X), "keep_leaves must be True in fit"),
+        (
+            lambda f, X: f.set_params(max_depth=3).fit(X, X[:, 0]).predict_quantiles(X),
+            "max_depth must be None for predict_quantiles where keep_leaves and oob_score were False in fit; got 3",
+        ),
         (lambda f, X: f.predict_quantiles(X, [1.2]), "quantiles must hold numbers from 0 to 1"),
         (lambda f, X: f.predict_interval(X, 1.0), "coverage must be a number greater than 0 and less than 1"),
         (lambda f, X: f.proximity(X, n_neighbors=0), "n_neighbors must be a whole number of at least 1"),
