@@ -91,7 +91,9 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     ) -> TreeErrors | None:
         """The errors of rows out of bag; of many rows, those of a part that is drawn by content."""
         order = content_hashes(mean[known], y[known])
-        chosen = order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
+        chosen = (
+            order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
+        )
         values = self._left_out_values(matrix, np.flatnonzero(known)[chosen])
         return TreeErrors.learn(values, y[known][chosen], None if weight is None else weight[chosen])
 
@@ -211,8 +213,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             given = getattr(self, name)
             if given is not None if value is None else given != value:
                 raise ValueError(
-                    f"{name} must be {value!r} for predict_quantiles where keep_leaves and oob_score were False in fit; "
-                    f"got {given!r}: one number a leaf says nothing of how its rows vary."
+                    f"{name} must be {value!r} for predict_quantiles where keep_leaves and oob_score were False in "
+                    f"fit; got {given!r}: one number a leaf says nothing of how its rows vary."
                 )
         return quantiles_of_trees(values, levels)
 
