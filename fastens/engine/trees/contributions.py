@@ -176,7 +176,7 @@ def _explain(
 
 def _by_background(scales: Array) -> Array:
     """Scales as the kernel reads them, a few rows at a time: a line for each background row."""
-    return np.ascontiguousarray(np.pad(scales, ((0, -len(scales) % 8), (0, 0))).T)
+    return np.ascontiguousarray(np.pad(scales, ((0, -len(scales) % 16), (0, 0))).T)
 
 
 def _paths(ensemble: TreeEnsemble) -> Paths:

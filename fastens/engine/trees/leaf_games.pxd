@@ -7,10 +7,22 @@ cdef extern from "engine/trees/shapley.h" nogil:
     enum:
         SHAPLEY_LANES
         MASK_BITS
+    ctypedef struct LeafPath:
+        int32_t n
+        int32_t n_points
+        const float64_t* points
+        const float64_t* weights
+        const float64_t* share
+        float64_t* factors
+        float64_t* inverse_known
+        float64_t* inverse_unknown
+        float64_t* known
+        float64_t* unknown
     ctypedef struct Pattern:
         const uint32_t* mask
+        const int32_t* lacking
         int32_t n_lacking
-        float64_t count
+        int32_t count
         const float64_t* scales
 
 
@@ -81,18 +93,21 @@ cdef struct Stack:
     float64_t* share
     int32_t* feature
     # Of a leaf.
-    int32_t* members
     int64_t* places
-    float64_t* known
+    LeafPath path
     float64_t* products
-    float64_t* after
-    float64_t* out
+    float64_t* divided
+    float64_t* quotients
+    float64_t* counts
     float64_t* parts
     uint32_t* slots
     uint32_t* all_masks
     float64_t* factors              # of rows, for a linear term or from a table
     Pattern* patterns
+    Pattern* sorted_patterns
     uint32_t* pattern_masks
+    int32_t* lacking
+    int32_t* first_lacking          # by how many features patterns lack, where the first is
     int32_t* table                  # of patterns by hash
     float64_t* values               # of the rows, feature after feature, where leaves have linear terms
     float64_t* phi                  # (n_outputs, n_results, chunk)
@@ -113,7 +128,7 @@ cdef struct Walk:
 cdef struct Leaf:
     # What there is to do at a leaf, once for its value and once for each linear term (term >= 0).
     const Walk* walk
-    const uint32_t* masks
+    const uint32_t* masks           # of its rows
     int64_t node
     int32_t n                       # features on its path
     int32_t n_parts
@@ -122,17 +137,13 @@ cdef struct Leaf:
     int32_t term_member
 
 
-cdef inline int32_t n_bits(const uint32_t* mask, Py_ssize_t stride, Py_ssize_t n_words) noexcept nogil:
-    cdef Py_ssize_t w
-    cdef uint32_t x
-    cdef int32_t n = 0
-    for w in range(n_words):
-        x = mask[w * stride]
-        x = x - ((x >> 1) & <uint32_t>0x55555555)
-        x = (x & <uint32_t>0x33333333) + ((x >> 2) & <uint32_t>0x33333333)
-        n += <int32_t>((((x + (x >> 4)) & <uint32_t>0x0F0F0F0F) * <uint32_t>0x01010101) >> 24)
-    return n
+cdef inline int32_t table_size(Py_ssize_t n) noexcept nogil:
+    cdef int32_t size = 16
+    while size < 2 * n:
+        size *= 2
+    return size
 
 
+cdef void start_leaf(Leaf* leaf) noexcept nogil
 cdef void play(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts) noexcept nogil

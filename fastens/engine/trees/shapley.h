@@ -8,8 +8,8 @@
  *     v (o_i - z_i) sum over S of |S|! (d-1-|S|)!/d! prod_{j in S} o_j prod_{j not in S} z_j.
  * The weights are Beta integrals, so that the sum is one integral of a polynomial of degree d - 1,
  *     v (o_i - z_i) int_0^1 prod_{j != i} (t o_j + (1-t) z_j) dt,
- * which Gauss-Legendre quadrature gives exactly with d/2 points t (the order of work of Yu et al. 2022). All factors are
- * positive, and the products without one of them are those of the factors before it and after it: nothing is divided.
+ * which Gauss-Legendre quadrature gives exactly with d/2 points t (Yu et al. 2022). The product without a feature is that of
+ * all divided by its factor. A factor is 0 only where o_i = z_i = 0: then it does not matter what its inverse is.
  *
  * A linear term of such a leaf, on feature k, is f where feature k is known, and 0 where it is not. That adds
  *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to itself
@@ -29,7 +29,24 @@
 
 #include "engine/dispatch.h"
 
-enum { SHAPLEY_LANES = 8, MASK_BITS = 32 };
+enum { SHAPLEY_LANES = 16, MASK_BITS = 32 };
+
+/* A loop over lanes, which must become vectors and not be unrolled before. */
+#if defined(__clang__)
+#define FASTENS_LANES _Pragma("clang loop vectorize(enable)")
+#elif defined(__GNUC__)
+#define FASTENS_LANES _Pragma("omp simd")
+#else
+#define FASTENS_LANES
+#endif
+
+/* Some lanes, on which the arithmetic of numbers works; N_VECTORS of them are all. */
+#if defined(__GNUC__) || defined(__clang__)
+typedef double LaneVector __attribute__((vector_size(32), aligned(8), may_alias));
+#else
+typedef double LaneVector;
+#endif
+enum { N_VECTORS = SHAPLEY_LANES * sizeof(double) / sizeof(LaneVector) };
 
 /* A test of numbers: the codes that go left are `n_left` from `first` on. Rows that pass have the bit of the edge's feature
  * in their masks, if they had it before or the path did not test the feature. */
@@ -57,80 +74,121 @@ FASTENS_INLINE void mark_words_loop(
     FASTENS_MARK_ROWS
 }
 
-/* Of the lanes, which bits their masks have: 1.0 and 0.0, bit after bit. */
-FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n_bits, double* known)
+/* Of the lanes, which features they know: 1.0 and 0.0, feature after feature, and the same of those unknown. */
+FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown)
 {
-    for (int32_t j = 0; j < n_bits; j++) {
+    for (int32_t j = 0; j < n; j++) {
         const uint32_t* words = masks + j / MASK_BITS * stride;
-        for (int l = 0; l < SHAPLEY_LANES; l++)
+        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+        {
             known[j * SHAPLEY_LANES + l] = (double)(int32_t)(words[l] >> j % MASK_BITS & 1u);
+            unknown[j * SHAPLEY_LANES + l] = 1.0 - known[j * SHAPLEY_LANES + l];
+        }
     }
 }
 
-/* The path of a leaf, as far as a game of training weights has it: z, and o of the lanes, feature after feature. */
+/* The path of a leaf in a game of training weights. Factors of unknown features, and inverses, are by feature, then by
+ * point; what the lanes know by feature. */
 typedef struct {
-    int32_t n_points;
+    int32_t n, n_points;
     const double* points; /* in (0, 1) */
     const double* weights;
     const double* share;
-    const double* known;
+    double* factors;
+    double* inverse_known;
+    double* inverse_unknown;
+    double* known;
+    double* unknown;
 } LeafPath;
 
-FASTENS_INLINE double factor_of(double t, double known, double share)
+FASTENS_INLINE void find_factors_loop(const LeafPath* path)
 {
-    return t * known + (1.0 - t) * share;
+    for (int32_t j = 0, at = 0; j < path->n; j++)
+        for (int32_t q = 0; q < path->n_points; q++, at++) {
+            const double factor = (1.0 - path->points[q]) * path->share[j];
+            path->factors[at] = factor;
+            path->inverse_known[at] = 1.0 / (factor + path->points[q]);
+            path->inverse_unknown[at] = factor > 0 ? 1.0 / factor : 0.0;
+        }
 }
 
-/* The integrals of `start` times the factors of all members but one, for each of them, and last those with all.
- * `products` has room for as many points and lanes for each member and one more, and `after` for those of one. */
-FASTENS_INLINE void leave_out_loop(
-    const LeafPath* path, const int32_t* members, int32_t n, double* products, double* after, double* out)
+FASTENS_INLINE const LaneVector* vectors_of(const double* lanes, int32_t place)
 {
-    const int32_t n_points = path->n_points, size = n_points * SHAPLEY_LANES;
-    for (int32_t m = 0; m < n; m++) {
-        const double* known = path->known + members[m] * SHAPLEY_LANES;
-        const double* before = products + m * size;
-        double* with = products + (m + 1) * size;
-        for (int32_t q = 0; q < n_points; q++) {
-            const double one = factor_of(path->points[q], 1.0, path->share[members[m]]);
-            const double zero = factor_of(path->points[q], 0.0, path->share[members[m]]);
-            for (int l = 0; l < SHAPLEY_LANES; l++)
-                with[q * SHAPLEY_LANES + l] = before[q * SHAPLEY_LANES + l] * (known[l] > 0 ? one : zero);
+    return (const LaneVector*)(lanes + place * SHAPLEY_LANES);
+}
+
+/* products: at each point, its weight times the factors t o + (1-t) z of all features */
+FASTENS_INLINE void multiply_path_loop(const LeafPath* path, double* products)
+{
+    for (int32_t q = 0; q < path->n_points; q++) {
+        LaneVector* out = (LaneVector*)(products + q * SHAPLEY_LANES);
+        const LaneVector none = {0};
+        LaneVector product[N_VECTORS];
+        for (int v = 0; v < N_VECTORS; v++)
+            product[v] = none + path->weights[q];
+        for (int32_t j = 0; j < path->n; j++) {
+            const LaneVector* known = vectors_of(path->known, j);
+            const double factor = path->factors[j * path->n_points + q];
+            for (int v = 0; v < N_VECTORS; v++)
+                product[v] *= known[v] * path->points[q] + factor;
         }
-    }
-    for (int l = 0; l < SHAPLEY_LANES; l++)
-        out[n * SHAPLEY_LANES + l] = 0.0;
-    for (int32_t q = 0; q < n_points; q++)
-        for (int l = 0; l < SHAPLEY_LANES; l++) {
-            out[n * SHAPLEY_LANES + l] += products[n * size + q * SHAPLEY_LANES + l];
-            after[q * SHAPLEY_LANES + l] = 1.0;
-        }
-    for (int32_t m = n - 1; m >= 0; m--) {
-        const double* known = path->known + members[m] * SHAPLEY_LANES;
-        double sum[SHAPLEY_LANES] = {0};
-        for (int32_t q = 0; q < n_points; q++) {
-            const double one = factor_of(path->points[q], 1.0, path->share[members[m]]);
-            const double zero = factor_of(path->points[q], 0.0, path->share[members[m]]);
-            for (int l = 0; l < SHAPLEY_LANES; l++) {
-                sum[l] += products[m * size + q * SHAPLEY_LANES + l] * after[q * SHAPLEY_LANES + l];
-                after[q * SHAPLEY_LANES + l] *= known[l] > 0 ? one : zero;
-            }
-        }
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            out[m * SHAPLEY_LANES + l] = sum[l];
+        for (int v = 0; v < N_VECTORS; v++)
+            out[v] = product[v];
     }
 }
 
-/* Rows of a background that are the same to a leaf, as they pass the same tests: their mask, how many bits it lacks, how
+/* products without the factors of a feature, times t where `by_t` */
+FASTENS_INLINE void divide_path_loop(
+    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
+{
+    const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
+    for (int32_t q = 0; q < path->n_points; q++) {
+        const LaneVector* product = vectors_of(products, q);
+        LaneVector* quotient = (LaneVector*)(out + q * SHAPLEY_LANES);
+        const double t = by_t ? path->points[q] : 1.0;
+        const double one = t * path->inverse_known[feature * path->n_points + q];
+        const double zero = t * path->inverse_unknown[feature * path->n_points + q];
+        for (int v = 0; v < N_VECTORS; v++)
+            quotient[v] = product[v] * (known[v] * one + unknown[v] * zero);
+    }
+}
+
+/* parts: what knowing a feature changes, scale (o - z) int products / factor */
+FASTENS_INLINE void collect_part_loop(
+    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
+{
+    const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
+    const double* one = path->inverse_known + feature * path->n_points;
+    const double* zero = path->inverse_unknown + feature * path->n_points;
+    const double share = path->share[feature];
+    const LaneVector none = {0};
+    LaneVector if_known[N_VECTORS], if_unknown[N_VECTORS];
+    for (int v = 0; v < N_VECTORS; v++)
+        if_known[v] = if_unknown[v] = none;
+    for (int32_t q = 0; q < path->n_points; q++) {
+        const LaneVector* product = vectors_of(products, q);
+        for (int v = 0; v < N_VECTORS; v++) {
+            if_known[v] += product[v] * one[q];
+            if_unknown[v] += product[v] * zero[q];
+        }
+    }
+    for (int v = 0; v < N_VECTORS; v++)
+        ((LaneVector*)parts)[v] =
+            scale * (known[v] - share) * (known[v] * if_known[v] + unknown[v] * if_unknown[v]);
+}
+
+/* Rows of a background that are the same to a leaf, as they pass the same tests: their mask, the features it lacks, how
  * many they are, and, where they are kept apart, what each lane multiplies them by. */
 typedef struct {
     const uint32_t* mask;
+    const int32_t* lacking;
     int32_t n_lacking;
-    double count;
+    int32_t count;
     const double* scales; /* NULL: 1 */
 } Pattern;
 
-/* The worth of p features of a row against m of a background row: (p-1)! m!/(p+m)! at [p * size + m], 0 where p = 0. */
+/* Patterns by the number of features that they lack. The worth of p features of a row against m of a background row is
+ * (p-1)! m!/(p+m)!, at [p * size + m], 0 where p = 0. */
 typedef struct {
     const Pattern* patterns;
     int32_t n_patterns;
@@ -151,56 +209,77 @@ FASTENS_INLINE uint32_t has_bit(const uint32_t* mask, ptrdiff_t stride, int32_t 
     return mask[j / MASK_BITS * stride] >> j % MASK_BITS & 1u;
 }
 
-/* Which lanes pass every feature that the background row does not; whether any does. */
-FASTENS_INLINE uint32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uint32_t* matches)
+/* The lanes that pass every feature that the background row does not: all bits, and none of others; whether any does. */
+FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uint32_t* matches)
 {
-    uint32_t any = 0;
-    for (int l = 0; l < SHAPLEY_LANES; l++)
-        matches[l] = 1u;
+    uint64_t pairs[SHAPLEY_LANES / 2], any = 0;
     for (int32_t w = 0; w * MASK_BITS < lanes->n_bits; w++) {
         const int32_t left = lanes->n_bits - w * MASK_BITS;
-        const uint32_t all = left >= MASK_BITS ? ~0u : (1u << left) - 1u;
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            matches[l] &= (lanes->masks[w * lanes->stride + l] | mask[w]) == all ? 1u : 0u;
+        const uint32_t all = left >= MASK_BITS ? ~0u : (1u << left) - 1u, bits = mask[w];
+        const uint32_t *words = lanes->masks + w * lanes->stride, before = w ? 0u : ~0u;
+        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+            matches[l] = (matches[l] | before) & ((words[l] | bits) == all ? ~0u : 0u);
     }
-    for (int l = 0; l < SHAPLEY_LANES; l++)
-        any |= matches[l];
-    return any;
+    memcpy(pairs, matches, sizeof(pairs));
+    for (int l = 0; l < SHAPLEY_LANES / 2; l++)
+        any |= pairs[l];
+    return any != 0;
 }
 
-/* What the pattern counts for in each lane: 0 where they do not match. */
-FASTENS_INLINE void count_lanes(const Pattern* pattern, const uint32_t* matches, double* counts)
+/* How many rows, or what sum of scales, match each lane: of all patterns that lack as many features, from `first` on,
+ * and, feature after feature, of those that lack it. Returns the pattern after them. */
+FASTENS_INLINE int32_t count_matches(
+    const Lanes* lanes, const Background* background, int32_t first, double* all, double* lacking)
 {
-    for (int l = 0; l < SHAPLEY_LANES; l++)
-        counts[l] = matches[l] ? (pattern->scales ? pattern->count * pattern->scales[l] : pattern->count) : 0.0;
-}
-
-/* parts: of each feature, for each lane; `won` and `lost` have room for these */
-FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* background, double* won, double* parts)
-{
-    const int32_t n = lanes->n_bits, size = background->size;
-    double lost[SHAPLEY_LANES] = {0}, counts[SHAPLEY_LANES], gain[SHAPLEY_LANES];
-    uint32_t matches[SHAPLEY_LANES];
-    memset(won, 0, n * SHAPLEY_LANES * sizeof(double));
-    for (int32_t z = 0; z < background->n_patterns; z++) {
+    const int32_t p = background->patterns[first].n_lacking;
+    int32_t z = first;
+    for (; z < background->n_patterns && background->patterns[z].n_lacking == p; z++) {
         const Pattern* pattern = background->patterns + z;
-        const int32_t p = pattern->n_lacking;
+        const double *scales = pattern->scales, count = pattern->count;
+        uint32_t matches[SHAPLEY_LANES] = {0};
+        double counts[SHAPLEY_LANES];
         if (!match_lanes(lanes, pattern->mask, matches))
             continue;
-        count_lanes(pattern, matches, counts);
-        for (int l = 0; l < SHAPLEY_LANES; l++) {
-            lost[l] += counts[l] * background->worth[lanes->n_lacking[l] * size + p];
-            gain[l] = counts[l] * background->worth[p * size + lanes->n_lacking[l]];
+        if (scales)
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+                counts[l] = (double)(int32_t)(matches[l] & 1u) * scales[l];
+        else
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+                counts[l] = (double)(int32_t)(matches[l] & 1u) * count;
+        for (int v = 0; v < N_VECTORS; v++)
+            ((LaneVector*)all)[v] += vectors_of(counts, 0)[v];
+        for (int32_t i = 0; i < p; i++) {
+            LaneVector* sum = (LaneVector*)(lacking + pattern->lacking[i] * SHAPLEY_LANES);
+            for (int v = 0; v < N_VECTORS; v++)
+                sum[v] += vectors_of(counts, 0)[v];
         }
-        for (int32_t j = 0; j < n; j++)
-            if (!has_bit(pattern->mask, 1, j))
-                for (int l = 0; l < SHAPLEY_LANES; l++)
-                    won[j * SHAPLEY_LANES + l] += gain[l];
+    }
+    return z;
+}
+
+/* parts: of each feature, for each lane; `counts` has room for these */
+FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* background, double* counts, double* parts)
+{
+    const int32_t n = lanes->n_bits, size = background->size;
+    double lost[SHAPLEY_LANES] = {0}, gain[SHAPLEY_LANES], all[SHAPLEY_LANES];
+    memset(parts, 0, n * SHAPLEY_LANES * sizeof(double));
+    for (int32_t z = 0; z < background->n_patterns;) {
+        const int32_t p = background->patterns[z].n_lacking;
+        memset(all, 0, sizeof(all));
+        memset(counts, 0, n * SHAPLEY_LANES * sizeof(double));
+        z = count_matches(lanes, background, z, all, counts);
+        for (int l = 0; l < SHAPLEY_LANES; l++) {
+            lost[l] += all[l] * background->worth[lanes->n_lacking[l] * size + p];
+            gain[l] = background->worth[p * size + lanes->n_lacking[l]];
+        }
+        for (int32_t j = 0; p > 0 && j < n; j++)
+            for (int v = 0; v < N_VECTORS; v++)
+                ((LaneVector*)(parts + j * SHAPLEY_LANES))[v] += vectors_of(counts, j)[v] * vectors_of(gain, 0)[v];
     }
     for (int32_t j = 0; j < n; j++)
         for (int l = 0; l < SHAPLEY_LANES; l++)
-            parts[j * SHAPLEY_LANES + l] =
-                has_bit(lanes->masks + l, lanes->stride, j) ? won[j * SHAPLEY_LANES + l] : -lost[l];
+            if (!has_bit(lanes->masks + l, lanes->stride, j))
+                parts[j * SHAPLEY_LANES + l] = -lost[l];
 }
 
 /* parts: of each pair, (i, j) at i (i - 1) / 2 + j, halved; those of two of a row's features first add up there. Each is
@@ -208,8 +287,8 @@ FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* b
 FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* background, double* mixed, double* parts)
 {
     const int32_t n = lanes->n_bits, size = background->size;
-    double both_lost[SHAPLEY_LANES] = {0}, counts[SHAPLEY_LANES], won[SHAPLEY_LANES], against[SHAPLEY_LANES];
-    uint32_t matches[SHAPLEY_LANES];
+    double both_lost[SHAPLEY_LANES] = {0}, won[SHAPLEY_LANES], against[SHAPLEY_LANES];
+    uint32_t matches[SHAPLEY_LANES] = {0};
     memset(mixed, 0, n * SHAPLEY_LANES * sizeof(double));
     memset(parts, 0, n * (n - 1) / 2 * SHAPLEY_LANES * sizeof(double));
     for (int32_t z = 0; z < background->n_patterns; z++) {
@@ -217,27 +296,25 @@ FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* backgr
         const int32_t p = pattern->n_lacking;
         if (!match_lanes(lanes, pattern->mask, matches))
             continue;
-        count_lanes(pattern, matches, counts);
-        for (int l = 0; l < SHAPLEY_LANES; l++) {
+        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++) {
             const int32_t m = lanes->n_lacking[l];
-            won[l] = p > 1 ? 0.5 * counts[l] * background->worth[(p - 1) * size + m] : 0.0;
-            against[l] = m > 0 ? 0.5 * counts[l] * background->worth[p * size + m - 1] : 0.0;
-            both_lost[l] += m > 1 ? 0.5 * counts[l] * background->worth[(m - 1) * size + p] : 0.0;
+            const double half = matches[l] ? 0.5 * (pattern->scales ? pattern->scales[l] : (double)pattern->count) : 0.0;
+            won[l] = p > 1 ? half * background->worth[(p - 1) * size + m] : 0.0;
+            against[l] = m > 0 ? half * background->worth[p * size + m - 1] : 0.0;
+            both_lost[l] += m > 1 ? half * background->worth[(m - 1) * size + p] : 0.0;
         }
-        for (int32_t i = 0; i < n; i++) {
-            if (has_bit(pattern->mask, 1, i))
-                continue;
-            for (int l = 0; l < SHAPLEY_LANES; l++)
+        for (int32_t a = 0; a < p; a++) {
+            const int32_t i = pattern->lacking[a];
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
                 mixed[i * SHAPLEY_LANES + l] += against[l];
-            for (int32_t j = 0; j < i; j++)
-                if (!has_bit(pattern->mask, 1, j))
-                    for (int l = 0; l < SHAPLEY_LANES; l++)
-                        parts[(i * (i - 1) / 2 + j) * SHAPLEY_LANES + l] += won[l];
+            for (int32_t b = 0; b < a; b++)
+                FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+                    parts[(i * (i - 1) / 2 + pattern->lacking[b]) * SHAPLEY_LANES + l] += won[l];
         }
     }
     for (int32_t i = 0; i < n; i++)
         for (int32_t j = 0; j < i; j++)
-            for (int l = 0; l < SHAPLEY_LANES; l++) {
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++) {
                 const uint32_t has_i = has_bit(lanes->masks + l, lanes->stride, i);
                 const uint32_t has_j = has_bit(lanes->masks + l, lanes->stride, j);
                 double* part = parts + (i * (i - 1) / 2 + j) * SHAPLEY_LANES + l;
@@ -253,8 +330,8 @@ FASTENS_INLINE void add_lanes_loop(
     const double* parts, const int64_t* places, int32_t n_parts, const double* factors, double* sums)
 {
     for (int32_t p = 0; p < n_parts; p++)
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            sums[places[p] + l] += factors[l] * parts[p * SHAPLEY_LANES + l];
+        for (int v = 0; v < N_VECTORS; v++)
+            ((LaneVector*)(sums + places[p]))[v] += vectors_of(factors, 0)[v] * vectors_of(parts, p)[v];
 }
 
 /* Rows of any mask: sums of one part get what it is for their masks; `slots` is where that is. */
@@ -272,12 +349,18 @@ FASTENS_CHOOSE(mark_words,
     (const EdgeTest* test, const uint16_t* codes, ptrdiff_t n, const uint32_t* above, uint32_t* masks),
     (test, codes, n, above, masks))
 FASTENS_CHOOSE(spread_bits,
-    (const uint32_t* masks, ptrdiff_t stride, int32_t n_bits, double* known), (masks, stride, n_bits, known))
-FASTENS_CHOOSE(leave_out,
-    (const LeafPath* path, const int32_t* members, int32_t n, double* products, double* after, double* out),
-    (path, members, n, products, after, out))
+    (const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown),
+    (masks, stride, n, known, unknown))
+FASTENS_CHOOSE(find_factors, (const LeafPath* path), (path))
+FASTENS_CHOOSE(multiply_path, (const LeafPath* path, double* products), (path, products))
+FASTENS_CHOOSE(divide_path,
+    (const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out),
+    (path, feature, by_t, products, out))
+FASTENS_CHOOSE(collect_part,
+    (const LeafPath* path, int32_t feature, double scale, const double* products, double* parts),
+    (path, feature, scale, products, parts))
 FASTENS_CHOOSE(play_background,
-    (const Lanes* lanes, const Background* background, double* won, double* parts), (lanes, background, won, parts))
+    (const Lanes* lanes, const Background* background, double* counts, double* parts), (lanes, background, counts, parts))
 FASTENS_CHOOSE(play_pairs,
     (const Lanes* lanes, const Background* background, double* mixed, double* parts), (lanes, background, mixed, parts))
 FASTENS_CHOOSE(add_lanes,

@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memset
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 from fastens.engine.trees.leaf_games cimport (
-    MASK_BITS, SHAPLEY_LANES, Leaf, Lines, Pattern, Rows, Stack, Trees, Walk, n_bits, play,
+    MASK_BITS, SHAPLEY_LANES, Leaf, Lines, Pattern, Rows, Stack, Trees, Walk, play, start_leaf, table_size,
 )
 
 
@@ -144,60 +144,14 @@ cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
             for j in range(i):
                 stack.places[i * (i - 1) // 2 + j] = (
                     (stack.feature[i] * trees.n_features + stack.feature[j]) * rows.chunk)
-    leaf.n_patterns = find_patterns(&leaf) if rows.n_background else 0
     leaf.term = -1
+    start_leaf(&leaf)
     add_leaf(&leaf)
     if trees.lines.starts != NULL:
         for term in range(trees.lines.starts[node], trees.lines.starts[node + 1]):
             leaf.term = term
             if find_deviations(&leaf):
                 add_leaf(&leaf)
-
-
-cdef int32_t find_patterns(const Leaf* leaf) noexcept nogil:
-    # Background rows of one mask are one pattern, in the order in which they come first; how many there are.
-    cdef const Walk* walk = leaf.walk
-    cdef const Rows* rows = walk.rows
-    cdef Stack* stack = walk.stack
-    cdef Py_ssize_t z, w, n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS
-    cdef int32_t n = 0, last = table_size(rows.n_background) - 1, place
-    cdef uint32_t hash_
-    cdef uint32_t* mask
-    memset(stack.table, 255, (last + 1) * sizeof(int32_t))
-    for z in range(rows.n_background):
-        mask = stack.pattern_masks + n * n_words
-        hash_ = 0
-        for w in range(n_words):
-            mask[w] = leaf.masks[w * walk.stride + rows.chunk + z]
-            hash_ = (hash_ ^ mask[w]) * <uint32_t>2654435769
-        place = (hash_ >> 8) & last
-        if rows.scales == NULL:
-            while stack.table[place] >= 0 and not is_same(stack.patterns[stack.table[place]].mask, mask, n_words):
-                place = (place + 1) & last
-            if stack.table[place] >= 0:
-                stack.patterns[stack.table[place]].count += 1.0
-                continue
-            stack.table[place] = n
-        stack.patterns[n] = Pattern(mask, leaf.n - n_bits(mask, 1, n_words), 1.0, NULL)
-        if rows.scales != NULL:
-            stack.patterns[n].scales = rows.scales + z * rows.scales_stride + walk.row
-        n += 1
-    return n
-
-
-cdef inline int32_t table_size(Py_ssize_t n) noexcept nogil:
-    cdef int32_t size = 16
-    while size < 2 * n:
-        size *= 2
-    return size
-
-
-cdef inline bint is_same(const uint32_t* a, const uint32_t* b, Py_ssize_t n_words) noexcept nogil:
-    cdef Py_ssize_t w
-    for w in range(n_words):
-        if a[w] != b[w]:
-            return False
-    return True
 
 
 cdef bint find_deviations(Leaf* leaf) noexcept nogil:
@@ -246,7 +200,7 @@ cdef void add_rows(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
     cdef const Walk* walk = leaf.walk
     cdef const Trees* trees = walk.rows.trees
     cdef const float64_t* value = trees.value + leaf.node * trees.n_values
-    cdef float64_t[8] factors
+    cdef float64_t[SHAPLEY_LANES] factors
     cdef Py_ssize_t k, lane
     for k in range(trees.n_values):
         for lane in range(SHAPLEY_LANES):
@@ -297,18 +251,25 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     stack.share_above = <float64_t*>carve(base, &used, levels * sizeof(float64_t))
     stack.share = <float64_t*>carve(base, &used, most * sizeof(float64_t))
     stack.feature = <int32_t*>carve(base, &used, most * sizeof(int32_t))
-    stack.members = <int32_t*>carve(base, &used, most * sizeof(int32_t))
     stack.places = <int64_t*>carve(base, &used, n_parts * sizeof(int64_t))
-    stack.known = <float64_t*>carve(base, &used, most * lane)
-    stack.products = <float64_t*>carve(base, &used, (most + 1) * n_points * lane)
-    stack.after = <float64_t*>carve(base, &used, n_points * lane)
-    stack.out = <float64_t*>carve(base, &used, (most + 1) * lane)
+    stack.path.factors = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
+    stack.path.inverse_known = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
+    stack.path.inverse_unknown = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
+    stack.path.known = <float64_t*>carve(base, &used, most * lane)
+    stack.path.unknown = <float64_t*>carve(base, &used, most * lane)
+    stack.products = <float64_t*>carve(base, &used, n_points * lane)
+    stack.divided = <float64_t*>carve(base, &used, n_points * lane)
+    stack.quotients = <float64_t*>carve(base, &used, n_points * lane)
+    stack.counts = <float64_t*>carve(base, &used, most * lane)
     stack.parts = <float64_t*>carve(base, &used, n_parts * chunk * sizeof(float64_t))
     stack.slots = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
     stack.all_masks = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
     stack.factors = <float64_t*>carve(base, &used, chunk * sizeof(float64_t))
     stack.patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
+    stack.sorted_patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
     stack.pattern_masks = <uint32_t*>carve(base, &used, (rows.n_background + 1) * n_words * sizeof(uint32_t))
+    stack.lacking = <int32_t*>carve(base, &used, (rows.n_background + 1) * most * sizeof(int32_t))
+    stack.first_lacking = <int32_t*>carve(base, &used, (most + 2) * sizeof(int32_t))
     stack.table = <int32_t*>carve(base, &used, table_size(rows.n_background) * sizeof(int32_t))
     stack.values = NULL
     if trees.lines.starts != NULL:
@@ -401,7 +362,7 @@ def explain(
         The codes of background rows; without any, contributions are path-dependent. Of several they are added up.
     scales : float64 array of shape (n_background, n_rows or more) or None
         What each row's contributions against each background row are multiplied by. The second axis has a length
-        divisible by 8.
+        divisible by SHAPLEY_LANES.
     pairs : bool
         Whether to return those of pairs, for only one order of the two, and halved: the rest is by symmetry.
 
