@@ -35,6 +35,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
     _docs: ClassVar[Docs] = DOCS
+    _reads_parts = False
     categorical_features: Any = None
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
