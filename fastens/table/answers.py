@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastens.table.sources import Batches, is_source, is_stream, open_batches, open_stream
+from fastens.table.sources import Batches, is_stream, open_batches, open_stream
 from fastens.table.streamed import StreamedTable
 
 # The methods whose answer has something for each row, by what their columns are called in a stream.
@@ -48,7 +48,7 @@ def answer_streams(cls: type) -> None:
         if own is method:
             setattr(cls, name, _by_batches(own))
         else:
-            method.fn = _by_batches(own)  # type: ignore[union-attr]
+            method.fn = _by_batches(own)
 
 
 def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:

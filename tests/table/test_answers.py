@@ -179,9 +179,8 @@ def test_what_cannot_learn_from_a_stream_says_so(model, tmp_path):
 
 def methods_with_examples():
     kinds = {kind for name in fe.__all__ if isinstance(kind := getattr(fe, name), type)}
-    found = {
-        getattr(kind, name) for kind in kinds if issubclass(kind, BaseEstimator) for name in ANSWERS if name in dir(kind)
-    }
+    estimators = [kind for kind in kinds if issubclass(kind, BaseEstimator)]
+    found = {getattr(kind, name) for kind in estimators for name in ANSWERS if name in dir(kind)}
     return sorted((method for method in found if ">>>" in (method.__doc__ or "")), key=lambda own: own.__qualname__)
 
 
