@@ -35,7 +35,7 @@ ANSWERS = {
     "transform": "feature",
 }
 _MARK = "answers_streams"  # of a method that does
-_BY_ROW = "init_score"  # the argument that has something for each row too
+_BY_ROW = ("init_score", "y")  # arguments that have something for each row too
 
 
 def answer_streams(cls: type) -> None:
@@ -86,15 +86,15 @@ def _parts(source: Batches) -> Iterator[Any]:
 
 
 def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given: dict[str, Any]) -> Iterator[Any]:
-    scores, start = given.get(_BY_ROW), 0
+    by_row = {name: np.asarray(given[name]) for name in _BY_ROW if given.get(name) is not None}
+    start = 0
     for part in parts:
-        own = dict(given)
-        if scores is not None:
-            own[_BY_ROW] = np.asarray(scores)[start : start + part.num_rows]
-            start += part.num_rows
-        yield method(model, part, **own)
-    if scores is not None and len(scores) != start:
-        raise ValueError(f"{_BY_ROW} must have a value for each of the {start} rows of X; got {len(scores)}.")
+        own = {name: values[start : start + part.num_rows] for name, values in by_row.items()}
+        yield method(model, part, **(given | own))
+        start += part.num_rows
+    for name, values in by_row.items():
+        if len(values) != start:
+            raise ValueError(f"{name} must have a value for each of the {start} rows of X; got {len(values)}.")
 
 
 def _joined(answers: list[Any]) -> Any:

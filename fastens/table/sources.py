@@ -104,7 +104,7 @@ def is_source(X: Any) -> bool:
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(item, str | os.PathLike) and _format_of(item) for item in X)
-    if isinstance(X, np.ndarray) or nw.dependencies.is_into_dataframe(X):
+    if isinstance(X, np.ndarray) or nw.dependencies.is_into_dataframe(X) or nw.dependencies.is_into_series(X):
         return False
     return (
         hasattr(X, "__arrow_c_stream__")
@@ -235,6 +235,11 @@ def _of_one_pass(stream: Any) -> Reader:
 
 
 # Files --------------------------------------------------
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text ends as the name of a file that is read here."""
+    return _format_of(text) is not None
 
 
 def _format_of(path: Any) -> str | None:
