@@ -12,6 +12,7 @@ from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from fastens.engine.goes_left cimport code_goes_left
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
@@ -120,11 +121,9 @@ cdef struct Walk:
 # -------------------------------------------------------------------------------------------------------------- walk
 
 cdef inline bint goes_left(const Trees* trees, int64_t node, int32_t code) noexcept nogil:
-    if trees.category_set[node] >= 0:
-        return (trees.category_words[trees.category_set[node] + (code >> 5)] >> (code & 31)) & 1
-    if code == 0:
-        return trees.missing_left[node]
-    return code <= trees.bin_threshold[node]
+    return code_goes_left(
+        trees.category_words, trees.category_set[node], trees.bin_threshold[node], trees.missing_left[node], code
+    )
 
 
 cdef inline PathElement element_at(const Walk* walk, const Stack* stack, int32_t node) noexcept nogil:
