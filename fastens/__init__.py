@@ -65,6 +65,7 @@ from fastens.options import (
     LambdaRankLoss,
     LinearLeaves,
     Mvs,
+    PosteriorAverage,
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
@@ -123,6 +124,7 @@ __all__ = [
     "MultinomialNB",
     "Mvs",
     "OptunaPruning",
+    "PosteriorAverage",
     "RandomForestClassifier",
     "RandomForestRegressor",
     "RandomTreesEmbedding",
