@@ -94,7 +94,6 @@ def check_parts(model: Any, data: TrainingData, rules: BoostingRules) -> None:
         "checkpoints": any(isinstance(callback, Checkpoint) for callback in model.callbacks or ()),
         "a splitter as validation": stopping.validation is not None,
         f"eval_metric={stopping.eval_metric!r}": stopping.eval_metric not in (LOSS, [LOSS]),
-        "categories encoded by their targets": bool(model._columns_of_statistics(data.y)[1]),
     }
     found = [name for name, is_there in obstacles.items() if is_there]
     if found:

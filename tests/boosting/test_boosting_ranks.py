@@ -14,73 +14,23 @@ from fastens import (
     RandomForestClassifier,
 )
 from fastens.options import Dart, Growth
+from tests.reference.rank_fits import (
+    BINARY,
+    CLASSES,
+    COMMON,
+    N_ROWS,
+    POSITIVE,
+    QUERIES,
+    SIZES,
+    WEIGHTS,
+    T,
+    X,
+    assert_same_models,
+    fit_on_ranks,
+    rows_of,
+    state,
+)  # fmt: skip
 from tests.reference.threads_comm import on_ranks
-
-N_ROWS = 6000
-# Where the ranks' rows end: a handful, one, and most of them.
-ENDS = {1: [], 2: [5], 3: [2000, 5990], 4: [40, 41, 3000], 5: [1000, 1010, 1300, 5999]}
-SIZES = (2, 3, 5)
-WEIGHTS = {
-    "whole": np.random.default_rng(5).integers(0, 4, N_ROWS).astype(float),
-    "fractional": np.random.default_rng(6).random(N_ROWS),
-}
-WEIGHTS["whole"][[0, 5, 41, 1005, 2000, 5999]] = 2.0  # no rank is without weight
-
-
-def make_table():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N_ROWS, 6))
-    X[:, 4], X[:, 5] = rng.integers(0, 12, N_ROWS), rng.integers(0, 3, N_ROWS)
-    X[:5, 4] = 77.0  # a category of the first rank
-    X[rng.random(X.shape) < 0.05] = np.nan
-    Z = np.nan_to_num(X)
-    return X, Z[:, 0] + np.sin(2 * Z[:, 1]) + Z[:, 4] % 3 / 2 + rng.normal(size=N_ROWS)
-
-
-X, T = make_table()
-POSITIVE = np.exp(T / 2)
-BINARY = np.where(T > 0.5, "yes", "no")
-CLASSES = np.digitize(T, [-0.5, 1.2])
-CLASSES[-1] = 3  # of the last rank
-COMMON = {"n_estimators": 8, "random_state": 4, "n_jobs": 1}
-
-
-def rows_of(comm):
-    bounds = [0, *ENDS[comm.size], N_ROWS]
-    return slice(*bounds[comm.rank : comm.rank + 2])
-
-
-def state(model):
-    """Everything that two models may differ by."""
-    trees = {name: array for name, array in vars(model._ensemble).items() if isinstance(array, np.ndarray)}
-    assert {"value", "feature", "gain", "node_offsets"} <= set(trees)
-    scores = {"train": model.train_score_, "validation": model.validation_score_, "rounds": model.n_estimators_}
-    predictions = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
-    classes = getattr(model, "classes_", np.zeros(0))
-    return (
-        trees | scores | {"predictions": predictions, "classes": classes, "categories": str(model._encoder.categories)}
-    )
-
-
-def fit_on_ranks(size, make, y, weight=None, **validation):
-    def work(comm):
-        model, own = make(), rows_of(comm)
-        given = {name: array[own] for name, array in validation.items()}
-        with model._over(comm):
-            model.fit(X[own], y[own], None if weight is None else weight[own], **given)
-        return model
-
-    return on_ranks(size, work)
-
-
-def assert_same_models(size, make, y, weight=None, **validation):
-    expected = state(make().fit(X, y, weight, **validation))
-    assert expected["node_offsets"][-1] > 20
-    for model in fit_on_ranks(size, make, y, weight, **validation):
-        assert model._comm.size == 1
-        for name, found in state(model).items():
-            np.testing.assert_array_equal(found, expected[name], err_msg=name)
-
 
 REGRESSION = {
     "squared_error": T, "absolute_error": T, "huber": T, "log_cosh": T, "poisson": POSITIVE, "gamma": POSITIVE,
@@ -130,9 +80,6 @@ def test_survival(loss, weights, size):
     for model in fit_on_ranks(size, lambda: GradientBoostingSurvival(loss, **COMMON), y):
         at = model.predict_survival_function(X[:20], times=[0.5, 1.0, 2.0])
         np.testing.assert_array_equal(at, expected.predict_survival_function(X[:20], times=[0.5, 1.0, 2.0]))
-
-
-QUERIES = np.searchsorted(sorted({end for ends in ENDS.values() for end in ends}), np.arange(N_ROWS), side="right")
 
 
 @pytest.mark.parametrize("size", SIZES)
