@@ -98,8 +98,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             return
         if not self._takes_parts:
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
-        if 0 in (sizes := comm.gather(n_rows)):
-            raise ValueError(f"Every rank must have rows of positive weight; rank {sizes.index(0)} has none.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
@@ -172,7 +170,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _encode_table(self, X: Any) -> Any:
         """The same with categories as positions, before target statistics."""
-        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads())
+        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads(), self._comm)
 
     # Saving --------------------------------------------------
 

@@ -153,7 +153,7 @@ class RowSampler:
     def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
         rows = np.flatnonzero(is_drawn).astype(np.uint32)
         if not is_any(self._comm, len(rows) > 0):
-            lowest = self._comm.gather(float(draws.min()))
+            lowest = self._comm.gather(float(draws.min(initial=1.0)))
             if lowest.index(min(lowest)) == self._comm.rank:
                 rows = np.array([np.argmin(draws)], dtype=np.uint32)
         return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))

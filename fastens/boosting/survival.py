@@ -101,7 +101,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return Cox() if options is None else AFT(options.distribution, options.scale)
 
     def _own_metric(self, name: str) -> OwnMetric:
-        return lambda rows: self._score_of_raw(rows.raw.T, rows.y, rows.weight)
+        return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
     def _keep(self, rounds: Rounds, n_rounds: int) -> None:
         super()._keep(rounds, n_rounds)

@@ -104,6 +104,20 @@ def first_row(comm: Comm, n_rows: int) -> tuple[int, int]:
     return sum(sizes[: comm.rank]), sum(sizes)
 
 
+def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Return which of the rows that rank 0 numbers in the whole table are of this rank: their numbers here, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> own_rows(LOCAL, 4, np.array([2, 0]), np.array([3, 1]))
+    [array([0, 2]), array([1, 3])]
+    """
+    first, _ = first_row(comm, n_rows)
+    chosen = comm.gather(numbers if comm.rank == 0 else None)[0]
+    return [np.sort(part[(part >= first) & (part < first + n_rows)]) - first for part in chosen]
+
+
 def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
     """Return arrays of rows of the whole table; None where a rank's is None, as it is then on all of them."""
     if comm.size == 1:

@@ -31,7 +31,7 @@ def check_weights(sample_weight: Any, n_rows: int, comm: Comm = LOCAL) -> NDArra
         weight = np.full(n_rows, weight)
     if weight.shape != (n_rows,):
         raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
-    if not np.isfinite(weight).all() or weight.min() < 0:
+    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
         raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
     if not is_any(comm, bool(weight.any())):

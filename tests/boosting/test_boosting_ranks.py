@@ -198,17 +198,12 @@ def test_balanced_classes_need_whole_weights():
         fit_on_ranks(2, lambda: GradientBoostingClassifier(class_weight="balanced"), CLASSES, WEIGHTS["fractional"])
 
 
-def test_a_ranker_on_several_ranks_is_stopped_by_own_rows():
-    def work(comm):
-        model, own = GradientBoostingRanker(early_stopping=True, **COMMON), rows_of(comm)
-        with model._over(comm), pytest.raises(ValueError, match="early_stopping must be by X_val and y_val on several"):
-            model.fit(X[own], np.digitize(T[own], [0.5]), qid=QUERIES[own])
-
-    on_ranks(2, work)
-
-
-def test_every_rank_has_rows():
+@pytest.mark.parametrize("size", [2, 5])
+def test_ranks_may_have_no_rows_or_no_weight(size):
     weight = np.ones(N_ROWS)
-    weight[:5] = 0.0
-    with pytest.raises(ValueError, match="rank 0 has none"):
-        fit_on_ranks(2, GradientBoostingRegressor, T, weight)
+    weight[:5] = weight[1000:1300] = weight[-1] = 0.0
+    make = lambda: GradientBoostingRegressor(categorical_features=[4], early_stopping=True, **COMMON)  # noqa: E731
+    assert_same_models(size, make, T, weight)
+    for nothing in (np.zeros(N_ROWS), np.zeros(0)):
+        with pytest.raises(ValueError, match="all of them are zero" if len(nothing) else "0 sample"):
+            fit_on_ranks(size, make, T[: len(nothing)], nothing)

@@ -7,8 +7,8 @@ import numpy as np
 from tests.reference.threads_comm import on_ranks
 
 N_ROWS = 6000
-# Where the ranks' rows end: a handful, one, and most of them.
-ENDS = {1: [], 2: [5], 3: [2000, 5990], 4: [40, 41, 3000], 5: [1000, 1010, 1300, 5999]}
+# Where the ranks' rows end: none, a handful, one, and most of them.
+ENDS = {1: [], 2: [5], 3: [2000, 5990], 4: [40, 41, 41], 5: [1000, 1000, 1300, 5999]}
 SIZES = (2, 3, 5)
 WEIGHTS = {
     "whole": np.random.default_rng(5).integers(0, 4, N_ROWS).astype(float),

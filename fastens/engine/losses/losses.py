@@ -140,7 +140,7 @@ class Loss:
 
     def _range(self, y: Array) -> tuple[float, float]:
         """The smallest and the largest target."""
-        low, high = max_floats(self.comm, -float(y.min()), float(y.max()))
+        low, high = max_floats(self.comm, -float(y.min(initial=math.inf)), float(y.max(initial=-math.inf)))
         return -low, high
 
     def check_target(self, y: Array) -> None:
@@ -151,7 +151,7 @@ class Loss:
 
     def magnitude(self, y: Array) -> float:
         """What raw predictions are hardly much larger than."""
-        return max_floats(self.comm, float(np.abs(y).max()))[0]
+        return max_floats(self.comm, float(np.abs(y).max(initial=0.0)))[0]
 
     def of_output(self, output: int) -> Loss:
         """The loss that the leaves of one output's trees are renewed by."""
@@ -287,7 +287,7 @@ class Huber(Loss):
         """Renew the limit; where most residuals are 0, the largest one."""
         distances = np.abs(y - raw[0])
         limit = weighted_quantile(distances, self._alpha, sample_weight, self.comm)
-        self._parameter = limit or max_floats(self.comm, float(distances.max()))[0]
+        self._parameter = limit or max_floats(self.comm, float(distances.max(initial=0.0)))[0]
         self._leaf_limit = self._parameter
 
 

@@ -324,7 +324,7 @@ class CustomLoss(NumericLoss):
                 raise ValueError(f"loss must return {name} of shape {raw.shape}; got {part.shape}.")
             if not np.isfinite(part).all():
                 raise ValueError(f"loss must return finite {name}; got {part[~np.isfinite(part)][0]}.")
-        if hessians.min() < 0:
+        if hessians.min(initial=0.0) < 0:
             raise ValueError(f"loss must return hessians of at least 0; got {hessians.min()}.")
         return gradients, hessians
 
