@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -295,7 +295,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        return multiplied(weight, self._class_factors(class_weight, y, weight))
+        return multiplied(weight, self._class_factors(class_weight, y, weight), self._comm)
 
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -311,4 +311,4 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             )
         targets = zip(given, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight, self._comm)[k.astype(np.intp)] for g, c, k in targets)
-        return reduce(multiplied, factors)
+        return reduce(partial(multiplied, comm=self._comm), factors)

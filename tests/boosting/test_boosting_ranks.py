@@ -112,12 +112,49 @@ def test_a_query_on_two_ranks_is_an_error_on_both():
     assert on_ranks(2, work) == [True, True]
 
 
+class LogCosh:
+    """A user's loss, whose start is of all rows."""
+
+    def start(self, y, sample_weight):
+        return float(np.average(np.sort(y)[1:-1]) if sample_weight is None else np.average(y, weights=sample_weight))
+
+    def derivatives(self, y, raw):
+        return np.tanh(raw - y), 1 - np.tanh(raw - y) ** 2 + 1e-3
+
+    def loss(self, y, raw):
+        return np.log(np.cosh(np.clip(raw - y, -50, 50)))
+
+
+class OneAgainstOthers:
+    def derivatives(self, y, raw):
+        share = 1 / (1 + np.exp(-raw))
+        return share - (y[:, None] == np.arange(raw.shape[1])), share * (1 - share)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "fractional"])
+def test_losses_of_users(weights, size):
+    weight = WEIGHTS.get(weights)
+    options = COMMON | {"early_stopping": True, "n_iter_no_change": 2}
+    assert_same_models(size, lambda: GradientBoostingRegressor(LogCosh(), **options), T, weight)
+    squares = lambda y, raw: (raw - y, np.ones_like(y))  # noqa: E731
+    assert_same_models(size, lambda: GradientBoostingRegressor(squares, boosting="dart", **COMMON), T, weight)
+    assert_same_models(size, lambda: GradientBoostingClassifier(OneAgainstOthers(), **COMMON), CLASSES, weight)
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 2.0, 2: 0.5}])
 def test_class_weights(class_weight, size):
     make = lambda: GradientBoostingClassifier(class_weight=class_weight, **COMMON)  # noqa: E731
     assert_same_models(size, make, CLASSES)
     assert_same_models(size, make, CLASSES, WEIGHTS["whole"])
+    assert_same_models(size, make, CLASSES, WEIGHTS["fractional"])
+
+
+def test_class_weights_of_several_targets():
+    several = np.column_stack([np.minimum(CLASSES, 2), BINARY == "yes"])
+    make = lambda: GradientBoostingClassifier(class_weight="balanced", **COMMON)  # noqa: E731
+    assert_same_models(3, make, several, WEIGHTS["fractional"])
 
 
 def test_trees_by_level_with_constraints():
@@ -129,7 +166,7 @@ def test_trees_by_level_with_constraints():
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole"])
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 @pytest.mark.parametrize("sampling", [{"subsample": 0.3}, {"sampling": "goss"}, {"sampling": "mvs", "subsample": 0.4}])
 def test_rows_are_drawn_from_the_whole_table(sampling, weights, size):
     options = COMMON | sampling
@@ -183,7 +220,6 @@ def test_one_rank_stops_all():
     [
         (lambda: GradientBoostingRegressor(linear_leaves=True), "linear leaves; got 2 ranks"),
         (lambda: GradientBoostingRegressor(subsample=0.5, oob_score=True), "oob_score=True; got 2 ranks"),
-        (lambda: GradientBoostingRegressor(loss=lambda y, raw: (raw - y, np.ones_like(y))), "loss='custom' needs all"),
         (RandomForestClassifier, "RandomForestClassifier needs all rows on one rank; got 2 ranks"),
         (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
     ],
@@ -191,11 +227,6 @@ def test_one_rank_stops_all():
 def test_what_needs_all_rows_says_so(make, message):
     with pytest.raises(ValueError, match=message):
         fit_on_ranks(2, make, CLASSES)
-
-
-def test_balanced_classes_need_whole_weights():
-    with pytest.raises(ValueError, match="class_weight='balanced' needs whole weights on several ranks"):
-        fit_on_ranks(2, lambda: GradientBoostingClassifier(class_weight="balanced"), CLASSES, WEIGHTS["fractional"])
 
 
 @pytest.mark.parametrize("size", [2, 5])

@@ -48,15 +48,13 @@ def state(model, table=X):
     trees = {name: array for name, array in vars(model._ensemble).items() if isinstance(array, np.ndarray)}
     assert {"value", "feature", "gain", "node_offsets"} <= set(trees)
     scores = {"train": model.train_score_, "validation": model.validation_score_, "rounds": model.n_estimators_}
-    predictions = model.predict_proba(table) if hasattr(model, "predict_proba") else model.predict(table)
-    classes = getattr(model, "classes_", np.zeros(0))
-    return (
-        trees
-        | scores
-        | measured
-        | model._statistics_arrays()
-        | {"predictions": predictions, "classes": classes, "categories": str(model._encoder.categories)}
-    )
+    predictions = (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(table)
+    learned = {
+        "predictions": np.hstack(predictions) if isinstance(predictions, list) else predictions,
+        "classes": str(getattr(model, "classes_", None)),
+        "categories": str(model._encoder.categories),
+    }
+    return trees | scores | measured | model._statistics_arrays() | learned
 
 
 def fit_on_ranks(size, make, y, weight=None, table=X, **others):
