@@ -3,8 +3,8 @@
 python asv_benchmarks/compare_intervals.py                       all tables of numbers of the data folder
 python asv_benchmarks/compare_intervals.py --tables abalone --splits 5
 
-The score (Gneiting & Raftery 2007, eq. 43) is the width plus 2 / (1 - coverage) times how far targets lie outside; it is
-printed relative to quantile-forest's. Every library is at its defaults but for the coverage and the number of threads.
+The score (Gneiting & Raftery 2007, eq. 43) is the width plus 2 / (1 - coverage) times how far targets lie outside; it
+is printed relative to quantile-forest's. Libraries are at their defaults but for coverage and threads.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from benchmarks.datasets import data_folder
 
+from benchmarks.datasets import data_folder
 from fastens import ConformalRegressor, RandomForestRegressor
 
 TABLES = {
@@ -132,7 +132,8 @@ def read(name: str) -> tuple[pd.DataFrame, np.ndarray]:
 def measure(way: Callable, X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> tuple[float, float, float]:
     """Mean interval score, coverage and seconds over the splits."""
     found = []
-    for args.seed in range(args.splits):
+    for seed in range(args.splits):
+        args.seed = seed
         order = np.random.default_rng(args.seed).permutation(len(y))
         train, test = np.split(order[: args.rows + args.test_rows], [min(args.rows, int(0.7 * len(y)))])
         start = time.perf_counter()
