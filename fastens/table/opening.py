@@ -83,14 +83,19 @@ def taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(value, str) for value in (*args, *kwargs.values())):
-            given = {**dict(zip(order, args, strict=False)), **kwargs}
-            for table, names in _NAMED.items():
-                columns = {name: given[name] for name in names if isinstance(given.get(name), str)}
-                if columns:
-                    given[table], *found = split_columns(given.get(table), **columns)
-                    given.update(zip(columns, found, strict=True))
+            given = _with_columns({**dict(zip(order, args, strict=False)), **kwargs})
             args = (*(given[name] for name in order[: len(args)]), *args[len(order) :])
             kwargs = {name: given[name] for name in kwargs}
         return method(self, *args, **kwargs)
 
     return call if "X" in parameters and not parameters.keys().isdisjoint(_NAMED["X"]) else method
+
+
+def _with_columns(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, with columns where those are named, and tables without them."""
+    for table, names in _NAMED.items():
+        columns = {name: given[name] for name in names if isinstance(given.get(name), str)}
+        if columns:
+            given[table], *found = split_columns(given.get(table), **columns)
+            given.update(zip(columns, found, strict=True))
+    return given
