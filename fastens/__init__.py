@@ -69,6 +69,8 @@ from fastens.options import (
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
+from fastens.tuning.state import Trial
+from fastens.tuning.tune import RandomSearch, Tuned, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -127,6 +129,7 @@ __all__ = [
     "PosteriorAverage",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomSearch",
     "RandomTreesEmbedding",
     "StackingClassifier",
     "StackingRegressor",
@@ -135,6 +138,8 @@ __all__ = [
     "TableFileError",
     "TableSchema",
     "TextClassifier",
+    "Trial",
+    "Tuned",
     "TweedieLoss",
     "VersionSpaceClassifier",
     "VotingClassifier",
@@ -148,6 +153,7 @@ __all__ = [
     "plot_decision_boundary",
     "read_table",
     "sample_complexity",
+    "tune",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}
