@@ -14,7 +14,6 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.rows.sampling import content_hashes
-from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import Goss, Mvs
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
@@ -88,8 +87,6 @@ def check_parts(model: Any, data: TrainingData, rules: BoostingRules) -> None:
     """Raise ValueError, on all ranks, for what cannot be trained on several; `data` are the rows of one."""
     obstacles = {
         "linear leaves": rules.linear_l2 is not None,
-        "oob_score=True": rules.out_of_bag,
-        "checkpoints": any(isinstance(callback, Checkpoint) for callback in model.callbacks or ()),
     }
     found = [name for name, is_there in obstacles.items() if is_there]
     if found:

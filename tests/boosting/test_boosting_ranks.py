@@ -219,7 +219,6 @@ def test_one_rank_stops_all():
     ("make", "message"),
     [
         (lambda: GradientBoostingRegressor(linear_leaves=True), "linear leaves; got 2 ranks"),
-        (lambda: GradientBoostingRegressor(subsample=0.5, oob_score=True), "oob_score=True; got 2 ranks"),
         (RandomForestClassifier, "RandomForestClassifier needs all rows on one rank; got 2 ranks"),
         (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
     ],

@@ -54,7 +54,8 @@ def state(model, table=X):
         "classes": str(getattr(model, "classes_", None)),
         "categories": str(model._encoder.categories),
     }
-    return trees | scores | measured | model._statistics_arrays() | learned
+    out_of_bag = {name: array for name, array in vars(model).items() if name.startswith("oob_") and name.endswith("_")}
+    return trees | scores | measured | out_of_bag | model._statistics_arrays() | learned
 
 
 def fit_on_ranks(size, make, y, weight=None, table=X, **others):
