@@ -45,7 +45,7 @@ def rows_of(comm):
 def state(model, table=X):
     """Everything that two models may differ by."""
     measured = {f"validation.{name}": scores for name, scores in model.validation_scores_.items()}
-    trees = {name: array for name, array in vars(model._ensemble).items() if isinstance(array, np.ndarray)}
+    trees = model._ensemble.to_arrays()
     assert {"value", "feature", "gain", "node_offsets"} <= set(trees)
     scores = {"train": model.train_score_, "validation": model.validation_score_, "rounds": model.n_estimators_}
     predictions = (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(table)
