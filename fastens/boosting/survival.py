@@ -17,6 +17,7 @@ from fastens.engine.comm import gathered
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events
 from fastens.engine.parts import map_parts
+from fastens.engine.trees.used_columns import on_used_columns
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
@@ -114,7 +115,8 @@ class GradientBoostingSurvival(BoostedTrees):
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
         if self.loss == "cox":
-            raw = map_parts(self._ensemble.predict_raw, data.X)[:, 0]
+            trees, rows = on_used_columns(self._ensemble, data.X)
+            raw = map_parts(trees.predict_raw, rows)[:, 0]
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)

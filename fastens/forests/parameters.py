@@ -11,14 +11,19 @@ from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.parameters import ANYTHING, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
+from fastens.warn import warn
 
 _PART = real(0, 1, open_low=True)
 SHARE = Rule(
     "a share above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
 )
 NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
+MIN_SAMPLES_SPLIT, MIN_WEIGHT = whole(2) | SHARE, real(0, 0.5)
+MIN_SAMPLES_LEAF = whole(1) | real(0, 1, open_low=True, open_high=True)
 CLASS_CRITERION = one_of("gini", "entropy", "log_loss")
-NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson")
+# scikit-learn has retired its other name for the squared error.
+_FRIEDMAN = "friedman_mse"
+NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson", _FRIEDMAN)
 
 
 @with_parameters
@@ -27,9 +32,9 @@ class TreeParameters:
 
     criterion: str = parameter(NUMBER_CRITERION, default="squared_error")
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
-    min_samples_split: int | float = parameter(whole(2) | SHARE, default=2)
-    min_samples_leaf: int | float = parameter(whole(1) | real(0, 1, open_low=True, open_high=True), default=1)
-    min_weight_fraction_leaf: float = parameter(real(0, 0.5), default=0.0)
+    min_samples_split: int | float = parameter(MIN_SAMPLES_SPLIT, default=2)
+    min_samples_leaf: int | float = parameter(MIN_SAMPLES_LEAF, default=1)
+    min_weight_fraction_leaf: float = parameter(MIN_WEIGHT, default=0.0)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
     min_impurity_decrease: float = parameter(real(0), default=0.0)
@@ -47,11 +52,11 @@ def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:
     if signs is not None and model._n_outputs() > 1:
         raise ValueError(f"monotonic_cst must be None with several targets; got {model.monotonic_cst!r}.")
     return TreeRules(
-        criterion=model.criterion,
+        criterion=criterion_of(model),
         max_depth=model.max_depth,
         max_leaf_nodes=model.max_leaf_nodes,
-        min_samples_split=max(2, _count(model.min_samples_split, n_rows)),
-        min_samples_leaf=_count(model.min_samples_leaf, n_rows),
+        min_samples_split=max(2, n_of_rows(model.min_samples_split, n_rows)),
+        min_samples_leaf=n_of_rows(model.min_samples_leaf, n_rows),
         min_weight_leaf=model.min_weight_fraction_leaf * total_weight,
         min_impurity_decrease=model.min_impurity_decrease,
         features_per_split=features_per_split(model),
@@ -62,6 +67,14 @@ def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:
     )
 
 
+def criterion_of(model: Any) -> str:
+    """The criterion that trees are grown by."""
+    if model.criterion != _FRIEDMAN:
+        return model.criterion
+    warn("criterion='friedman_mse' is 'squared_error', which takes its place in scikit-learn too.", FutureWarning)
+    return "squared_error"
+
+
 def features_per_split(model: Any) -> int | None:
     """The number of features drawn for each split; None for all."""
     n_features = len(model._column_of)
@@ -69,6 +82,6 @@ def features_per_split(model: Any) -> int | None:
     return None if count == n_features else count
 
 
-def _count(wanted: Any, n_rows: int) -> int:
+def n_of_rows(wanted: Any, n_rows: int) -> int:
     """A number of rows, or the number that a share of them is."""
     return int(wanted) if isinstance(wanted, numbers.Integral) else max(1, math.ceil(wanted * n_rows))
