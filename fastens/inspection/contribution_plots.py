@@ -72,8 +72,8 @@ def _contributions(estimator: Any, X: Any) -> tuple[Array, str | None]:
     values, base = np.asarray(X.values), np.asarray(X.base_values)
     if values.ndim != base.ndim + 1 or values.shape[1] != estimator.n_features_in_:
         raise ValueError(
-            f"X must be an explanation of {estimator.n_features_in_} columns, without interactions; got values of shape "
-            f"{values.shape}."
+            f"X must be an explanation of {estimator.n_features_in_} columns, without interactions; got values of "
+            f"shape {values.shape}."
         )
     if base.ndim == 1:
         values, base = values[..., None], base[:, None]
