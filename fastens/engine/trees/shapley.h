@@ -178,20 +178,22 @@ FASTENS_INLINE void collect_part_loop(
 }
 
 /* Rows of a background that are the same to a leaf, as they pass the same tests: their mask, the features it lacks, how
- * many they are, and, where they are kept apart, what each lane multiplies them by. */
+ * many they are, the first and the last of them. */
 typedef struct {
     const uint32_t* mask;
     const int32_t* lacking;
-    int32_t n_lacking;
-    int32_t count;
-    const double* scales; /* NULL: 1 */
+    int32_t n_lacking, count, first, last;
 } Pattern;
 
-/* Patterns by the number of features that they lack. The worth of p features of a row against m of a background row is
- * (p-1)! m!/(p+m)!, at [p * size + m], 0 where p = 0. */
+/* Patterns by the number of features that they lack; the next row of the same pattern, or -1; and what the lanes multiply
+ * each row by, NULL: 1. The worth of p features of a row against m of a background row is (p-1)! m!/(p+m)!, at
+ * [p * size + m], 0 where p = 0. */
 typedef struct {
     const Pattern* patterns;
     int32_t n_patterns;
+    const int32_t* next;
+    const double* scales;
+    ptrdiff_t stride; /* from row to row */
     const double* worth;
     int32_t size;
 } Background;
@@ -226,8 +228,28 @@ FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uin
     return any != 0;
 }
 
-/* How many rows, or what sum of scales, match each lane: of all patterns that lack as many features, from `first` on,
- * and, feature after feature, of those that lack it. Returns the pattern after them. */
+/* How many rows a pattern stands for in each lane, or the sum of their scales; 0 where the lane does not match. */
+FASTENS_INLINE void count_lanes(
+    const Background* background, const Pattern* pattern, const uint32_t* matches, double* counts)
+{
+    const double count = background->scales ? 1.0 : (double)pattern->count;
+    const LaneVector none = {0};
+    LaneVector sum[N_VECTORS];
+    FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+        counts[l] = (double)(int32_t)(matches[l] & 1u) * count;
+    if (!background->scales)
+        return;
+    for (int v = 0; v < N_VECTORS; v++)
+        sum[v] = none;
+    for (int32_t z = pattern->first; z >= 0; z = background->next[z])
+        for (int v = 0; v < N_VECTORS; v++)
+            sum[v] += vectors_of(background->scales + z * background->stride, 0)[v];
+    for (int v = 0; v < N_VECTORS; v++)
+        ((LaneVector*)counts)[v] *= sum[v];
+}
+
+/* The counts of all patterns that lack as many features, from `first` on, and, feature after feature, of those that lack
+ * it. Returns the pattern after them. */
 FASTENS_INLINE int32_t count_matches(
     const Lanes* lanes, const Background* background, int32_t first, double* all, double* lacking)
 {
@@ -235,17 +257,11 @@ FASTENS_INLINE int32_t count_matches(
     int32_t z = first;
     for (; z < background->n_patterns && background->patterns[z].n_lacking == p; z++) {
         const Pattern* pattern = background->patterns + z;
-        const double *scales = pattern->scales, count = pattern->count;
         uint32_t matches[SHAPLEY_LANES] = {0};
         double counts[SHAPLEY_LANES];
         if (!match_lanes(lanes, pattern->mask, matches))
             continue;
-        if (scales)
-            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
-                counts[l] = (double)(int32_t)(matches[l] & 1u) * scales[l];
-        else
-            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
-                counts[l] = (double)(int32_t)(matches[l] & 1u) * count;
+        count_lanes(background, pattern, matches, counts);
         for (int v = 0; v < N_VECTORS; v++)
             ((LaneVector*)all)[v] += vectors_of(counts, 0)[v];
         for (int32_t i = 0; i < p; i++) {
@@ -287,18 +303,19 @@ FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* b
 FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* background, double* mixed, double* parts)
 {
     const int32_t n = lanes->n_bits, size = background->size;
-    double both_lost[SHAPLEY_LANES] = {0}, won[SHAPLEY_LANES], against[SHAPLEY_LANES];
-    uint32_t matches[SHAPLEY_LANES] = {0};
+    double both_lost[SHAPLEY_LANES] = {0}, won[SHAPLEY_LANES], against[SHAPLEY_LANES], counts[SHAPLEY_LANES];
     memset(mixed, 0, n * SHAPLEY_LANES * sizeof(double));
     memset(parts, 0, n * (n - 1) / 2 * SHAPLEY_LANES * sizeof(double));
     for (int32_t z = 0; z < background->n_patterns; z++) {
         const Pattern* pattern = background->patterns + z;
         const int32_t p = pattern->n_lacking;
+        uint32_t matches[SHAPLEY_LANES] = {0};
         if (!match_lanes(lanes, pattern->mask, matches))
             continue;
-        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++) {
+        count_lanes(background, pattern, matches, counts);
+        for (int l = 0; l < SHAPLEY_LANES; l++) {
             const int32_t m = lanes->n_lacking[l];
-            const double half = matches[l] ? 0.5 * (pattern->scales ? pattern->scales[l] : (double)pattern->count) : 0.0;
+            const double half = 0.5 * counts[l];
             won[l] = p > 1 ? half * background->worth[(p - 1) * size + m] : 0.0;
             against[l] = m > 0 ? half * background->worth[p * size + m - 1] : 0.0;
             both_lost[l] += m > 1 ? half * background->worth[(m - 1) * size + p] : 0.0;
