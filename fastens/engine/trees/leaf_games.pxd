@@ -7,6 +7,7 @@ cdef extern from "engine/trees/shapley.h" nogil:
     enum:
         SHAPLEY_LANES
         MASK_BITS
+        N_VECTORS
     ctypedef struct LeafPath:
         int32_t n
         int32_t n_points
@@ -18,6 +19,7 @@ cdef extern from "engine/trees/shapley.h" nogil:
         float64_t* inverse_unknown
         float64_t* known
         float64_t* unknown
+        int32_t n_vectors
     ctypedef struct Pattern:
         const uint32_t* mask
         const int32_t* lacking

@@ -43,6 +43,7 @@ cdef void start_leaf(Leaf* leaf) noexcept nogil:
         return
     path.n, path.n_points, path.share = leaf.n, n_points, leaf.walk.stack.share
     path.points, path.weights = rows.trees.points + skip, rows.trees.weights + skip
+    path.n_vectors = 1 if leaf.walk.n * N_VECTORS <= SHAPLEY_LANES else N_VECTORS
     find_factors(path)
 
 

@@ -99,17 +99,25 @@ typedef struct {
     double* inverse_unknown;
     double* known;
     double* unknown;
+    int32_t n_vectors; /* of lanes that are looked at */
 } LeafPath;
 
 FASTENS_INLINE void find_factors_loop(const LeafPath* path)
 {
-    for (int32_t j = 0, at = 0; j < path->n; j++)
-        for (int32_t q = 0; q < path->n_points; q++, at++) {
-            const double factor = (1.0 - path->points[q]) * path->share[j];
-            path->factors[at] = factor;
-            path->inverse_known[at] = 1.0 / (factor + path->points[q]);
-            path->inverse_unknown[at] = factor > 0 ? 1.0 / factor : 0.0;
+    const int32_t n_points = path->n_points;
+    const double* restrict points = path->points;
+    for (int32_t j = 0; j < path->n; j++) {
+        double* restrict factors = path->factors + j * n_points;
+        double* restrict inverse_known = path->inverse_known + j * n_points;
+        double* restrict inverse_unknown = path->inverse_unknown + j * n_points;
+        const double share = path->share[j];
+        for (int32_t q = 0; q < n_points; q++) {
+            const double factor = (1.0 - points[q]) * share, inverse = 1.0 / factor;
+            factors[q] = factor;
+            inverse_known[q] = 1.0 / (factor + points[q]);
+            inverse_unknown[q] = factor > 0 ? inverse : 0.0;
         }
+    }
 }
 
 FASTENS_INLINE const LaneVector* vectors_of(const double* lanes, int32_t place)
@@ -118,28 +126,36 @@ FASTENS_INLINE const LaneVector* vectors_of(const double* lanes, int32_t place)
 }
 
 /* products: at each point, its weight times the factors t o + (1-t) z of all features */
-FASTENS_INLINE void multiply_path_loop(const LeafPath* path, double* products)
+FASTENS_INLINE void multiply_path_of(const LeafPath* path, double* products, const int n_vectors)
 {
     for (int32_t q = 0; q < path->n_points; q++) {
         LaneVector* out = (LaneVector*)(products + q * SHAPLEY_LANES);
         const LaneVector none = {0};
         LaneVector product[N_VECTORS];
-        for (int v = 0; v < N_VECTORS; v++)
+        for (int v = 0; v < n_vectors; v++)
             product[v] = none + path->weights[q];
         for (int32_t j = 0; j < path->n; j++) {
             const LaneVector* known = vectors_of(path->known, j);
             const double factor = path->factors[j * path->n_points + q];
-            for (int v = 0; v < N_VECTORS; v++)
+            for (int v = 0; v < n_vectors; v++)
                 product[v] *= known[v] * path->points[q] + factor;
         }
-        for (int v = 0; v < N_VECTORS; v++)
+        for (int v = 0; v < n_vectors; v++)
             out[v] = product[v];
     }
 }
 
+FASTENS_INLINE void multiply_path_loop(const LeafPath* path, double* products)
+{
+    if (path->n_vectors == 1)
+        multiply_path_of(path, products, 1);
+    else
+        multiply_path_of(path, products, N_VECTORS);
+}
+
 /* products without the factors of a feature, times t where `by_t` */
-FASTENS_INLINE void divide_path_loop(
-    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
+FASTENS_INLINE void divide_path_of(
+    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out, const int n_vectors)
 {
     const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
     for (int32_t q = 0; q < path->n_points; q++) {
@@ -148,14 +164,22 @@ FASTENS_INLINE void divide_path_loop(
         const double t = by_t ? path->points[q] : 1.0;
         const double one = t * path->inverse_known[feature * path->n_points + q];
         const double zero = t * path->inverse_unknown[feature * path->n_points + q];
-        for (int v = 0; v < N_VECTORS; v++)
+        for (int v = 0; v < n_vectors; v++)
             quotient[v] = product[v] * (known[v] * one + unknown[v] * zero);
     }
 }
 
+FASTENS_INLINE void divide_path_loop(const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
+{
+    if (path->n_vectors == 1)
+        divide_path_of(path, feature, by_t, products, out, 1);
+    else
+        divide_path_of(path, feature, by_t, products, out, N_VECTORS);
+}
+
 /* parts: what knowing a feature changes, scale (o - z) int products / factor */
-FASTENS_INLINE void collect_part_loop(
-    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
+FASTENS_INLINE void collect_part_of(
+    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts, const int n_vectors)
 {
     const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
     const double* one = path->inverse_known + feature * path->n_points;
@@ -163,18 +187,26 @@ FASTENS_INLINE void collect_part_loop(
     const double share = path->share[feature];
     const LaneVector none = {0};
     LaneVector if_known[N_VECTORS], if_unknown[N_VECTORS];
-    for (int v = 0; v < N_VECTORS; v++)
+    for (int v = 0; v < n_vectors; v++)
         if_known[v] = if_unknown[v] = none;
     for (int32_t q = 0; q < path->n_points; q++) {
         const LaneVector* product = vectors_of(products, q);
-        for (int v = 0; v < N_VECTORS; v++) {
+        for (int v = 0; v < n_vectors; v++) {
             if_known[v] += product[v] * one[q];
             if_unknown[v] += product[v] * zero[q];
         }
     }
-    for (int v = 0; v < N_VECTORS; v++)
+    for (int v = 0; v < n_vectors; v++)
         ((LaneVector*)parts)[v] =
             scale * (known[v] - share) * (known[v] * if_known[v] + unknown[v] * if_unknown[v]);
+}
+
+FASTENS_INLINE void collect_part_loop(const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
+{
+    if (path->n_vectors == 1)
+        collect_part_of(path, feature, scale, products, parts, 1);
+    else
+        collect_part_of(path, feature, scale, products, parts, N_VECTORS);
 }
 
 /* Rows of a background that are the same to a leaf, as they pass the same tests: their mask, the features it lacks, how

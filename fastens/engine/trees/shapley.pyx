@@ -207,6 +207,11 @@ cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
     cdef uint32_t mask
     if walk.rows.scales != NULL or leaf.n > MOST_BITS or walk.n <= SHAPLEY_LANES:
         return 0
+    if walk.n >> min(leaf.n + 3, 31):   # all there can be are few
+        for i in range(<Py_ssize_t>1 << leaf.n):
+            stack.distinct_masks[i] = <uint32_t>i
+            stack.place_of_mask[i] = <uint32_t>i + 1
+        return <Py_ssize_t>1 << leaf.n
     for i in range(walk.n):
         mask = leaf.masks[i]
         if stack.place_of_mask[mask] == 0:
