@@ -64,12 +64,19 @@ def _stopped_by_sigterm() -> Iterator[None]:
         yield
         return
 
+    received = []
+
     def stop(number: int, frame: object) -> None:
+        received.append(number)
         raise _Terminated
 
     signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except Exception as error:
+        if received:  # what was running may have made another error of it
+            raise _Terminated from error
+        raise
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
