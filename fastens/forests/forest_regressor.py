@@ -16,6 +16,7 @@ from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
+from fastens.engine.trees.used_columns import on_used_columns
 from fastens.engine.trees.walks import Walker
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.base_trees import TreesRegressor
@@ -139,7 +140,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         self._leaf_values, rank = np.unique(data.y, return_inverse=True)
         ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: ones
-        leaf = map_parts(self._ensemble.apply, data.X)
+        trees, rows = on_used_columns(self._ensemble, data.X)
+        leaf = map_parts(trees.apply, rows)
         self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
