@@ -68,6 +68,8 @@ from fastens.options import (
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
+from fastens.tuning.state import Trial
+from fastens.tuning.tune import RandomSearch, Tuned, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -125,6 +127,7 @@ __all__ = [
     "OptunaPruning",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomSearch",
     "RandomTreesEmbedding",
     "StackingClassifier",
     "StackingRegressor",
@@ -133,6 +136,8 @@ __all__ = [
     "TableFileError",
     "TableSchema",
     "TextClassifier",
+    "Trial",
+    "Tuned",
     "TweedieLoss",
     "VersionSpaceClassifier",
     "VotingClassifier",
@@ -146,6 +151,7 @@ __all__ = [
     "plot_decision_boundary",
     "read_table",
     "sample_complexity",
+    "tune",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}

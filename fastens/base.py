@@ -19,11 +19,13 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
+from fastens.table.answers import answer_streams
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
+from fastens.table.sources import Batches, is_source
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
@@ -48,8 +50,20 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
     _takes_parts: bool = False
+    # Whether `fit` takes a table that is read in batches; else it says so.
+    _fits_sources: bool = True
+    # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
+    _reads_parts: bool = True
     # What replaces categories, in estimators of trees.
     _statistics: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        answer_streams(cls)
+
+    def _is_source(self, X: Any) -> bool:
+        """Whether a table is to be opened and read in batches."""
+        return isinstance(X, Batches) or is_source(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -84,6 +98,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
+        self._check_source(X)
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -92,6 +107,14 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
         return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X))
+
+    def _check_source(self, X: Any) -> None:
+        """Raise ValueError for a table in files or streams where it has to be in memory."""
+        if not self._fits_sources and self._is_source(X):
+            raise ValueError(
+                f"X must be a table in memory for {type(self).__name__}, which reads rows in any order; got "
+                f"{type(X).__name__}. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
+            )
 
     def _check_ranks(self, n_rows: int) -> None:
         """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""

@@ -56,6 +56,7 @@ ROOMS = [
     "bayes.trees",
     "bayes.hypotheses",
     "bayes",
+    "tuning",
     "exchange.reading",
     "exchange",
     "fastens",
@@ -63,6 +64,7 @@ ROOMS = [
     "cli.models",
     "cli.report",
     "cli.explaining",
+    "cli.inspecting",
     "cli.page",
     "cli",
 ]

@@ -58,7 +58,7 @@ from fastens.parameters import (
     whole,
 )
 from fastens.saving import nested_arrays, nested_model
-from fastens.table.opening import open_table
+from fastens.table.opening import open_table, split_columns
 from fastens.table.parts import as_numbers, take_columns
 from fastens.table.tables import is_frame
 from fastens.tree_model.docs import DOCS as TREE_DOCS
@@ -122,6 +122,7 @@ _MEMBERS, _FOREST = "members.", "forest."
 class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
+    _fits_sources = False
     estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
@@ -176,6 +177,7 @@ class BaseBagging(BaseOneEstimator):
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()
         if self._forest is not None:
+            X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
             check_metadata(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []

@@ -248,6 +248,7 @@ class BaseMembers(BaseFastens):
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data; drop the rows of zero weight."""
         self._check_parameters()
+        self._check_source(X)
         self._check_target_given(y)
         if self._is_prefit:
             for _, member in (pair for members in self._levels() for pair in members):

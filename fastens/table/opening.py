@@ -9,7 +9,7 @@ import numpy as np
 
 from fastens.engine.parts import RowSource
 from fastens.table.columns.arrays import checked_array
-from fastens.table.sources import Batches, is_source, open_batches
+from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.streamed import StreamedTable
 from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_from_array, table_from_frame
 
@@ -52,7 +52,7 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     """
     names = {what: name for what, name in given.items() if isinstance(name, str)}
     if not names:
-        return [X, *given.values()]
+        return [open_batches(X) if is_stream(X) else X, *given.values()]
     if is_source(X):
         X = open_batches(X)
     frame: Any = X if isinstance(X, Batches) else nw.from_native(X, eager_only=True) if is_frame(X) else None
