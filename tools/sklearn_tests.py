@@ -20,9 +20,8 @@ import sklearn
 import fastens
 
 TREES = "DecisionTreeClassifier DecisionTreeRegressor"
-FORESTS = (
-    f"{TREES} RandomForestClassifier RandomForestRegressor ExtraTreesClassifier ExtraTreesRegressor RandomTreesEmbedding"
-)
+FOREST_KINDS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
+FORESTS = " ".join([TREES, *FOREST_KINDS, "RandomTreesEmbedding"])
 # The test modules, and the classes that are replaced in each.
 MODULES = {
     "ensemble/test_forest": FORESTS,
@@ -36,7 +35,7 @@ MODULES = {
     "tree/test_export": TREES,
 }
 # The fixtures are those of scikit-learn's own conftest.py, with one seed.
-CONFTEST = '''
+CONFTEST = """
 import os
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ def global_random_seed():
 @pytest.fixture(params=[np.float32, np.float64])
 def global_dtype(request):
     return request.param
-'''
+"""
 OTHER_TEXT = ("Regex pattern did not match", "Pattern")
 
 

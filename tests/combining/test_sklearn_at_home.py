@@ -11,19 +11,25 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
+from sklearn.ensemble import RandomForestClassifier as OtherForest
+from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+import fastens
 from fastens import (
     BaggingClassifier,
     BaggingRegressor,
     DecisionTreeClassifier,
+    RandomForestClassifier,
     StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
 )
+from fastens.combining.responses import MemberError
 
 X, y = load_iris(return_X_y=True)
 binary = y > 0
@@ -60,6 +66,17 @@ class ToldNumber(RegressorMixin, BaseEstimator):
 
     def predict(self, X, lesson=0.0):
         return np.full(len(X), lesson)
+
+
+class OneColumn(ClassifierMixin, BaseEstimator):
+    """Gives one column of decisions, however many targets there are."""
+
+    def fit(self, X, y):
+        self.classes_ = np.arange(2)
+        return self
+
+    def decision_function(self, X):
+        return np.zeros(len(X))
 
 
 # Bagging --------------------------------------------------
@@ -213,3 +230,62 @@ def test_verbose_logs_the_fits(model, lines, caplog):
     found = sorted(record.getMessage() for record in caplog.records)
     assert [line.rpartition(":")[0] for line in found] == lines
     assert all(line.endswith(" s") for line in found)
+
+
+# Several targets --------------------------------------------------
+
+labels = np.column_stack([X[:, 0] > 5.8, X[:, 1] > 3]).astype(int)
+named = np.column_stack([np.array(["no", "yes"])[labels[:, 0]], np.array(["a", "b", "c"])[y]])
+FOREST = RandomForestClassifier(10, random_state=0)
+
+
+@pytest.mark.parametrize("final", [None, "boosting", KNeighborsClassifier(), OtherForest(10, random_state=0)])
+def test_stacking_of_several_targets(final):
+    members = [("ours", FOREST), ("theirs", OtherForest(10, random_state=0)), ("line", RidgeClassifier())]
+    model = StackingClassifier(members, final, cv=3).fit(X, labels)
+    assert model.stack_method_ == ["predict_proba", "predict_proba", "decision_function"]
+    assert model.transform(X).shape == (150, 6)
+    assert len(model.get_feature_names_out()) == 6
+    assert (model.predict(X) == labels).mean() > 0.85
+    assert model.score(X, labels) > 0.7
+    for proba, target in zip(model.predict_proba(X), labels.T, strict=True):
+        assert_allclose(proba.sum(axis=1), 1)
+        assert ((proba[:, 1] > 0.5) == target).mean() > 0.7
+
+
+@pytest.mark.parametrize("member", [FOREST, OtherForest(10, random_state=0)])
+@pytest.mark.parametrize("method", ["predict", "predict_proba"])
+def test_stacking_of_several_targets_of_any_number_of_classes(member, method):
+    cv = KFold(3, shuffle=True, random_state=0)
+    model = StackingClassifier([("a", member)], member, cv=cv, stack_method=method).fit(X, named)
+    assert model.transform(X).shape == (150, 4)  # the second of two classes, and three
+    assert [part.tolist() for part in model.classes_] == [["no", "yes"], ["a", "b", "c"]]
+    assert (model.predict(X) == named).mean() > 0.9
+    assert [proba.shape for proba in model.predict_proba(X)] == [(150, 2), (150, 3)]
+
+
+def test_a_stack_of_several_targets_predicts_as_its_parts():
+    model = StackingClassifier([("a", OtherForest(5, random_state=0))], KNeighborsClassifier(), cv=3, refit=True)
+    model.fit(X, labels)
+    [member] = model.estimators_
+    table = np.column_stack([proba[:, 1] for proba in member.predict_proba(X)])
+    assert_allclose(model.transform(X), table)
+    assert_array_equal(model.predict(X), model.final_estimator_.predict(table))
+    out_of_fold = model.oof_predictions_["a"]
+    assert out_of_fold.shape == (150, 2)
+    assert np.abs(out_of_fold - table).max() > 0.1
+
+
+def test_saving_of_several_targets(tmp_path):
+    model = StackingClassifier([("a", FOREST)], FOREST, cv=3).fit(X, named)
+    model.save(tmp_path / "stack.fastens")
+    again = fastens.load(tmp_path / "stack.fastens")
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert_array_equal(again.predict_proba(X)[1], model.predict_proba(X)[1])
+
+
+def test_members_of_one_target_say_so():
+    with pytest.raises(ValueError, match="Member 'svc' failed in fold 0"):
+        StackingClassifier([("svc", SVC())], cv=3).fit(X, labels)
+    with pytest.raises(MemberError, match=r"must give values for targets of \[2, 3\] classes; got the shape"):
+        StackingClassifier([("a", OneColumn())], FOREST, cv=3).fit(X, named)
