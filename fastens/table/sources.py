@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource
+from fastens.files.schema import TableSchema
+from fastens.warn import warn
 
 # Rows and values of a batch: what is decoded at a time.
 BATCH_ROWS = 1 << 16
@@ -25,7 +27,6 @@ _CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
 _PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
 _INDEX = re.compile(r"__index_level_\d+__")  # that pandas writes beside the columns
 _STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # of pyarrow, arro3, DuckDB; of nanoarrow
-_CSV_FAULT = re.compile(r"In CSV column #(\d+)")
 
 
 @dataclass
@@ -288,49 +289,9 @@ def _of_parquet(paths: list[str]) -> Reader:
 
 
 def _of_csv(paths: list[str]) -> Reader:
-    types, n_rows = _types_of_csv(paths)
+    from fastens.files.csv_streams import CsvStream
 
-    def read(columns: list[str]) -> Iterator[Any]:
-        for path in paths:
-            with _open_csv(path, types, columns) as batches:
-                yield from batches
-
-    return Reader(_arrow().schema(types), read, n_rows)
-
-
-def _open_csv(path: str, types: dict[str, Any], columns: list[str] | None = None) -> Any:
-    csv = _arrow().csv
-    options = csv.ConvertOptions(column_types=types, include_columns=columns, strings_can_be_null=True)
-    parse = csv.ParseOptions(newlines_in_values=True)
-    return csv.open_csv(path, parse_options=parse, convert_options=options)
-
-
-def _types_of_csv(paths: list[str]) -> tuple[dict[str, Any], int]:
-    """The type of each column that holds all its values in all files, and the number of rows.
-
-    Arrow's stream takes the types from the first values. Where a later one does not fit, the next type is tried, so
-    that the types are those of a table that is read as a whole.
-    """
-    arrow = _arrow()
-    order = [arrow.null(), arrow.int64(), arrow.bool_(), arrow.float64(), arrow.date32(), arrow.time32("s")]
-    order += [arrow.timestamp("s"), arrow.timestamp("ns"), arrow.string()]
-    types: dict[str, Any] = {}
-    while True:
-        n_rows = 0
-        try:
-            for path in paths:
-                with _open_csv(path, types) as batches:
-                    names = batches.schema.names
-                    if types and set(names) != set(types):
-                        raise ValueError(f"X must have the same columns in all files; {path} has {names}.")
-                    for field in batches.schema:
-                        types.setdefault(field.name, field.type)
-                    n_rows += sum(batch.num_rows for batch in batches)
-        except arrow.ArrowInvalid as error:
-            fault = _CSV_FAULT.search(str(error))
-            name = names[int(fault[1])] if fault else None
-            if name is None or types[name] not in order[:-1]:
-                raise ValueError(f"X must name CSV files that can be read; {path}: {error}") from error
-            types[name] = order[order.index(types[name]) + 1]
-        else:
-            return types, n_rows
+    found = CsvStream(paths, TableSchema())
+    for note in found.notes:
+        warn(note)
+    return Reader(found.arrow_schema, found.batches, found.n_rows)
