@@ -50,7 +50,7 @@ def read(
     given = {name: Column(type_) for name, type_ in column_types.items()}
     typed = {**schema.columns, **given}
     as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
-    files = _files(path)
+    files = files_of(path)
     table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet) for file in files])
     is_typed = all(format_of(file) in TYPED for file in files)
     typing = Typing(schema.columns, given, prefers_comma, is_typed, notes)
@@ -227,7 +227,8 @@ def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
     return table, list(dict.fromkeys(note for part in parts for note in part[1])), any(part[2] for part in parts)
 
 
-def _files(path: Any) -> list[str]:
+def files_of(path: Any) -> list[str]:
+    """The files that a path, a pattern or several paths name."""
     if not isinstance(path, str | os.PathLike):
         return [os.fspath(one) for one in path]
     path = os.fspath(path)

@@ -16,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+OnRows = Callable[[int], None]
 OnRound = Callable[[int, int, float | None, float | None], None]
 
 
@@ -45,6 +46,14 @@ def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str
     with _bar(console, "comparing", "model") as progress:
         bar = progress.add_task("comparing", total=n_fits, model="")
         yield lambda model: progress.update(bar, advance=1, model=model)
+
+
+@contextmanager
+def rows_progress(console: Console, text: str, n_rows: int) -> Iterator[OnRows]:
+    """Show how many rows are done; the value of the context is called with the number of further ones."""
+    with _bar(console, text, "what") as progress:
+        bar = progress.add_task(text, total=n_rows, what="rows")
+        yield lambda n_more: progress.update(bar, advance=n_more)
 
 
 def _losses(train_loss: float | None, validation_loss: float | None) -> str:
