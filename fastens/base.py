@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -127,6 +128,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
+        if issparse(y):
+            raise TypeError(f"y must be a dense array; got a {type(y).__name__}, whose toarray() gives one.")
         y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # as `column_or_1d` returns it, but faster
             y = np.ascontiguousarray(y)

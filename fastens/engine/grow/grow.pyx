@@ -11,6 +11,7 @@ from libc.math cimport INFINITY, ceil
 from libc.stdlib cimport calloc, malloc
 from libc.string cimport memset
 
+from fastens.engine.goes_left cimport set_size
 from fastens.engine.grow.frontier cimport (
     COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, next_set, place_rows, threads_for_rows
 )
@@ -436,13 +437,13 @@ cdef class Grower:
             node = &ws.nodes[i]
             if node.is_split and node.split.category_set >= 0:
                 category_set[node.place] = n_words
-                n_words += (ws.features[node.split.feature].n_codes + 31) // 32
+                n_words += set_size(ws.features[node.split.feature].n_codes)
         words = np.empty(n_words, np.uint32)
         cdef uint32_t[::1] packed = words
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
             if node.is_split and node.split.category_set >= 0:
-                for k in range((ws.features[node.split.feature].n_codes + 31) // 32):
+                for k in range(set_size(ws.features[node.split.feature].n_codes)):
                     packed[n] = ws.category_words[node.split.category_set + k]
                     n += 1
         return words
