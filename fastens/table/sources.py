@@ -36,6 +36,7 @@ class Reader:
     schema: Any
     read: Callable[[list[str]], Iterable[Any]]
     n_rows: int | None = None  # None before it has been counted
+    on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     owned: Any = None  # what must live as long as the table
 
 
@@ -62,13 +63,36 @@ class Batches(RowSource):
             self._reader.n_rows = sum(batch.num_rows for batch in self._reader.read(self.columns[:1]))
         return self._reader.n_rows, len(self.columns)
 
+    @property
+    def on_rows(self) -> Callable[[int | None], None] | None:
+        """What is called where a pass over the table begins, with None, and after a batch, with its number of rows."""
+        return self._reader.on_rows
+
+    @on_rows.setter
+    def on_rows(self, function: Callable[[int | None], None] | None) -> None:
+        self._reader.on_rows = function
+
+    def __getitem__(self, rows: Any) -> Batches:
+        """Return some of the rows: ascending row numbers, a mask or a slice."""
+        if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
+            rows = np.arange(len(self))[rows]
+        chosen = np.asarray(rows, dtype=np.intp)
+        return Batches(Reader(self._reader.schema, partial(_chosen, self._reader, chosen), len(chosen)), self.columns)
+
     def parts(self) -> Iterator[Any]:
         """Yield the batches as Arrow tables."""
         arrow = _arrow()
         n_most = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(self.columns))))
-        for batch in self._reader.read(self.columns):
+        for batch in self._read(self.columns):
             for first in range(0, batch.num_rows, n_most):
                 yield arrow.Table.from_batches([batch.slice(first, n_most)])
+
+    def _read(self, columns: list[str]) -> Iterator[Any]:
+        tell = self._reader.on_rows or (lambda _: None)
+        tell(None)
+        for batch in self._reader.read(columns):
+            yield batch
+            tell(batch.num_rows)
 
     def select(self, columns: Iterable[str]) -> Batches:
         """Return the table with only these columns, in this order."""
@@ -82,12 +106,24 @@ class Batches(RowSource):
         """Return columns as NumPy arrays, of strings as arrays of shared objects."""
         arrow = _arrow()
         parts: list[list[Any]] = [[] for _ in columns]
-        for batch in self._reader.read(columns):
+        for batch in self._read(columns):
             for own, column in zip(parts, batch.columns, strict=True):
                 is_text = column.type in (arrow.string(), arrow.large_string(), arrow.string_view())
                 own.append(column.dictionary_encode() if is_text else column)
         self._reader.n_rows = sum(map(len, parts[0]))
         return [_as_numpy(own, self._reader.schema.field(name).type) for own, name in zip(parts, columns, strict=True)]
+
+
+def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
+    """Read some of the rows."""
+    start = 0
+    for batch in reader.read(columns):
+        first, last = np.searchsorted(rows, [start, start + batch.num_rows])
+        if last - first == batch.num_rows:
+            yield batch
+        elif first < last:
+            yield batch.take(_arrow().array(rows[first:last] - start))
+        start += batch.num_rows
 
 
 def _as_numpy(parts: list[Any], type_: Any) -> NDArray[Any]:
