@@ -133,13 +133,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
-            stream or a lazy frame, which are read in batches. NaN and None are missing values.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets; or the name of a column of X, as weights may be too.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {X}
+        y : array of shape (n_samples,) or (n_samples, n_targets), or the name of a column
+            Targets.
+        {sample_weight}
         X_val, y_val : table and array, optional
             Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
         sample_weight_val : array, optional

@@ -88,8 +88,7 @@ class BaseMembers(BaseFastens):
         ----------
         X : table of shape (n_samples, n_features)
             Any table that all members take.
-        y : array of shape (n_samples,)
-            Targets.
+        {y}
         sample_weight : array of shape (n_samples,), optional
             Goes to every member, and counts wherever rows are counted: a weight of 2 is the same as the row given
             twice, 0 as the row left out.
