@@ -35,7 +35,7 @@ TIMES = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize("weights", [None, "fractional"])
 def test_rows_out_of_bag_are_those_of_all_ranks(weights, size):
     options = COMMON | {"subsample": 0.5, "oob_score": True}
     weight = WEIGHTS.get(weights)
