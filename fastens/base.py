@@ -87,7 +87,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _over(self, comm: Comm) -> Iterator[None]:
         """Within it, `fit` gets the rows of one rank, and trains the model of the whole table.
 
-        The ranks have the same parameters and columns, weights on all or on none, and at least one row each.
+        The ranks have the same parameters, callbacks and columns, and weights on all or on none; some may have no rows.
         """
         self._comm = comm
         try:
@@ -107,7 +107,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
-        self._check_ranks(len(data.y))
+        self._check_ranks()
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
         return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X))
@@ -120,13 +120,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
                 f"{type(X).__name__}. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
             )
 
-    def _check_ranks(self, n_rows: int) -> None:
-        """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
-        comm = self._comm
-        if comm.size == 1:
-            return
-        if not self._takes_parts:
-            raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
+    def _check_ranks(self) -> None:
+        """Raise ValueError, on all ranks, where this estimator cannot be trained on several."""
+        if self._comm.size > 1 and not self._takes_parts:
+            raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {self._comm.size} ranks.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
