@@ -65,6 +65,7 @@ from fastens.options import (
     LambdaRankLoss,
     LinearLeaves,
     Mvs,
+    PosteriorAverage,
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
@@ -125,6 +126,7 @@ __all__ = [
     "MultinomialNB",
     "Mvs",
     "OptunaPruning",
+    "PosteriorAverage",
     "RandomForestClassifier",
     "RandomForestRegressor",
     "RandomSearch",
