@@ -58,11 +58,11 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         if weight is not None:
             table, weight = table[kept], weight[kept]
         n_threads = resolve_n_jobs(self.n_jobs)
-        if continues:
-            binning = self._ensemble.binning
-        else:
+        if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
             self._seed: int = draw_seed(self.random_state)
-            binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        is_categorical = self._encoder.is_categorical
+        known = self._ensemble.binning if continues else None
+        binning = known or learn_binning(table, weight, self.max_bins, is_categorical, n_threads)
         store = TreeStore(binning, 1, self.n_estimators)
         if continues:
             store.keep(self._ensemble)
@@ -108,7 +108,6 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return self._leaves(X)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        # Trees of other libraries have no seed of ours.
         return super()._fitted_arrays() | ({_SEED: np.array(self._seed)} if hasattr(self, "_seed") else {})
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
