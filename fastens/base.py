@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial, reduce
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fastens.table.answers import answer_streams
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
-from fastens.table.opening import split_columns
+from fastens.table.opening import taking_names
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.sources import Batches, is_source
 from fastens.table.tables import is_plain
@@ -58,7 +59,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _statistics: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let public methods take names of columns for targets and weights, and those that predict streams."""
         super().__init_subclass__(**kwargs)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, taking_names(method))
         answer_streams(cls)
 
     def _is_source(self, X: Any) -> bool:
@@ -99,7 +104,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
         self._check_source(X)
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
@@ -180,7 +184,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         data = TrainingData.of_target(self._encode_target(self._read_target(y)), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
         return data._replace(sample_weight=weight).with_table(self._encode_table(X))
@@ -251,7 +254,6 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -300,7 +302,6 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:

@@ -23,7 +23,6 @@ from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, Ran
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
 from fastens.parameters import NONE, one_of, parameter, whole
-from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 
@@ -154,10 +153,6 @@ class GradientBoostingRanker(BoostedTrees):
         """
         if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
             raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
-        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
-        X_val, y_val, sample_weight_val, qid_val = split_columns(
-            X_val, y=y_val, sample_weight=sample_weight_val, qid=qid_val
-        )
         comm = self._comm
         labels, sample_weight = _target(y, sample_weight, comm, qid=qid, group=group, query_weight=query_weight)
         validation, sample_weight_val = _target(y_val, sample_weight_val, comm, qid=qid_val, group=group_val)
@@ -304,7 +299,6 @@ class GradientBoostingRanker(BoostedTrees):
         X, y, sample_weight, qid, group, query_weight
             As in `fit`.
         """
-        X, y, sample_weight, qid = split_columns(X, y=y, sample_weight=sample_weight, qid=qid)
         labels, weight = _target(y, sample_weight, qid=qid, group=group, query_weight=query_weight)
         return self._score_of(labels, self.predict(X), weight)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,6 +15,9 @@ from fastens.table.columns.arrays import checked_array
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.streamed import StreamedTable
 from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_from_array, table_from_frame
+
+# What may be the name of a column of a table, by the parameters that take both.
+_NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
 
 
 def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
@@ -70,3 +76,34 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     values = dict(zip(chosen, columns, strict=True))
     found = [values[names[what]] if what in names else value for what, value in given.items()]
     return [rest if isinstance(frame, Batches) else rest.to_native(), *found]
+
+
+def taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose targets, weights and queries may be names of columns of its table, which it gets without them.
+
+    Streams, which can be read once, are opened for all that the method does with them.
+    """
+    parameters = signature(method).parameters
+    order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(order, args, strict=False)), **kwargs}
+        if _split_tables(given):
+            args = (*(given[name] for name in order[: len(args)]), *args[len(order) :])
+            kwargs = {name: given[name] for name in kwargs}
+        return method(self, *args, **kwargs)
+
+    return call if "X" in parameters and not parameters.keys().isdisjoint(_NAMED["X"]) else method
+
+
+def _split_tables(given: dict[str, Any]) -> bool:
+    """Put columns for their names among a method's arguments, and tables without them; whether there was any."""
+    is_split = False
+    for table, names in _NAMED.items():
+        columns = {name: given[name] for name in names if isinstance(given.get(name), str)}
+        if columns or is_stream(given.get(table)):
+            given[table], *found = split_columns(given.get(table), **columns)
+            given.update(zip(columns, found, strict=True))
+            is_split = True
+    return is_split

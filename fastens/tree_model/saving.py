@@ -42,6 +42,7 @@ class SavedEnsemble:
     _statistics: TargetStatistics | None = None
     # What the trees' values are combined to: "sum", "mean", "path length", "weighted median" or "leaves".
     _combination: ClassVar[str] = "sum"
+    _has_random_thresholds: ClassVar[Any] = False
 
     if TYPE_CHECKING:  # of the estimator
         n_jobs: int | None
@@ -50,6 +51,7 @@ class SavedEnsemble:
         _encoder: Any
         n_features_in_: int
         _options: Any
+        get_params: Any
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return tree_arrays(self._ensemble, PREFIX)
@@ -70,6 +72,10 @@ class SavedEnsemble:
 
     def _restored(self) -> None:
         """Make again what follows from the rest."""
+
+    def _of_members(self) -> dict[str, Any]:
+        """The parameters that its trees by themselves have."""
+        return self.get_params(deep=False) | {"splitter": "random" if self._has_random_thresholds else "best"}
 
     # Categories --------------------------------------------------
 

@@ -13,7 +13,7 @@ from fastens import (
     GradientBoostingSurvival,
     RandomForestClassifier,
 )
-from fastens.options import Dart, Growth
+from fastens.options import Dart, Growth, LinearLeaves
 from tests.reference.rank_fits import (
     BINARY,
     CLASSES,
@@ -201,6 +201,26 @@ def test_several_targets_in_every_leaf(weights, size):
     assert_same_models(size, lambda: GradientBoostingRegressor("absolute_error", **options), y, WEIGHTS.get(weights))
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+def test_linear_models_in_leaves(weights, size):
+    options = COMMON | {"linear_leaves": True, "categorical_features": [4]}
+    weight = WEIGHTS.get(weights)
+    assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, weight)
+    assert_same_models(size, lambda: GradientBoostingClassifier(subsample=0.5, **options), CLASSES, weight)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_linear_models_within_limits(size):
+    signs = [1, -1, 0, 0, 0, 0]
+    options = COMMON | {"linear_leaves": LinearLeaves(l2=2.0), "monotonic_cst": signs, "max_depth": 4}
+    assert_same_models(size, lambda: GradientBoostingRegressor("poisson", **options), POSITIVE)
+    stopping = options | {"early_stopping": True, "boosting": Dart(skip_drop=0.0), "n_estimators": 20}
+    assert_same_models(size, lambda: GradientBoostingClassifier(**stopping), BINARY, WEIGHTS["fractional"])
+    steps = Growth(max_delta_step=0.3)
+    assert_same_models(size, lambda: GradientBoostingRegressor(linear_leaves=True, growth=steps, **COMMON), T)
+
+
 def test_trees_are_left_out_and_sums_stay_on_their_grid():
     assert_same_models(3, lambda: GradientBoostingClassifier(boosting=Dart(skip_drop=0.0), **COMMON), BINARY)
 
@@ -218,8 +238,6 @@ def test_one_rank_stops_all():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GradientBoostingRegressor(linear_leaves=True), "linear leaves; got 2 ranks"),
-        (lambda: GradientBoostingRegressor(subsample=0.5, oob_score=True), "oob_score=True; got 2 ranks"),
         (RandomForestClassifier, "RandomForestClassifier needs all rows on one rank; got 2 ranks"),
         (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
     ],

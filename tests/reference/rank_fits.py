@@ -45,7 +45,7 @@ def rows_of(comm):
 def state(model, table=X):
     """Everything that two models may differ by."""
     measured = {f"validation.{name}": scores for name, scores in model.validation_scores_.items()}
-    trees = {name: array for name, array in vars(model._ensemble).items() if isinstance(array, np.ndarray)}
+    trees = model._ensemble.to_arrays()
     assert {"value", "feature", "gain", "node_offsets"} <= set(trees)
     scores = {"train": model.train_score_, "validation": model.validation_score_, "rounds": model.n_estimators_}
     predictions = (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(table)
@@ -54,7 +54,8 @@ def state(model, table=X):
         "classes": str(getattr(model, "classes_", None)),
         "categories": str(model._encoder.categories),
     }
-    return trees | scores | measured | model._statistics_arrays() | learned
+    out_of_bag = {name: array for name, array in vars(model).items() if name.startswith("oob_") and name.endswith("_")}
+    return trees | scores | measured | out_of_bag | model._statistics_arrays() | learned
 
 
 def fit_on_ranks(size, make, y, weight=None, table=X, **others):
