@@ -194,7 +194,7 @@ def test_a_full_disk(run, large_files):
 def test_a_bar_of_rows(run, large_files):
     X = sources.open_batches(str(large_files / "*.parquet")).select(["area", "rooms"])
     seen = []
-    with progress.training_progress(Console(file=open(os.devnull, "w")), X) as on_round:  # noqa: SIM115
+    with progress.training_progress(Console(file=open(os.devnull, "w")), X) as on_round:
         own = X.on_rows
         X.on_rows = lambda n: (seen.append(n), own(n))
         assert sum(part.num_rows for part in X.parts()) == 300
