@@ -78,11 +78,13 @@ FASTENS_INLINE void mark_words_loop(
 FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown)
 {
     for (int32_t j = 0; j < n; j++) {
-        const uint32_t* words = masks + j / MASK_BITS * stride;
+        const uint32_t *words = masks + j / MASK_BITS * stride, bit = 1u << j % MASK_BITS;
+        double* restrict is_known = known + j * SHAPLEY_LANES;
+        double* restrict is_unknown = unknown + j * SHAPLEY_LANES;
         FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
         {
-            known[j * SHAPLEY_LANES + l] = (double)(int32_t)(words[l] >> j % MASK_BITS & 1u);
-            unknown[j * SHAPLEY_LANES + l] = 1.0 - known[j * SHAPLEY_LANES + l];
+            is_known[l] = words[l] & bit ? 1.0 : 0.0;
+            is_unknown[l] = words[l] & bit ? 0.0 : 1.0;
         }
     }
 }

@@ -272,8 +272,8 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     # Where everything is in a thread's memory, and how large that is.
     cdef const Trees* trees = rows.trees
     cdef size_t used = 0, levels = trees.max_depth + 1, lane = SHAPLEY_LANES * sizeof(float64_t)
-    cdef size_t chunk = rows.chunk, most = max(trees.most_on_path, 1), n_points = (most + 1) // 2
-    cdef size_t n_parts = max(most * (most - 1) // 2, 1) if rows.pairs else most
+    cdef size_t chunk = rows.chunk, most = <size_t>max(trees.most_on_path, 1), n_points = (most + 1) // 2
+    cdef size_t n_parts = most * (most - 1) // 2 + 1 if rows.pairs else most
     cdef size_t n_words = (most + MASK_BITS - 1) // MASK_BITS
     stack.node = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
     stack.n_done = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
