@@ -65,9 +65,12 @@ from fastens.options import (
     LambdaRankLoss,
     LinearLeaves,
     Mvs,
+    PosteriorAverage,
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
+from fastens.tuning.state import Trial
+from fastens.tuning.tune import RandomSearch, Tuned, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -123,8 +126,10 @@ __all__ = [
     "MultinomialNB",
     "Mvs",
     "OptunaPruning",
+    "PosteriorAverage",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomSearch",
     "RandomTreesEmbedding",
     "StackingClassifier",
     "StackingRegressor",
@@ -133,6 +138,8 @@ __all__ = [
     "TableFileError",
     "TableSchema",
     "TextClassifier",
+    "Trial",
+    "Tuned",
     "TweedieLoss",
     "VersionSpaceClassifier",
     "VotingClassifier",
@@ -146,6 +153,7 @@ __all__ = [
     "plot_decision_boundary",
     "read_table",
     "sample_complexity",
+    "tune",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -18,11 +20,13 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
+from fastens.table.answers import answer_streams
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
-from fastens.table.opening import split_columns
+from fastens.table.opening import taking_names
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
+from fastens.table.sources import Batches, is_source
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
@@ -47,8 +51,24 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
     _takes_parts: bool = False
+    # Whether `fit` takes a table that is read in batches; else it says so.
+    _fits_sources: bool = True
+    # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
+    _reads_parts: bool = True
     # What replaces categories, in estimators of trees.
     _statistics: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let public methods take names of columns for targets and weights, and those that predict streams."""
+        super().__init_subclass__(**kwargs)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, taking_names(method))
+        answer_streams(cls)
+
+    def _is_source(self, X: Any) -> bool:
+        """Whether a table is to be opened and read in batches."""
+        return isinstance(X, Batches) or is_source(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -83,7 +103,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+        self._check_source(X)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
@@ -92,6 +112,14 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
         return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X))
 
+    def _check_source(self, X: Any) -> None:
+        """Raise ValueError for a table in files or streams where it has to be in memory."""
+        if not self._fits_sources and self._is_source(X):
+            raise ValueError(
+                f"X must be a table in memory for {type(self).__name__}, which reads rows in any order; got "
+                f"{type(X).__name__}. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
+            )
+
     def _check_ranks(self, n_rows: int) -> None:
         """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
         comm = self._comm
@@ -99,11 +127,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             return
         if not self._takes_parts:
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
-        if 0 in (sizes := comm.gather(n_rows)):
-            raise ValueError(f"Every rank must have rows of positive weight; rank {sizes.index(0)} has none.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
+        if issparse(y):
+            raise TypeError(f"y must be a dense array; got a {type(y).__name__}, whose toarray() gives one.")
         y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # as `column_or_1d` returns it, but faster
             y = np.ascontiguousarray(y)
@@ -156,7 +184,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         data = TrainingData.of_target(self._encode_target(self._read_target(y)), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
         return data._replace(sample_weight=weight).with_table(self._encode_table(X))
@@ -173,7 +200,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _encode_table(self, X: Any) -> Any:
         """The same with categories as positions, before target statistics."""
-        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads())
+        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads(), self._comm)
 
     # Saving --------------------------------------------------
 
@@ -227,7 +254,6 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -276,7 +302,6 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:
@@ -309,7 +334,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        return multiplied(weight, self._class_factors(class_weight, y, weight))
+        return multiplied(weight, self._class_factors(class_weight, y, weight), self._comm)
 
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -325,4 +350,4 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             )
         targets = zip(given, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight, self._comm)[k.astype(np.intp)] for g, c, k in targets)
-        return reduce(multiplied, factors)
+        return reduce(partial(multiplied, comm=self._comm), factors)

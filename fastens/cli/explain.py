@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.evaluate import read_truth
+from fastens.cli.evaluate import read_truth, with_target
 from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.explaining.subject import Subject
 from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
-from fastens.cli.report.scores import Truth
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import add_overwrite, check_output, writing
@@ -25,7 +24,9 @@ from fastens.cli.table.tables import output_format, read_table, write_tables
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
-SECONDS, FEWEST_ROWS = 20.0, 100
+SECONDS, FEWEST_ROWS = 15.0, 20
+# A column that says where rows were, while some are left out; files cannot have a name with this in it.
+_PLACE = "\0row"
 DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
 (scores, calibration or errors, importances, contributions, dependence of the top columns, training, single rows), and
 a table of what each column contributes to the prediction of each row."""
@@ -40,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="HTML file to write (default: %(default)s)")
     text = "CSV or Parquet file for the contributions (default: beside the report, NAME-contributions.parquet)"
     add("--contributions", metavar="FILE", help=text)
-    text = "explain at most so many rows in that table, evenly spaced (default: what takes about 20 seconds)"
+    text = "explain at most so many rows in that table, evenly spaced (default: what takes about 15 seconds)"
     add("--rows", type=int, metavar="N", help=text)
     add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
     add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
@@ -54,16 +55,16 @@ def run(options: argparse.Namespace) -> None:
     model, card = load_model(options.model)
     table = read_table(options.table, table_schema(card)).table
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
-    truth = _truth(model, card, table, options)
-    everything = Subject(model, card, X, predicted_values(model, X), truth, np.arange(len(table)))
+    everything, notes = _subject(model, card, (table, X), options)
     report = Report()
     with waiting(report.err, "explaining"):
         page = report_page(everything, options.model, options.table)
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
+    report.notes(notes)
     report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
     if explains(model):
-        rows = _rows_to_explain(model, len(table), options.rows)
+        rows = _rows_to_explain(model, X, options.rows)
         with waiting(report.err, f"contributions of {len(rows):,} rows"):
             write_tables(contribution_batches(model, X, rows), contributions_path)
         report.facts([("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)")])
@@ -71,10 +72,10 @@ def run(options: argparse.Namespace) -> None:
         report.line(f"nothing written to {contributions_path}: {type(model).__name__} has no contributions")
 
 
-def _rows_to_explain(model: Any, n_rows: int, most: int | None) -> NDArray[np.intp]:
-    """Rows for the table of contributions, evenly spaced where not all are wanted, or too many for 20 seconds."""
-    most = max(FEWEST_ROWS, affordable_rows(model, SECONDS)) if most is None else most
-    return np.arange(0, n_rows, -(-n_rows // most))
+def _rows_to_explain(model: Any, X: pa.Table, most: int | None) -> NDArray[np.intp]:
+    """Rows for the table of contributions, evenly spaced where not all are wanted, or too many for the time."""
+    most = max(FEWEST_ROWS, affordable_rows(model, X, SECONDS)) if most is None else most
+    return np.arange(0, X.num_rows, -(-X.num_rows // most))
 
 
 def _check(options: argparse.Namespace) -> str:
@@ -90,8 +91,16 @@ def _check(options: argparse.Namespace) -> str:
     return path
 
 
-def _truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth | None:
-    """The true values, where the table has them."""
-    if options.target is None and card.target not in table.column_names:
-        return None
-    return read_truth(model, card, table, options)
+def _subject(
+    model: Any, card: ModelCard, tables: tuple[pa.Table, pa.Table], options: argparse.Namespace
+) -> tuple[Subject, list[str]]:
+    """What the page is about: the rows that have a target, all of them where none has; and a note of the others."""
+    table, X = tables
+    target = options.target or card.target
+    rows = np.arange(len(table))
+    if options.target is None and (target not in table.column_names or table[target].null_count == len(table)):
+        return Subject(model, card, X, predicted_values(model, X), None, rows), []
+    known, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target)
+    rows = np.asarray(known[_PLACE].to_numpy())
+    X, truth = X.take(rows), read_truth(model, card, known, options)
+    return Subject(model, card, X, predicted_values(model, X), truth, rows), notes

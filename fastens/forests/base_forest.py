@@ -261,7 +261,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def estimators_samples_(self) -> list[NDArray[np.int32]]:
-        """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn; they are drawn again."""
+        """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn."""
         self._check_fitted()
         n_rows = int(self._ensemble.n_samples[0]) if self._bootstrap is None else len(self._bootstrap.order)
         rows = np.arange(n_rows) if self._kept_rows is None else self._kept_rows
@@ -437,7 +437,7 @@ class BaseForest(TreeParameters, TreeModel):
         Parameters
         ----------
         **prior
-            New values of keys of `averaging`, but for "evidence".
+            New values of options of `PosteriorAverage`, but for `evidence`.
 
         Returns
         -------
@@ -446,7 +446,7 @@ class BaseForest(TreeParameters, TreeModel):
         Raises
         ------
         ValueError
-            Where `averaging` was None in `fit`, or for other keys, or values that break their rules.
+            Where `averaging` was None in `fit`, or for other options, or values that break their rules.
         """
         self._check_fitted()
         if self._averaging is None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.parts import MappedRows, RowSource
+from fastens.engine.parts import MappedRows, RowSource, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
@@ -41,6 +41,11 @@ def _is_float32(column: Column) -> bool:
     return not isinstance(column, Categories) and column.dtype == (
         nw.Float32 if isinstance(column, nw.Series) else np.float32
     )
+
+
+def _fewest(comm: Comm) -> int:
+    """How many rows a table must have: of several ranks, some may have none."""
+    return 1 if comm.size == 1 else 0
 
 
 # The encoder --------------------------------------------------
@@ -105,13 +110,11 @@ class InputEncoder:
         comm : Comm
             The ranks that the table is divided among; all learn the categories of the whole table.
         """
-        given = open_table(X, owner)
+        given = open_table(X, owner, _fewest(comm))
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
             chosen = given.chosen_names(chosen)
         if reading.as_codes:
-            if isinstance(table, PartedTable):
-                raise ValueError(f"X must be a table in one piece for {owner}; got one that is read in parts.")
             return cls.fit_codes(table, n_threads)
         encoder = cls.fit(
             table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads, comm=comm
@@ -119,14 +122,14 @@ class InputEncoder:
         encoder.has_date_parts = table is not given
         return encoder, encoder.transform(table, n_threads)
 
-    def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1) -> Any:
+    def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
-        table = self.matched(X, owner)
+        table = self.matched(X, owner, _fewest(comm))
         return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
 
-    def matched(self, X: Any, owner: str) -> Table:
-        """Return a table with its columns in the order of those of `learn`."""
-        table = self.match(X) if is_frame(X) else open_table(X, owner)
+    def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
+        """Return a table with its columns in the order of those of `learn`; ValueError for one of fewer rows."""
+        table = self.match(X) if is_frame(X) else open_table(X, owner, fewest)
         if isinstance(table, StreamedTable):
             table = table.projected(self.names)
         if table.names is not None and self.names is None:
@@ -136,7 +139,7 @@ class InputEncoder:
         n_features = len(self.categories)
         if len(table) != n_features and (table.array is not None or not isinstance(table, PartedTable)):
             raise ValueError(f"X has {len(table)} features, but {owner} is expecting {n_features} features as input.")
-        return with_rows(table)
+        return with_rows(table, fewest)
 
     @classmethod
     def fit(
@@ -164,6 +167,9 @@ class InputEncoder:
     @classmethod
     def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder of categories in every column, and the `codes` of the table."""
+        if isinstance(table, PartedTable):
+            encoder = cls.fit(table, "all", n_threads=n_threads)
+            return encoder, encoder.codes(table, n_threads)
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
         found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
         if found is None and all(map(table.has_codes, range(len(table)))):
@@ -253,6 +259,11 @@ class InputEncoder:
         sizes = [len(found or ()) for found in self.categories]
         dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+        if isinstance(table, PartedTable):
+            for start, part in parts_of(table.source):
+                found = self.match(part) if is_frame(part) else table_from_array(part)
+                out[start : start + found.n_rows] = self.codes(found, n_threads)
+            return out
 
         def write(index: int) -> None:
             unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1

@@ -26,6 +26,7 @@ from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn
 from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
+from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
@@ -256,10 +257,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         else:
             self._check_parameters()
             X = self._learn_table(X)
-            weights = check_weights(sample_weight, len(X))
+            weights = check_weights(sample_weight, X.shape[0])
             is_cut = weights is not None and not weights.all()
             if weights is not None and is_cut:
                 X, weights = X[weights > 0], weights[weights > 0]
+        X = in_memory(X)  # numbers that will be bins; else it is codes already
         return self._declare(self._forget_absent(X) if is_cut else X, declared), y, weights
 
     def _forget_absent(self, X: NDArray[Any]) -> NDArray[Any]:

@@ -2,14 +2,17 @@ from fastens.engine.structs cimport int32_t, uint32_t
 
 
 cdef struct Decision:
-    # Which codes of a column go left: code - missing_right <= bin - missing_right (in the column's own width, so that
-    # code 0 wraps around when missing values go right), or, with categories, those in the bit set.
+    # Which codes of a column go left (see goes_left.h): those up to the bin, or, with categories, those in the set.
     const void* column
     int32_t code_size
     int32_t n_codes
     int32_t bin
     bint missing_left
     const uint32_t* category_words  # NULL for a numeric feature
+    # where only some rows have a code, and all others that of zeros; NULL: all have
+    const int32_t* stored_rows      # ascending
+    Py_ssize_t n_stored
+    int32_t zero_code
 
 
 cdef Py_ssize_t split_rows(
