@@ -39,8 +39,8 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef enum:
-    # Rows of a chunk. With more, more rows have the same masks: 500 rows against 100 others, in trees of 255 leaves, took
-    # twice as long in chunks of 125.
+    # Rows of a chunk. In large ones, more rows have the same masks: 500 rows against 100 others, in trees of 255 leaves,
+    # took twice as long in chunks of 125.
     MOST_ROWS = 1024
     MOST_BITS = 13                  # of masks that rows look up: a table of 32 KB, which a core keeps at hand
     FEWEST_ROWS = 32                # but of the last chunk, or where results are many
@@ -424,7 +424,8 @@ def explain(
             lines_of(paths.linear))
         rows = Rows(
             &trees, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0,
-            &worth[0, 0], pairs, chunk_of(n_rows, 8 * n_outputs * n_results, n_threads), n_results, NULL, 0, &out[0, 0, 0])
+            &worth[0, 0], pairs, chunk_of(n_rows, 8 * n_outputs * n_results, n_threads), n_results, NULL, 0,
+            &out[0, 0, 0])
         if X is not None:
             rows.X = &X[0, 0]
         if background.shape[1]:
