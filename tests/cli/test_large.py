@@ -236,3 +236,37 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
         np.testing.assert_array_equal(trees_of("model.fastens")[name], array, err_msg=name)
     forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
     assert (forest.code, "--checkpoint is for --model boosting" in forest.err) == (2, True)
+
+
+PEAK = """
+import resource, sys
+from fastens.cli import main
+assert main(["predict", sys.argv[1], sys.argv[2], "-o", sys.argv[3]]) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
+def test_predictions_take_the_memory_of_a_part(tmp_path):
+    rng, names = np.random.default_rng(0), [f"x{number}" for number in range(20)]
+    first = pa.table({name: rng.normal(size=50_000).round(3) for name in names})
+    model = fastens.DecisionTreeRegressor(max_depth=3).fit(first, first["x0"].to_numpy())
+    model.save(tmp_path / "model.fastens")
+
+    def peak_of(n_parts):
+        path = tmp_path / f"{n_parts}.parquet"
+        with pq.ParquetWriter(path, first.schema) as file:
+            for _ in range(n_parts):
+                file.write_table(first)
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, "model.fastens", path.name, "out.parquet"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return int(done.stdout)
+
+    # 700 000 rows more are 112 MB of floats.
+    assert peak_of(16) - peak_of(2) < 50_000
