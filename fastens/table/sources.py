@@ -36,8 +36,8 @@ class Reader:
     schema: Any
     read: Callable[[list[str]], Iterable[Any]]
     n_rows: int | None = None  # None before it has been counted
-    on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     owned: Any = None  # what must live as long as the table
+    on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
 
 
 class Batches(RowSource):
