@@ -68,6 +68,8 @@ from fastens.options import (
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
+from fastens.table.memory_limits import MemoryNeeds, estimate_memory
+from fastens.table.source import Source
 
 __version__ = "0.1.0"
 __all__ = [
@@ -118,6 +120,7 @@ __all__ = [
     "LinearLeaves",
     "MAPClassifier",
     "MLClassifier",
+    "MemoryNeeds",
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
@@ -126,6 +129,7 @@ __all__ = [
     "RandomForestClassifier",
     "RandomForestRegressor",
     "RandomTreesEmbedding",
+    "Source",
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",
@@ -140,6 +144,7 @@ __all__ = [
     "WeightedMajorityClassifier",
     "bias_variance_decomposition",
     "estimate_errors",
+    "estimate_memory",
     "from_model",
     "load",
     "plot_bias_variance",

@@ -20,7 +20,8 @@ from fastens.saving import SavedEstimator
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
-from fastens.table.opening import split_columns
+from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.opening import in_parts, place_within_limits, split_columns
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
@@ -82,6 +83,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
+        X = in_parts(X)
+        if getattr(X, "limits", None) is not None:
+            n_named = len({name for name in (y, sample_weight) if isinstance(name, str)})
+            place_within_limits(X, self, n_columns=X.shape[1] - n_named)
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -89,7 +94,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._check_ranks(len(data.y))
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
-        return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X))
+        place_within_limits(X, self, target)
+        return data._replace(y=target, sample_weight=weight).with_table(self._learn_placed(X, target))
 
     def _check_ranks(self, n_rows: int) -> None:
         """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
@@ -115,6 +121,19 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         owner, n_threads = type(self).__name__, self._encoder_threads()
         self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm)
         self._set_columns()
+        return rows
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds | None:
+        """What a fit takes on a table of this shape; None where that is up to members."""
+        raise ValueError(
+            f"max_memory must be None for {type(self).__name__}, whose memory does not follow from the table's size."
+        )
+
+    def _learn_placed(self, X: Any, y: NDArray[Any] | None = None) -> Any:
+        """The same, where the row source knows where codes go within its limits of memory."""
+        rows = self._learn_table(X)
+        if getattr(X, "limits", None) is not None:
+            rows.place = place_within_limits(X, self, y, self.n_features_in_)
         return rows
 
     def _reading(self) -> Reading:

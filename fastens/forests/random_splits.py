@@ -17,6 +17,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import Bags, Samples, draw_seed
 from fastens.parameters import ANYTHING, RANDOM_STATE, parameter, whole
+from fastens.table.opening import in_parts, place_within_limits
 from fastens.table.sample_weights import check_weights
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
@@ -44,7 +45,9 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[NDArray[np.intp] | None, Array | None]:
         """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
         self._check_parameters()
-        table = self._learn_table(X)
+        X = in_parts(X)
+        place_within_limits(X, self)
+        table = self._learn_placed(X)
         weight = check_weights(sample_weight, table.shape[0])
         kept = None if weight is None else np.flatnonzero(weight)
         if weight is not None:

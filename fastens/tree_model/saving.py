@@ -17,7 +17,9 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.exchange.writing.export import export
 from fastens.options import Categories
 from fastens.storage import ModelFileError
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.target_statistics import METHODS, TargetStatistics
+from fastens.tree_model.memory import forest_needs
 
 PREFIX = "ensemble."
 # With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
@@ -222,6 +224,9 @@ class SavedEnsemble:
         """
         self._check_fitted()
         return leaf_features(self._ensemble, self._leaves(X))
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds | None:
+        return forest_needs(self, shape)
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         """The leaf of each row in each tree, (n_samples, n_trees)."""

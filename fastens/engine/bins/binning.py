@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.bins.binned import BinnedMatrix, aligned, make_matrix
+from fastens.engine.bins.binned import BinnedMatrix, make_matrix
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.bins.sketch import count_categories, cut_columns, kth_distinct, note_values
 from fastens.engine.comm import LOCAL, Comm, max_floats
 from fastens.engine.parts import parts_of
+from fastens.engine.places import MEMORY, Place, place_of
 from fastens.engine.rows.gather import gather_columns, hash_rows
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
@@ -68,20 +69,21 @@ class Binning:
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
         """Return the codes of X, shape (n_features, n_rows), in C order."""
-        columns = aligned((self.n_features, X.shape[0]), self.code_dtype)
+        columns = place_of(X).zeros((self.n_features, X.shape[0]), self.code_dtype)
         self._fill(X, columns, None, n_threads)
         return columns
 
     @shared
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
-        matrix = self.matrix_of(aligned((self.n_features, X.shape[0]), self.code_dtype))
+        place = place_of(X)
+        matrix = self.matrix_of(place.zeros((self.n_features, X.shape[0]), self.code_dtype), place)
         self._fill(X, matrix.columns, matrix.records, n_threads)
         return matrix
 
-    def matrix_of(self, columns: np.ndarray) -> BinnedMatrix:
+    def matrix_of(self, columns: np.ndarray, place: Place = MEMORY) -> BinnedMatrix:
         """Return the binned rows of which these are the codes by column; those by row are to be filled in."""
-        return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds)
+        return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, place)
 
     def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
         for start, part in parts_of(X):
@@ -101,10 +103,10 @@ class Binning:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Binning:
         """Rebuild a binning from `to_arrays()`."""
-        thresholds = np.split(arrays["thresholds"], np.cumsum(arrays["n_thresholds"])[:-1])
+        thresholds = list(np.split(arrays["thresholds"], np.cumsum(arrays["n_thresholds"])[:-1]))
         codes = np.split(arrays["category_codes"], np.cumsum(arrays["n_categories"])[:-1])
         kinds = arrays["is_categorical"]
-        return cls(list(thresholds), [part if kind else None for part, kind in zip(codes, kinds, strict=True)])
+        return cls(thresholds, [part if kind else None for part, kind in zip(codes, kinds, strict=True)])
 
 
 # Rows that a sketch keeps: 100 000 (a bin of 255 then holds its share to within 5 %), more where there are few features
@@ -122,10 +124,11 @@ _BLOCK = 1 << 20
 _BIN_GRAIN = 20_000
 _SORT_GRAIN = 5_000
 # Most bins whose codes are bytes.
-_BYTE_BINS = 255
+BYTE_BINS = 255
 
 
-def _default_sample(n_features: int, max_bins: int) -> int:
+def default_sample(n_features: int, max_bins: int) -> int:
+    """Return how many rows a sketch keeps."""
     n_features = max(n_features, 1)
     rows = max(min(_SAMPLE_ROWS, _MOST_SAMPLE_VALUES // n_features), _LEAST_SAMPLE_VALUES // n_features)
     return max(rows, _ROWS_PER_BIN * max_bins)
@@ -177,7 +180,7 @@ class BinningSketch:
         self.n_features = n_features
         self.max_bins = max_bins
         self.is_categorical = np.zeros(n_features, bool) if is_categorical is None else np.asarray(is_categorical, bool)
-        self.n_sample = _default_sample(n_features, max_bins) if n_sample is None else n_sample
+        self.n_sample = default_sample(n_features, max_bins) if n_sample is None else n_sample
         self.weight_unit = weight_unit
         self.n_threads = n_threads
         self._rows: list[_Rows] = []
@@ -337,8 +340,7 @@ class BinningSketch:
                 self._add_distinct(f, None if n_distinct[:, i].max() > limit else found[~np.isnan(found)])
 
     def _add_distinct(self, f: int, values: np.ndarray | None) -> None:
-        known = self._distinct[f]
-        if known is not None:
+        if (known := self._distinct[f]) is not None:
             known = None if values is None else np.unique(np.concatenate([known, values]))
             self._distinct[f] = None if known is None or len(known) > self.max_bins else known
 
@@ -388,8 +390,7 @@ class BinningSketch:
         self, columns: np.ndarray, weights: np.ndarray | None, codes: np.ndarray | None = None
     ) -> list[np.ndarray]:
         n_features, n = columns.shape
-        n_threads = min(self._threads(columns.size, _SORT_GRAIN), n_features)
-        room = np.empty((n_threads, 4 * n), dtype=np.int64)
+        room = np.empty((min(self._threads(columns.size, _SORT_GRAIN), n_features), 4 * n), dtype=np.int64)
         thresholds = np.empty((n_features, min(self.max_bins, n)))
         n_thresholds = np.empty(n_features, dtype=np.int32)
         cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds, codes)
@@ -465,14 +466,14 @@ def learn_and_bin(
     >>> matrix.columns
     array([[1, 2, 2, 3]], dtype=uint8)
     """
-    if max_bins <= _BYTE_BINS:
+    if max_bins <= BYTE_BINS:
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads)
         return binning, binning.transform(X, n_threads)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
-    if not sketch.holds_all():
+    if not sketch.holds_all() or place_of(X).is_file:
         binning = sketch.finish()
         return binning, binning.transform(X, n_threads)
-    codes = aligned((X.shape[1], X.shape[0]), np.dtype(np.uint16))
+    codes = MEMORY.zeros((X.shape[1], X.shape[0]), np.uint16)
     binning = sketch.finish(codes)
     if binning.code_dtype != codes.dtype:
         return binning, binning.transform(X, n_threads)
