@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
@@ -258,6 +259,10 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         return check_magnitude(y)
 
 
+def _has_probabilities(model: Any) -> bool:
+    return hasattr(model, "predict_proba")
+
+
 class BaseClassifier(ClassifierMixin, BaseFastens):
     """Base of classifiers: any labels, encoded as the index of the class in `classes_`.
 
@@ -272,6 +277,13 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of each class's probability, as `predict_proba` has them."""
+        proba = self.predict_proba(X)
+        with np.errstate(divide="ignore"):
+            return [np.log(part) for part in proba] if isinstance(proba, list) else np.log(proba)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted.

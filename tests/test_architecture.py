@@ -63,6 +63,7 @@ ROOMS = [
     "cli.models",
     "cli.report",
     "cli.explaining",
+    "cli.inspecting",
     "cli.page",
     "cli",
 ]

@@ -30,6 +30,13 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
+def growth_seed(random_state: Any) -> int:
+    """A seed of a single tree: numbers of more than 32 bits, as trees of forests have them, are such seeds themselves."""
+    if isinstance(random_state, int | np.integer) and random_state >= 2**32:
+        return int(random_state)
+    return draw_seed(random_state)
+
+
 def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
     """Raise ValueError where a fit with warm_start would have to drop trees or members; warn where it adds none."""
     if n_estimators < n_kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.tree_store import TreeStore
 from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.forests.bags import Bags, Reweight, Samples, Weighting, check_continued, draw_seed, plan_draws
-from fastens.forests.forest_members import Members, mean_importances
+from fastens.forests.forest_members import Members, mean_importances, rows_in_bags, template
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
 from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, tree_rules
@@ -37,6 +38,7 @@ from fastens.tree_model.column_rules import CATEGORIES, column_chances
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
+_KEPT_ROWS = "kept_rows"
 
 
 @with_parameters
@@ -56,6 +58,8 @@ class BaseForest(TreeParameters, TreeModel):
 
     _combination = "mean"
     _takes_several_targets = True
+    # The places in `fit` of the rows that have a weight; None for all.
+    _kept_rows: NDArray[np.intp] | None = field(init=False, default=None)
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
 
@@ -132,6 +136,7 @@ class BaseForest(TreeParameters, TreeModel):
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         self._seed: int = draw_seed(self.random_state)
+        self._kept_rows = data.rows
         return data
 
     def _plan_bags(self, data: TrainingData, n_threads: int) -> Weighting:
@@ -242,9 +247,33 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def estimators_(self) -> Members:
-        """The trees, each as an estimator of its own that is made when asked for."""
+        """The trees, each as an estimator of its own that is made when asked for.
+
+        Its `random_state` is the seed that it was grown with: a copy that is fitted on its bag grows like it.
+        """
         self._check_fitted()
         return Members(self)
+
+    @property
+    def estimator(self) -> Any:
+        """A single tree with the parameters of the forest, not fitted."""
+        return template(self)
+
+    @property
+    def estimators_samples_(self) -> list[NDArray[np.int32]]:
+        """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn; they are drawn again."""
+        self._check_fitted()
+        n_rows = int(self._ensemble.n_samples[0]) if self._bootstrap is None else len(self._bootstrap.order)
+        rows = np.arange(n_rows) if self._kept_rows is None else self._kept_rows
+        return rows_in_bags(self._bags(), len(self), rows)
+
+    def __len__(self) -> int:
+        """The number of trees."""
+        return len(self.estimators_)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A tree, or a list of those of a slice, as `estimators_` has them."""
+        return self.estimators_[index]
 
     def _each_tree(self, X: Any) -> Iterator[NDArray[np.floating]]:
         """The values of one tree after the other, each (n_samples, n_values)."""
@@ -459,10 +488,11 @@ class BaseForest(TreeParameters, TreeModel):
         found = super()._fitted_arrays()
         for part in parts:
             found |= {} if part is None else part.to_arrays()
-        return found
+        return found if self._kept_rows is None else found | {_KEPT_ROWS: self._kept_rows}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
+        self._kept_rows = arrays.get(_KEPT_ROWS)

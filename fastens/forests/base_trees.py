@@ -53,12 +53,6 @@ class TreesClassifier(BaseClassifier):
         mean = self._mean(X)
         return self._targets.probabilities(mean)
 
-    def predict_log_proba(self, X: ArrayLike) -> Any:
-        """Return the logarithm of each class's probability, as `predict_proba` has them."""
-        proba = self.predict_proba(X)
-        with np.errstate(divide="ignore"):
-            return [np.log(part) for part in proba] if isinstance(proba, list) else np.log(proba)
-
 
 class TreesRegressor(BaseRegressor):
     """Trees whose values are numbers, one for each target."""

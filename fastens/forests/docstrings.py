@@ -39,7 +39,8 @@ ccp_alpha : float
     Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
     pruning, Breiman et al. 1984).
 criterion : {"squared_error", "absolute_error", "poisson"}
-    What a split lowers. Leaves predict the mean, with absolute_error the weighted median.
+    What a split lowers. Leaves predict the mean, with absolute_error the weighted median. "friedman_mse", of
+    scikit-learn before 1.11, is "squared_error".
 bootstrap : bool
     Draw the rows of each tree with replacement, as many as there are (the sum of the weights where they are whole
     numbers), with chances in proportion to their weights.

@@ -121,8 +121,12 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
     @property
     def oob_decision_function_(self) -> Any:
-        """Probabilities out of bag, as `predict_proba` has them, with `oob_score`; NaN for rows in all bags."""
-        return self._targets.probabilities(self._measured().mean)
+        """Probabilities out of bag, (n_samples, n_classes), with `oob_score`; NaN for rows in all bags.
+
+        With several targets of as many classes each, (n_samples, n_classes, n_targets), and else a list.
+        """
+        found = self._targets.probabilities(self._measured().mean)
+        return np.dstack(found) if isinstance(found, list) and len(set(self._targets.counts)) == 1 else found
 
     # Uncertainty --------------------------------------------------
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
+from fastens.engine.rows.copies import repeated
+from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.forests.bags import GROWING, Bags
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-if TYPE_CHECKING:
-    from fastens.tree_model.tree_model import TreeModel
 
 _LEARNED = (
     "n_features_in_",
@@ -29,7 +30,7 @@ _LEARNED = (
 class Members(Sequence[Any]):
     """The trees of a forest, each made when it is read; they share the forest's memory."""
 
-    def __init__(self, forest: TreeModel) -> None:
+    def __init__(self, forest: Any) -> None:
         self._forest = forest
 
     def __len__(self) -> int:
@@ -46,18 +47,35 @@ class Members(Sequence[Any]):
         return [self._member(t) for t in places] if isinstance(places, range) else self._member(places)
 
     def _member(self, t: int) -> Any:
-        trees = self._forest._ensemble
-        return single_tree(self._forest, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
+        model, trees = self._forest, self._forest._ensemble
+        tree = single_tree(model, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
+        if hasattr(model, "_seed"):
+            tree.random_state = int(stream_seeds(model._seed, t, t + 1, GROWING)[0])
+        return tree
 
 
-def single_tree(model: TreeModel, trees: TreeEnsemble) -> Any:
-    """An estimator of one tree, with the parameters of a model and what it learned of the table."""
-    kind: Any = DecisionTreeClassifier if hasattr(model, "classes_") else DecisionTreeRegressor
+def template(model: Any) -> Any:
+    """A single tree, not fitted, with the parameters of a model of trees."""
+    kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
     given = model.get_params(deep=False) | {"splitter": "random" if model._has_random_thresholds else "best"}
-    estimator = kind(**{name: given[name] for name in kind().get_params() if name in given})
+    return kind(**{name: given[name] for name in kind().get_params() if name in given})
+
+
+def single_tree(model: Any, trees: TreeEnsemble) -> Any:
+    """An estimator of one tree, with the parameters of a model and what it learned of the table."""
+    estimator = template(model)
     vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
     estimator._ensemble = trees
     return estimator
+
+
+def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
+    """The rows of each bag, each as often as it was drawn; `rows` are the places of those with a weight in `fit`."""
+    if bags.draws is None:
+        return [rows.astype(np.int32) for _ in range(n_members)]
+    why = "estimators_samples_ holds a row as often as it was drawn"
+    counts = (bags.counts(member, member + 1)[0] for member in range(n_members))
+    return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]
 
 
 def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.parameters import ANYTHING, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
+from fastens.warn import warn
 
 _PART = real(0, 1, open_low=True)
 SHARE = Rule(
@@ -18,7 +19,9 @@ SHARE = Rule(
 )
 NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
 CLASS_CRITERION = one_of("gini", "entropy", "log_loss")
-NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson")
+# scikit-learn has retired its other name for the squared error.
+_FRIEDMAN = "friedman_mse"
+NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson", _FRIEDMAN)
 
 
 @with_parameters
@@ -47,7 +50,7 @@ def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:
     if signs is not None and model._n_outputs() > 1:
         raise ValueError(f"monotonic_cst must be None with several targets; got {model.monotonic_cst!r}.")
     return TreeRules(
-        criterion=model.criterion,
+        criterion=criterion_of(model),
         max_depth=model.max_depth,
         max_leaf_nodes=model.max_leaf_nodes,
         min_samples_split=max(2, _count(model.min_samples_split, n_rows)),
@@ -60,6 +63,14 @@ def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:
         feature_weights=column_chances(model),
         **path_rules(model),
     )
+
+
+def criterion_of(model: Any) -> str:
+    """The criterion that trees are grown by."""
+    if model.criterion != _FRIEDMAN:
+        return model.criterion
+    warn("criterion='friedman_mse' is 'squared_error', which takes its place in scikit-learn too.", FutureWarning)
+    return "squared_error"
 
 
 def features_per_split(model: Any) -> int | None:

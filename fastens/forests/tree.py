@@ -23,13 +23,13 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.midpoints import cut_half_way
 from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
-from fastens.forests.bags import draw_seed
+from fastens.forests.bags import growth_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
 from fastens.forests.sklearn_tree import SklearnTree
 from fastens.options import Categories
-from fastens.parameters import ANYTHING, one_of, parameter, real, whole
+from fastens.parameters import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.tree_model.column_rules import CATEGORIES
 from fastens.tree_model.tree_model import TreeModel
 
@@ -41,6 +41,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     """What single trees share: growing the one tree, and its shape."""
 
     splitter: str = parameter(one_of("best", "random"), default="best")
+    random_state: Any = parameter(RANDOM_STATE | whole(0, 2**64 - 1), default=None)
 
     _takes_several_targets = True
     _combination = "mean"
@@ -77,7 +78,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         """The tree before it is pruned, and what it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        seed = draw_seed(self.random_state)
+        seed = growth_seed(self.random_state)
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
         binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
@@ -247,8 +248,8 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     _value_dtype: ClassVar[Any] = np.float64
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        if self.criterion == "squared_error":
-            losses = (y - root) ** 2
+        if self.criterion == "poisson":
+            losses = xlogy(y, y / root)
         else:
-            losses = xlogy(y, y / root) if self.criterion == "poisson" else np.abs(y - root)
+            losses = np.abs(y - root) if self.criterion == "absolute_error" else (y - root) ** 2
         return float(np.average(losses, axis=0, weights=weight).mean())

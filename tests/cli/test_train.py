@@ -86,8 +86,13 @@ def test_columns_left_out_and_made_categories(run, houses, write_csv):
     names = pa.array([f"house {i}" for i in range(300)])
     path = write_csv(houses.append_column("name, or number", names))
     result = run("train", path, "--target", "sold", *QUICK)
-    assert "look like identifiers: 'name, or number'" in result.out
-    assert "--drop 'name, or number'" in result.out
+    text = " ".join(result.out.split())
+    assert "Left out as identifiers, a value of its own in nearly every row: 'name, or number'." in text
+    assert "--column 'name, or number:category'" in text
+    assert "name, or number" not in fastens.load("model.fastens").feature_names_in_
+    result = run("train", path, "--target", "sold", *QUICK, "--column", "name, or number:category")
+    assert "identifiers" not in result.out
+    assert "name, or number" in fastens.load("model.fastens").feature_names_in_
     drop = ("--drop", "name, or number", "--ignore", "price,built", "--categorical", "rooms")
     result = run("train", path, "--target", "sold", *drop, *QUICK)
     assert "identifiers" not in result.out

@@ -101,6 +101,19 @@ def histogram(values: Array, label: str) -> Html:
     return chart.html()
 
 
+def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
+    """A bar for each of the frequent values."""
+    ticks = [
+        (-float(place), f"{shortened(name, 18)} · {_share(n, n_rows)}") for place, (name, n) in enumerate(frequent)
+    ]
+    x = Range(0, 1.05 * max(n for _, n in frequent))
+    size = (NARROW, 40 + 22 * len(frequent))
+    chart = Chart(x, Range(-len(frequent) + 0.4, 0.6), size, ("rows", ""), y_ticks=ticks)
+    for place, (name, n) in enumerate(frequent):
+        chart.bar((0, n), (-place - 0.34, -place + 0.34), "c0", f"{name}: {n:,} rows")
+    return chart.html()
+
+
 def dependence_chart(found: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
     """The mean prediction for each value of a column, above how many rows have it."""
     return _of_numbers(found, y, label) if found.is_numeric else _of_categories(found, y, label, names)

@@ -51,7 +51,7 @@ def report_page(everything: Subject, model_file: str, table_file: str) -> str:
     model_name, table_name = os.path.basename(model_file), os.path.basename(table_file)
     lead = f"{type(model).__name__} in {model_name}, seen through {rows} of {table_name}"
     parts = [*_quality(subject, rows), *_columns(subject.take(subject.sample(MOST_ROWS))), *_training(model)]
-    return document(title, lead, notes, [*parts, _about(subject)])
+    return document(title, lead, notes, [*parts, _about(subject)], kicker="fastens · model report")
 
 
 def _quality(subject: Subject, rows: str) -> list[Html]:

@@ -10,7 +10,7 @@ from fastens import __version__
 from fastens.cli.page.markup import Html, element
 
 
-def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Html]) -> str:
+def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Html], *, kicker: str) -> str:
     """A whole page in one file: nothing is loaded from anywhere."""
     head = element(
         "head",
@@ -20,7 +20,7 @@ def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Htm
     )
     header = element(
         "header",
-        element("p", "fastens · model report", class_="kicker"),
+        element("p", kicker, class_="kicker"),
         element("h1", title),
         element("p", lead, class_="lead"),
         (element("p", note, class_="note") for note in notes),

@@ -129,7 +129,7 @@ def shown(name: str, value: float) -> str:
         return NO_VALUE
     if name == "accuracy":
         return f"{value:.2%}"
-    if name.startswith(("AUC", "R²")):
+    if name.startswith("AUC") or name.endswith("R²"):
         return f"{round(value, 4) + 0.0:.4f}"  # adding 0 takes the sign off -0
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
 

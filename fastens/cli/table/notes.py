@@ -6,41 +6,44 @@ import shlex
 from collections.abc import Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, UNUSABLE, n_distinct
+from fastens.cli.table.columns import DATE, TEXT, TIMESTAMP, UNUSABLE
 from fastens.cli.table.errors import listed
-
-# A text column is an identifier when at least this share of its values is distinct, of this many or more.
-IDENTIFIER_SHARE = 0.95
-IDENTIFIER_MINIMUM = 50
+from fastens.cli.table.identifiers import NAMES, words_per_cell
 
 
 def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
-    """Notes on what was left out or converted, and what looks wrong."""
+    """Notes on what was left out or converted."""
     found = []
-    kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
     left_out = [name for name, kind in all_kinds.items() if kind == UNUSABLE]
     if left_out:
         found.append(f"Left out, as they hold nothing or no plain values: {listed(left_out)}.")
-    dates = [name for name, kind in kinds.items() if kind in (DATE, TIMESTAMP)]
+    dates = [name for name, kind in all_kinds.items() if kind in (DATE, TIMESTAMP)]
     if dates:
         found.append(f"Dates, used as day, month, day of month, weekday and hour: {listed(dates)}.")
-    identifiers = [name for name, kind in kinds.items() if _looks_like_identifier(table[name], kind)]
-    if identifiers:
-        option = "--drop " + shlex.quote(",".join(identifiers))
-        found.append(f"These look like identifiers: {listed(identifiers)}. To leave them out: {option}")
+    return found + text_notes(table, all_kinds)
+
+
+def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
+    """A hint at `--text` for each column of free text."""
+    found = []
+    for name, kind in kinds.items():
+        n_words = words_per_cell(table[name]) if kind == TEXT else 0.0
+        if n_words:
+            option = f"--text {shlex.quote(name)}"
+            found.append(f"{name!r} is free text, {n_words:.0f} words in a cell. To learn from its words: {option}")
     return found
 
 
-def _looks_like_identifier(column: pa.ChunkedArray, kind: str) -> bool:
-    """A text with a value of its own in nearly every row, or whole numbers that count the rows."""
-    n_values = len(column) - column.null_count
-    if n_values < IDENTIFIER_MINIMUM:
-        return False
-    if kind == TEXT:
-        return n_distinct(column) >= IDENTIFIER_SHARE * n_values
-    if kind != NUMBER or not pa.types.is_integer(column.type) or column.null_count:
-        return False
-    limits = pc.min_max(column).as_py()
-    return limits["max"] - limits["min"] == n_values - 1 and n_distinct(column) == n_values
+def identifier_notes(left_out: Mapping[str, str], counters: list[str]) -> list[str]:
+    """Notes on columns that only tell rows apart: those left out, by the reason, and those that count the rows."""
+    found = []
+    for reason in dict.fromkeys(left_out.values()):
+        names = [name for name, own in left_out.items() if own == reason]
+        option = "--column " + shlex.quote(f"{names[0]}:{'category' if reason == NAMES else 'number'}")
+        found.append(f"Left out as identifiers, {reason}: {listed(names)}. To learn from one all the same: {option}")
+    if counters:
+        option = "--drop " + shlex.quote(",".join(counters))
+        text = f"These look like identifiers, as they count the rows: {listed(counters)}. To leave them out: {option}"
+        found.append(text)
+    return found

@@ -41,7 +41,7 @@ def read_with_options(options: argparse.Namespace) -> ReadTable:
     given = {"separator": options.separator, "encoding": options.encoding, "skip_lines": options.skip_lines}
     known = {**schema.to_dict(), **{name: value for name, value in given.items() if value}}
     known["missing"] = [*schema.missing, *options.missing]
-    types = _given_types(options)
+    types = given_types(options)
     found = read_table(options.table, TableSchema.from_dict(known), types, options.sheet)
     for name in _column_option(options):
         if name not in found.table.column_names:
@@ -49,7 +49,8 @@ def read_with_options(options: argparse.Namespace) -> ReadTable:
     return found
 
 
-def _given_types(options: argparse.Namespace) -> Mapping[str, str]:
+def given_types(options: argparse.Namespace) -> Mapping[str, str]:
+    """The types of columns that options name."""
     as_text = [name for value in options.categorical for name in (value, *value.split(","))]
     if options.text is not None:
         as_text.append(options.text)

@@ -15,6 +15,8 @@ from fastens.files.numbers import whole_numbers
 CLASSIFICATION, REGRESSION = "classification", "regression"
 # Whole numbers with no more distinct values than this are classes; --task overrides it.
 CLASSES_MAXIMUM = 10
+# Numbers of which each has fewer rows on average than this are no classes.
+FEWEST_OF_CLASS = 4
 
 
 def recognised_task(column: pa.ChunkedArray) -> str:
@@ -49,6 +51,11 @@ def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
         raise CommandError(
             f"the target {name!r} has {n_classes:,} different numbers that are not whole, which are no classes; use "
             f"--task regression, or --column {name}:category if each stands for a class"
+        )
+    if task == CLASSIFICATION and kind == NUMBER and n_classes > max(CLASSES_MAXIMUM, len(column) // FEWEST_OF_CLASS):
+        raise CommandError(
+            f"the target {name!r} has {n_classes:,} different numbers in {len(column):,} rows, too many for classes; "
+            f"use --task regression, or --column {name}:category if each stands for a class"
         )
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
         raise CommandError(

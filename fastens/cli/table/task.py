@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +16,9 @@ from fastens.cli.table.bundled import bundled_table
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_kinds, features, kind_of, n_distinct
 from fastens.cli.table.errors import CommandError, listed
-from fastens.cli.table.notes import column_notes
-from fastens.cli.table.reading import add_reading_options, read_with_options
+from fastens.cli.table.identifiers import COUNTER, DRAWN, NAMES, identifier, is_unrelated
+from fastens.cli.table.notes import column_notes, identifier_notes, text_notes
+from fastens.cli.table.reading import add_reading_options, given_types, read_with_options
 from fastens.cli.table.split import Split
 from fastens.cli.table.target import (
     CLASSIFICATION,
@@ -123,22 +125,23 @@ def read_task(options: argparse.Namespace) -> Task:
     if not 0 <= options.random_state < 2**32:
         raise CommandError(f"--random-state must be at least 0 and less than 2**32, got {options.random_state}")
     found, target, title = _read(options)
-    table, notes = _without_missing_targets(found.table, target, options.missing_target)
+    table, notes = without_missing_targets(found.table, target, options.missing_target)
     weight = weight_values(table, options.weight)
     if weight is not None:
         table, weight = table.filter(pa.array(weight > 0)), weight[weight > 0]
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
     check_target(column, target, task)
-    candidates, all_kinds = _columns(table, target, options)
-    kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
-    if not kinds:
-        raise CommandError("no columns are left to learn from")
     y = target_values(column, target, kind_of(column.type), task)
+    candidates, all_kinds = _columns(table, target, options)
+    kinds, own_notes = _without_identifiers(candidates, all_kinds, y, task, given_types(options))
+    notes += [*found.notes, *_task_notes(column, target, options.task, task), *column_notes(candidates, all_kinds)]
+    notes += own_notes
+    if not kinds:
+        raise CommandError("; ".join(["no columns are left to learn from", *text_notes(candidates, all_kinds)]))
     split = Split.of(y, options.test_fraction, options.random_state)
     card = ModelCard(target, kind_of(column.type), task, kinds, None, split, _schema_of(found.schema, [*kinds, target]))
     held_out = _held_out(y, task, split)
-    notes += [*found.notes, *_task_notes(column, target, options.task, task), *column_notes(candidates, all_kinds)]
     return Task(title, Rows(features(candidates, kinds), y, weight), held_out, card, notes)
 
 
@@ -146,6 +149,21 @@ def add_text(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a column of texts."""
     text = "learn from the words of this column alone (--model text)"
     parser.add_argument("--text", metavar="COL", help=text)
+
+
+def _without_identifiers(
+    table: pa.Table, all_kinds: dict[str, str], y: NDArray, task: str, given: Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    """The columns that can be learned from, and notes; those that were given a type are what they were said to be."""
+    kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
+    found = {name: identifier(table[name], kind) for name, kind in kinds.items() if name not in given}
+    left_out = {
+        name: reason
+        for name, reason in found.items()
+        if reason == NAMES or (reason == DRAWN and is_unrelated(table[name], y, task))
+    }
+    counters = [name for name, reason in found.items() if reason == COUNTER]
+    return {name: kind for name, kind in kinds.items() if name not in left_out}, identifier_notes(left_out, counters)
 
 
 def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
@@ -171,7 +189,7 @@ def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
     return found, options.target, options.table
 
 
-def _without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
+def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
     """The rows that have a target, and a note of how many have none."""
     column = required(table, target, "--target")
     is_missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))

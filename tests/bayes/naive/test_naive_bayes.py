@@ -68,7 +68,10 @@ def test_same_as_scikit_learn(rows, rng, name, kind, weighted):
         model.fit(given, y, weight)
     assert_allclose(model.predict_log_proba(given), peer.predict_log_proba(X), rtol=1e-9, atol=1e-9)
     assert_allclose(model.predict_joint_log_proba(given), peer.predict_joint_log_proba(X), rtol=1e-9, atol=1e-9)
-    assert_array_equal(model.predict(given), peer.predict(X))
+    best = np.sort(peer.predict_joint_log_proba(X))[:, -2:]
+    clear = best[:, 1] - best[:, 0] > 1e-9  # rounding decides between the others
+    assert clear.mean() > 0.9
+    assert_array_equal(model.predict(given)[clear], peer.predict(X)[clear])
 
 
 def test_fitted_attributes_are_those_of_scikit_learn(rows):

@@ -1,0 +1,76 @@
+"""`fastens inspect`: what a table holds, and what looks wrong in it, before a model is trained."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fastens.cli.inspecting.inspection import Inspection, Target, inspected
+from fastens.cli.inspecting.text import print_inspection
+from fastens.cli.page.table_page import table_page
+from fastens.cli.report.progress import waiting
+from fastens.cli.report.report import Report
+from fastens.cli.table.columns import kind_of
+from fastens.cli.table.errors import CommandError
+from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.reading import add_reading_options, read_with_options
+from fastens.cli.table.target import CLASSIFICATION, REGRESSION, check_target, recognised_task, target_values
+from fastens.cli.table.task import DROP, named_columns, without_missing_targets
+
+DESCRIPTION = """Look at a table before training: what each column holds, ranges, missing and odd cells, likely leaks
+and identifiers, times, duplicates, rare classes. With a target also what each column says about it alone."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser("inspect", help="look at a table before training", description=DESCRIPTION)
+    add = parser.add_argument
+    add("table", metavar="TABLE", help="a table in a file")
+    add("--target", metavar="COL", help="the column to predict, if there is one")
+    add("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="what to learn (default: auto)")
+    columns: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMNS"}
+    add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
+    add("-o", "--output", metavar="FILE", help="HTML file for a page with a picture of every column")
+    add_overwrite(parser)
+    add_reading_options(parser)
+    parser.set_defaults(run=run, categorical=[], text=None)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, look, print, write the page."""
+    if options.output is not None:
+        if Path(options.output).suffix.lower() not in (".html", ".htm"):
+            raise CommandError(f"--output must end in .html; got {options.output}")
+        check_output(options.output, None, [options.table], options.overwrite)
+    report = Report()
+    with waiting(report.err, "inspecting"):
+        found = _inspection(options)
+    print_inspection(report, found, options.table)
+    if options.output is not None:
+        page = table_page(found, options.table)
+        with writing(options.output) as unfinished:
+            Path(unfinished).write_text(page, encoding="utf-8")
+        report.facts([("", ""), ("page", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
+
+
+def _inspection(options: argparse.Namespace) -> Inspection:
+    found = read_with_options(options)
+    table, notes = found.table, found.notes
+    target = None
+    if options.target is not None:
+        table, of_target = without_missing_targets(table, options.target, DROP)
+        target, notes = _target(table, options), [*notes, *of_target]
+    dropped = named_columns(options.drop, table, "--drop")
+    if target is not None and target.name in dropped:
+        raise CommandError(f"--drop must not name the target, {target.name!r}")
+    return inspected(table.drop_columns(dropped), target, notes)
+
+
+def _target(table: pa.Table, options: argparse.Namespace) -> Target:
+    column = table[options.target]
+    task = recognised_task(column) if options.task == "auto" else options.task
+    check_target(column, options.target, task)
+    return Target(options.target, task, target_values(column, options.target, kind_of(column.type), task))

@@ -1,0 +1,91 @@
+"""An inspection as it is printed: facts, a line for each column, and what stands out."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.table import Table
+
+from fastens.cli.inspecting.columns import ColumnFacts
+from fastens.cli.inspecting.inspection import Inspection, score_name
+from fastens.cli.report.report import NO_VALUE, Report, shown
+from fastens.cli.table.columns import DESCRIPTIONS, TEXT
+from fastens.cli.table.target import CLASSIFICATION
+
+MOST_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
+KINDS = {**DESCRIPTIONS, TEXT: "categories"}
+
+
+def print_inspection(report: Report, found: Inspection, title: str) -> None:
+    """Print all of it."""
+    report.facts(table_facts(found, title))
+    report.title("Columns")
+    table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=24)
+    table.add_column("holds", no_wrap=True)
+    for name in ("missing", "different"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if found.alone:
+        table.add_column(f"{score_name(found.target)} alone", justify="right", no_wrap=True)
+    # What is too long here must not narrow the others.
+    table.add_column("range, or what is frequent", overflow="ellipsis", no_wrap=True, max_width=CONTENTS_WIDTH)
+    for facts in found.columns[:MOST_COLUMNS]:
+        cells = [facts.name, KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}"]
+        alone = [_alone(found, facts.name)] if found.alone else []
+        table.add_row(*cells, *alone, contents(facts))
+    report.out.print(table)
+    if len(found.columns) > MOST_COLUMNS:
+        report.out.print(f" and {len(found.columns) - MOST_COLUMNS:,} more columns: -o page.html shows all of them")
+    report.title("What to look at" if found.findings else "Nothing stands out")
+    grid = Table.grid(padding=(0, 2))
+    for finding in found.findings:
+        grid.add_row(finding.kind, finding.text)
+    report.out.print(grid)
+
+
+def table_facts(found: Inspection, title: str) -> list[tuple[str, str]]:
+    """The size of the table and its target, each as a name and a text."""
+    n_incomplete = sum(facts.n_missing > 0 for facts in found.columns)
+    missing = f"{found.n_missing:,} cells, in {n_incomplete:,} columns" if found.n_missing else "nothing"
+    kinds = [KINDS.get(facts.kind, facts.kind) for facts in found.columns]
+    counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
+    facts = [
+        ("table", title),
+        ("rows", f"{found.n_rows:,}"),
+        ("columns", f"{len(kinds)} ({counts})"),
+        ("missing", missing),
+    ]
+    if found.target is not None:
+        n = len(np.unique(found.target.y))
+        what = f"{n:,} classes" if found.target.task == CLASSIFICATION else f"{n:,} different numbers"
+        facts.append(("target", f"{found.target.name}: {found.target.task}, {what}"))
+    return facts
+
+
+def missing_share(facts: ColumnFacts) -> str:
+    """The share of missing cells."""
+    if facts.n_missing == 0:
+        return NO_VALUE
+    share = facts.n_missing / facts.n_rows
+    return f"{share:.1%}" if share >= 0.001 else "<0.1%"
+
+
+def contents(facts: ColumnFacts) -> str:
+    """The range of numbers and dates with the median, the most frequent ones of other values."""
+    if facts.quartiles is not None:
+        low, _, middle, _, high = facts.quartiles
+        return f"{low:.6g} to {high:.6g}, median {middle:.6g}"
+    if facts.limits is not None:
+        return " to ".join(facts.limits)
+    n_present = facts.n_rows - facts.n_missing
+    if not facts.frequent or facts.frequent[0][1] == 1:
+        return ", ".join(_short(value) for value, _ in facts.frequent[:N_TYPICAL])
+    return ", ".join(f"{_short(value)} {n / n_present:.1%}" for value, n in facts.frequent[:N_TYPICAL])
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _alone(found: Inspection, name: str) -> str:
+    return shown(score_name(found.target), found.alone[name]) if name in found.alone else NO_VALUE

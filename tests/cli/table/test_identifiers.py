@@ -1,0 +1,65 @@
+"""Columns that only tell rows apart."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fastens.cli.table.columns import column_kinds
+from fastens.cli.table.identifiers import COUNTER, DRAWN, NAMES, identifier, is_unrelated, words_per_cell
+
+RNG = np.random.default_rng(0)
+DRAWN_NUMBERS = RNG.choice(10**6, 400, replace=False)
+
+
+def found(values):
+    table = pa.table({"a": values})
+    return identifier(table["a"], column_kinds(table, [])["a"])
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([f"name {i}" for i in range(60)], NAMES),
+        (pa.array([f"name {i}" for i in range(60)]).dictionary_encode(), NAMES),
+        (list(range(10, 70)), COUNTER),
+        (RNG.permutation(60) + 5, COUNTER),
+        (DRAWN_NUMBERS, DRAWN),
+        (DRAWN_NUMBERS + 2**60, DRAWN),
+    ],
+)
+def test_identifiers(values, reason):
+    assert found(values) == reason
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        list(range(0, 120, 2)),  # rises by steps: may be a time
+        list(range(40)),  # too few to tell
+        ["x", "y"] * 30,
+        np.append(DRAWN_NUMBERS, DRAWN_NUMBERS[:1]),
+        RNG.choice(10**6, 400, replace=False).astype(float),
+        np.unique(np.exp(RNG.normal(10, 2, 400)).astype(int))[RNG.permutation(300)],
+        [f"{n}.50" for n in range(60)] + ["-"],  # numbers but for one cell
+    ],
+)
+def test_no_identifiers(values):
+    assert found(values) is None
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_relations(task):
+    column = pa.chunked_array([DRAWN_NUMBERS])
+    unrelated = RNG.random(400)
+    related = DRAWN_NUMBERS + RNG.normal(0, 3e5, 400)
+    if task == "classification":
+        unrelated, related = (np.digitize(y, np.quantile(y, [0.3, 0.6])) for y in (unrelated, related))
+    assert is_unrelated(column, unrelated, task)
+    assert not is_unrelated(column, related, task)
+
+
+def test_free_text():
+    texts = [f"the word {i} stands in a text of some length" for i in range(50)]
+    assert words_per_cell(pa.chunked_array([texts])) == 10
+    assert words_per_cell(pa.chunked_array([texts[:1] * 50])) == 0
+    assert words_per_cell(pa.chunked_array([["Braund, Mr. Owen Harris", "Allen, Mr. William Henry"]])) == 0

@@ -1,0 +1,140 @@
+"""`fastens inspect`: what is found in a table that has one of everything."""
+
+import datetime
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+N = 400
+
+
+@pytest.fixture
+def messy(write_csv):
+    """A table with a leak, identifiers, texts, times, duplicates, rare classes, codes, spellings and a copy."""
+    rng = np.random.default_rng(1)
+    size = rng.normal(10, 2, N)
+    sold = np.where(size + rng.normal(0, 1, N) > 12.5, "yes", "no")
+    colours = rng.choice(["red", "Red", "blue", "green"], N)
+    day = datetime.date(2020, 1, 1)
+    age = rng.integers(18, 70, N)
+    age[::40] = 999
+    table = pa.table(
+        {
+            "key": rng.choice(10**7, N, replace=False),
+            "code": [f"K{i}" for i in rng.permutation(N)],
+            "row": np.arange(N) + 1,
+            "when": [day + datetime.timedelta(days=i) for i in range(N)],
+            "size": np.where(rng.random(N) < 0.2, np.nan, size),
+            "colour": colours,
+            "couleur": np.char.add("c-", colours),
+            "age": age,
+            "note": [f"this one was seen near the river {i} in the morning" for i in range(N)],
+            "empty": pa.nulls(N, pa.string()),
+            "same": np.ones(N),
+            "price paid": np.where(sold == "yes", rng.uniform(5, 9, N), 0),
+            "sold": sold,
+        }
+    )
+    table = table.set_column(4, "size", pa.array(table["size"].to_numpy(), from_pandas=True))
+    return write_csv(pa.concat_tables([table, table.slice(0, 3)]))
+
+
+def findings(out: str) -> str:
+    return " ".join(out.partition("What to look at")[2].split())
+
+
+def test_what_stands_out(run, messy):
+    result = run("inspect", messy, "--target", "sold")
+    assert (result.code, result.err) == (0, "")
+    found = findings(result.out)
+    for text in [
+        "likely leak 'price paid' alone gives the target away: AUC 1.",
+        "likely identifier 'code': a value of its own in nearly every row.",
+        "free text 'note' is free text, 11 words in a cell.",
+        "time Times: 'when'.",
+        "duplicates 3 rows (0.7%) are equal to an earlier one",
+        "duplicates 'couleur' says the same as 'colour'.",
+        "'age' is 999 in 11 cells, far from all other values: a code for missing? --missing=999.",
+        "'colour' has categories that differ only by case or blanks: 'red', 'Red'",
+        "'empty' holds nothing.",
+        "'same' is the same in every row.",
+    ]:
+        assert text in found.replace("'Red', 'red'", "'red', 'Red'"), text
+    assert found.count("likely leak") == 1
+    assert re.search(r"size +numbers +\d+\.\d% +\d+ +0\.\d{4} ", result.out)
+
+
+def test_identifiers_drawn_at_random_and_counted(run, messy, tmp_path):
+    lines = messy.read_text().splitlines()
+    messy.write_text("\n".join(lines[: N + 1]) + "\n")
+    found = findings(run("inspect", messy).out)
+    assert "'key': numbers drawn at random." in found
+    assert "'row': it counts the rows." in found
+    assert "the rows are in the order of 'when'" in found
+    assert "leak" not in found
+
+
+def test_without_a_target_there_are_no_scores(run, messy):
+    out = run("inspect", messy).out
+    assert "alone" not in out
+    assert "gives the target away" not in out
+
+
+def test_regression_and_contradictions(run, write_csv):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, 300)
+    y = np.exp(rng.normal(0, 3, 300))
+    table = pa.table({"x": x, "cents": rng.permutation(300), "y": y})
+    result = run("inspect", write_csv(table), "--target", "y", "--drop", "cents")
+    found = findings(result.out)
+    assert "'y' has a long tail" in found
+    assert "300 rows are equal in all columns but the target 'y'." in found
+    assert "leak" not in found
+
+
+def test_a_leak_of_numbers(run, write_csv):
+    y = np.random.default_rng(0).normal(size=500)
+    path = write_csv(pa.table({"y": y, "euros": y**3 + 5, "near": y + np.random.default_rng(1).normal(0, 0.2, 500)}))
+    found = findings(run("inspect", path, "--target", "y").out)
+    assert re.findall(r"'(\w+)' alone gives the target away: rank R²", found) == ["euros"]
+
+
+def test_rare_classes(run, write_csv):
+    rows = "".join(f"{i % 7},{'rare' if i % 50 == 0 else 'often'}\n" for i in range(400))
+    found = findings(run("inspect", write_csv("x,y\n" + rows), "--target", "y").out)
+    assert "Rare classes of 'y': 'rare' 8 rows (2.00%)." in found
+
+
+def test_nothing_stands_out(run, write_csv):
+    rng = np.random.default_rng(0)
+    table = pa.table({"a": rng.normal(size=200), "b": rng.choice(["u", "v"], 200)})
+    assert "Nothing stands out" in run("inspect", write_csv(table), "--target", "b").out
+
+
+def test_the_page(run, messy):
+    result = run("inspect", messy, "--target", "sold", "-o", "page.html")
+    assert "page  page.html" in result.out
+    page = (messy.parent / "page.html").read_text(encoding="utf-8")
+    assert "http" not in page
+    for heading in ["What to look at", "What does each column say alone?", "<h3>colour</h3>", "<h3>size</h3>"]:
+        assert heading in page
+    assert page.count("<svg") >= 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--target", "price"), "no column 'price'"),
+        (("--target", "when"), "neither classes nor numbers"),
+        (("--drop", "sold", "--target", "sold"), "--drop must not name the target"),
+        (("-o", "page.txt"), "--output must end in .html"),
+        (("-o", "no/page.html"), "there is no folder no"),
+        (("--column", "size:float"), "--column must be COL:TYPE"),
+    ],
+)
+def test_mistakes(run, messy, arguments, message):
+    result = run("inspect", messy, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
