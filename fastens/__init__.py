@@ -68,6 +68,7 @@ from fastens.options import (
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
+from fastens.table.binned_table import BinnedTable
 from fastens.table.memory_limits import MemoryNeeds, estimate_memory
 from fastens.table.source import Source
 
@@ -85,6 +86,7 @@ __all__ = [
     "BayesTreeRegressor",
     "BayesianNetwork",
     "BernoulliNB",
+    "BinnedTable",
     "CallbackEnv",
     "CascadeForestClassifier",
     "CascadeForestRegressor",

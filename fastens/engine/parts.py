@@ -33,6 +33,8 @@ class RowSource:
         Where their codes go.
     limits : MemoryLimits or None
         How much memory a fit may take.
+    is_coded : bool
+        Whether there are codes in the place of values: see `fastens.table.binned_table`.
     """
 
     shape: tuple[int, int]
@@ -40,6 +42,7 @@ class RowSource:
     ndim = 2
     place: Place = MEMORY
     limits: Any = None
+    is_coded: bool = False
 
     def parts(self) -> Iterator[Any]:
         """Yield the rows part by part, the same at every call."""
@@ -110,6 +113,11 @@ def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:
     step = max(1, _BLOCK // max(1, X.shape[1]))
     for start in range(0, X.shape[0], step):
         yield X[start : start + step].toarray()
+
+
+def is_coded(X: Any) -> bool:
+    """Whether a row source has codes in the place of values."""
+    return isinstance(X, RowSource) and X.is_coded
 
 
 def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -45,6 +46,10 @@ class Place:
         start = -buffer.__array_interface__["data"][0] % _ALIGNMENT
         return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
+    def named(self, name: str) -> Place:
+        """Return the place of the array of this name."""
+        return self
+
 
 class TemporaryFiles(Place):
     """Files without a name in a folder: nothing of them is left when the arrays are gone, however the process ends.
@@ -76,6 +81,40 @@ class TemporaryFiles(Place):
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
 
+class NamedFiles(Place):
+    """NumPy files in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Where.
+    ending : str
+        The end of their names.
+    name : str
+        The beginning of the name of the next.
+    """
+
+    is_file = True
+
+    def __init__(self, folder: Path, ending: str, name: str = "") -> None:
+        self.folder, self.ending, self.name = folder, ending, name
+
+    def named(self, name: str) -> Place:
+        """Return the place of the array of this name."""
+        return NamedFiles(self.folder, self.ending, name)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return a new array of zeros, the pages of a new file."""
+        dtype = np.dtype(dtype)
+        n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        with _full_disk_named(str(self.folder), n_bytes), open(self.folder / (self.name + self.ending), "x+b") as file:
+            described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, described)
+            start = file.tell()
+            set_aside(file, n_bytes)
+            return np.asarray(np.memmap(file, dtype, "r+", offset=start, shape=shape))
+
+
 MEMORY = Place()
 
 
@@ -86,6 +125,7 @@ def place_of(X: Any) -> Place:
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:
     """Make a file so long, with room on the disk for all of it: a page without room would end the process."""
+    file.flush()
     start = file.tell()
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), start, n_bytes)
@@ -101,6 +141,6 @@ def _full_disk_named(folder: str, n_bytes: int) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            rule = f"spill_dir must be in a folder with room for {n_bytes} bytes of codes"
+            rule = f"spill_dir or path must be on a disk with room for {n_bytes} more bytes"
             raise OSError(error.errno, f"{rule}; got {folder!r}: {error.strerror}") from error
         raise

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.parts import RowSource
+from fastens.engine.parts import RowSource, is_coded
 from fastens.engine.places import MEMORY, Place
 from fastens.table.columns.arrays import checked_array
 from fastens.table.memory_limits import TableShape
@@ -82,6 +82,8 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     (['a'], array([0, 1]), None)
     """
     names = {what: name for what, name in given.items() if isinstance(name, str)}
+    if is_coded(X):
+        return X.with_columns(given)
     X = in_parts(X) if names or isinstance(X, Source) else X
     if not names:
         return [X, *given.values()]

@@ -97,7 +97,7 @@ class TableParts(RowSource):
         self._table: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
         if not self._is_frame and self._table.ndim != 2:
             raise ValueError(f"X must be a table of two dimensions; got {self._table.ndim}.")
-        self.columns = list(self._table.columns) if self._is_frame else []
+        self.columns: list[Any] = list(self._table.columns) if self._is_frame else []
         self.shape = self._table.shape
         is_float = not self._is_frame and self._table.dtype in (np.float32, np.float64)
         self.dtype = self._table.dtype if is_float else None

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.engine.linear.linear_leaves import read_trees
-from fastens.engine.parts import map_parts
+from fastens.engine.parts import is_coded, map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
@@ -199,6 +199,8 @@ class SavedEnsemble:
         n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
         if isinstance(X, np.ndarray):  # a single row is predicted so fast that another call would count
             return trees.predict_raw(X, n_threads)
+        if is_coded(X):
+            return trees.raw_of_codes(X.codes(trees.binning), n_threads)
         return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 
     def _predicting_trees(self) -> TreeEnsemble:

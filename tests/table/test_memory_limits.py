@@ -264,5 +264,5 @@ def test_a_full_disk_is_named(tmp_path):
         print(str(error))
     """
     found = " ".join(in_child(full, tmp_path))
-    assert re.search(r"spill_dir must be in a folder with room for \d+ bytes of codes; got '.'", found)
+    assert re.search(r"spill_dir or path must be on a disk with room for \d+ more bytes; got '.'", found)
     assert os.listdir(tmp_path) == []

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.places import MEMORY, Place
+from fastens.engine.places import MEMORY
 
 _PAYLOAD_BYTES = 4
 
@@ -121,15 +121,13 @@ def make_matrix(
     n_codes: np.ndarray,
     is_categorical: np.ndarray,
     thresholds: list[np.ndarray],
-    place: Place = MEMORY,
+    records: np.ndarray | None = None,
 ) -> BinnedMatrix:
-    """Return a matrix of these codes by column, with room for those by row."""
-    if place.is_file:
-        n_columns, n_rows = columns.shape
-        payload_offset, apart = n_columns * columns.itemsize, _payloads(n_rows, 1)
-        records = place.zeros((n_rows, record_stride(payload_offset)), np.uint8)
-    else:
+    """Return a matrix of these codes by column, with room for those by row; or with records that have no payload."""
+    if records is None:
         (records, payload_offset), apart = empty_records(columns.shape, columns.itemsize), None
+    else:
+        payload_offset, apart = len(columns) * columns.itemsize, _payloads(len(records), 1)
     bundles = no_bundles(n_codes)
     return BinnedMatrix(
         columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles, payloads_apart=apart

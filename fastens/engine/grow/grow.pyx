@@ -97,7 +97,7 @@ cdef class Grower:
 
     cdef _set_table(self):
         cdef Workspace* ws = &self.ws
-        cdef uint8_t[:, ::1] records = self.matrix.records
+        cdef const uint8_t[:, ::1] records = self.matrix.records
         ws.table.records = &records[0, 0]
         ws.table.stride = records.shape[1]
         ws.table.code_size = self.matrix.columns.itemsize
