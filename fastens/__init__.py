@@ -71,6 +71,8 @@ from fastens.storage import ModelFileError, load_model, pickles_allowed
 from fastens.table.binned_table import BinnedTable
 from fastens.table.memory_limits import MemoryNeeds, estimate_memory
 from fastens.table.source import Source
+from fastens.tuning.state import Trial
+from fastens.tuning.tune import RandomSearch, Tuned, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -130,6 +132,7 @@ __all__ = [
     "OptunaPruning",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "RandomSearch",
     "RandomTreesEmbedding",
     "Source",
     "StackingClassifier",
@@ -139,6 +142,8 @@ __all__ = [
     "TableFileError",
     "TableSchema",
     "TextClassifier",
+    "Trial",
+    "Tuned",
     "TweedieLoss",
     "VersionSpaceClassifier",
     "VotingClassifier",
@@ -153,6 +158,7 @@ __all__ = [
     "plot_decision_boundary",
     "read_table",
     "sample_complexity",
+    "tune",
 ]
 
 _SAVED = {name: globals()[name] for name in __all__ if hasattr(globals().get(name), "_from_state")}

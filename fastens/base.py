@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -18,12 +19,14 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
+from fastens.table.answers import answer_streams
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import in_parts, place_within_limits, split_columns
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
+from fastens.table.sources import Batches, is_source
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
@@ -48,8 +51,20 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
     _takes_parts: bool = False
+    # Whether `fit` takes a table that is read in batches; else it says so.
+    _fits_sources: bool = True
+    # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
+    _reads_parts: bool = True
     # What replaces categories, in estimators of trees.
     _statistics: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        answer_streams(cls)
+
+    def _is_source(self, X: Any) -> bool:
+        """Whether a table is to be opened and read in batches."""
+        return isinstance(X, Batches) or is_source(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -85,6 +100,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
         X = in_parts(X)
+        self._check_source(X)
         if getattr(X, "limits", None) is not None:
             n_named = len({name for name in (y, sample_weight) if isinstance(name, str)})
             place_within_limits(X, self, n_columns=X.shape[1] - n_named)
@@ -98,6 +114,14 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         place_within_limits(X, self, target)
         return data._replace(y=target, sample_weight=weight).with_table(self._learn_placed(X, target))
 
+    def _check_source(self, X: Any) -> None:
+        """Raise ValueError for a table in files or streams where it has to be in memory."""
+        if not self._fits_sources and self._is_source(X):
+            raise ValueError(
+                f"X must be a table in memory for {type(self).__name__}, which reads rows in any order; got "
+                f"{type(X).__name__}. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
+            )
+
     def _check_ranks(self, n_rows: int) -> None:
         """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
         comm = self._comm
@@ -110,6 +134,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
+        if issparse(y):
+            raise TypeError(f"y must be a dense array; got a {type(y).__name__}, whose toarray() gives one.")
         y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # as `column_or_1d` returns it, but faster
             y = np.ascontiguousarray(y)

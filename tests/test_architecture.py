@@ -56,6 +56,7 @@ ROOMS = [
     "bayes.trees",
     "bayes.hypotheses",
     "bayes",
+    "tuning",
     "exchange.reading",
     "exchange",
     "fastens",

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from fastens import __version__
 from fastens.cli.table.errors import CommandError, first_line
 
-COMMANDS = ("inspect", "train", "predict", "evaluate", "explain", "compare", "convert", "export")
+COMMANDS = ("inspect", "train", "predict", "evaluate", "explain", "compare", "tune", "convert", "export")
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
 
 

@@ -25,7 +25,7 @@ from fastens.cli.table.tables import output_format, read_table, write_tables
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
-SECONDS, FEWEST_ROWS = 20.0, 100
+SECONDS, FEWEST_ROWS = 15.0, 20
 DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
 (scores, calibration or errors, importances, contributions, dependence of the top columns, training, single rows), and
 a table of what each column contributes to the prediction of each row."""
@@ -40,7 +40,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="HTML file to write (default: %(default)s)")
     text = "CSV or Parquet file for the contributions (default: beside the report, NAME-contributions.parquet)"
     add("--contributions", metavar="FILE", help=text)
-    text = "explain at most so many rows in that table, evenly spaced (default: what takes about 20 seconds)"
+    text = "explain at most so many rows in that table, evenly spaced (default: what takes about 15 seconds)"
     add("--rows", type=int, metavar="N", help=text)
     add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
     add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
             Path(unfinished).write_text(page, encoding="utf-8")
     report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
     if explains(model):
-        rows = _rows_to_explain(model, len(table), options.rows)
+        rows = _rows_to_explain(model, X, options.rows)
         with waiting(report.err, f"contributions of {len(rows):,} rows"):
             write_tables(contribution_batches(model, X, rows), contributions_path)
         report.facts([("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)")])
@@ -71,10 +71,10 @@ def run(options: argparse.Namespace) -> None:
         report.line(f"nothing written to {contributions_path}: {type(model).__name__} has no contributions")
 
 
-def _rows_to_explain(model: Any, n_rows: int, most: int | None) -> NDArray[np.intp]:
-    """Rows for the table of contributions, evenly spaced where not all are wanted, or too many for 20 seconds."""
-    most = max(FEWEST_ROWS, affordable_rows(model, SECONDS)) if most is None else most
-    return np.arange(0, n_rows, -(-n_rows // most))
+def _rows_to_explain(model: Any, X: pa.Table, most: int | None) -> NDArray[np.intp]:
+    """Rows for the table of contributions, evenly spaced where not all are wanted, or too many for the time."""
+    most = max(FEWEST_ROWS, affordable_rows(model, X, SECONDS)) if most is None else most
+    return np.arange(0, X.num_rows, -(-X.num_rows // most))
 
 
 def _check(options: argparse.Namespace) -> str:

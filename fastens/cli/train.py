@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     report.notes(task.notes)
     trained = train(task, make_model(task.card.task, options), report)
     if output is not None:
-        _save(trained, output, task)
+        save_trained(trained, output, task)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
     _describe(trained.model, task, report)
@@ -76,7 +76,13 @@ def train(task: Task, model: Any, report: Report) -> Trained:
     start = time.perf_counter()
     _fit(model, rows, report)
     seconds = time.perf_counter() - start
+    return evaluated(model, task, seconds)
+
+
+def evaluated(model: Any, task: Task, seconds: float) -> Trained:
+    """The scores of a model that was fitted on the rows that are not held out."""
     classes = model.classes_ if task.is_classification else None
+    rows = task.rows.take(~task.held_out)
     constant = constant_prediction(rows.y, rows.weight, classes)
     if not task.held_out.any():
         return Trained(model, constant, seconds, {}, {})
@@ -110,7 +116,8 @@ def _describe(model: Any, task: Task, report: Report) -> None:
         report.informative_terms(model.most_informative_terms())
 
 
-def _save(trained: Trained, output: str, task: Task) -> None:
+def save_trained(trained: Trained, output: str, task: Task) -> None:
+    """Save the model with its card."""
     metadata = replace(task.card, constant=trained.constant.tolist()).to_metadata()
     try:
         trained.model.save(output, metadata=metadata)

@@ -8,17 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import r2_score
+from sklearn.utils.metaestimators import available_if
 
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_bagging import BaseBagging
 from fastens.combining.folds import MemberData
+from fastens.combining.one_class import OneClassClassifier
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.parameters import one_of, parameter
 
 Array = NDArray[np.float64]
 # Of the trees that are the default: what forests have.
 MAX_BINS = 255
+
+
+def _members_decide(model: Any) -> bool:
+    """Whether the members have decision functions, and the bagging predicts by means."""
+    return model.voting == "soft" and hasattr(model._template(), "decision_function")
 
 
 @with_parameters
@@ -82,15 +89,48 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         """The mean out-of-bag response for each training row, with `oob_score`; NaN for rows in every bag."""
         return self._forest.oob_decision_function_ if self._forest is not None else self._oob_values()
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each row, the first of equals, shape (n_samples,)."""
-        best = self.predict_proba(X).argmax(axis=1)
+    def predict(self, X: ArrayLike, **metadata: Any) -> NDArray[Any]:
+        """Return the class of each row, the first of equals, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        **metadata
+            With scikit-learn's metadata routing, passed on to the members' method; also in the methods below.
+        """
+        best = self._shares(X, "predict", metadata).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike, **metadata: Any) -> Array:
         """Return the mean of the members' probabilities, or the shares of their votes, (n_samples, n_classes)."""
-        self._check_fitted()
-        return self._mean(X) if self._forest is None else self._forest.predict_proba(self._check_table(X))
+        return self._shares(X, "predict_proba", metadata)
+
+    def predict_log_proba(self, X: ArrayLike, **metadata: Any) -> Array:
+        """Return the logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self._shares(X, "predict_log_proba", metadata))
+
+    def _shares(self, X: Any, caller: str, metadata: dict[str, Any]) -> Array:
+        options = self._passed_on(caller, metadata)
+        if self._forest is not None:
+            return self._forest.predict_proba(self._check_table(X))
+        return self._mean(X, options=options)
+
+    @available_if(_members_decide)
+    def decision_function(self, X: ArrayLike, **metadata: Any) -> Array:
+        """Return the mean of the members' decision functions: (n_samples,), or a column for each of several classes.
+
+        Raises
+        ------
+        ValueError
+            Where a member's bag had rows of one class only.
+        """
+        options = self._passed_on("decision_function", metadata)
+        if any(isinstance(member.models[0], OneClassClassifier) for member in self._members):
+            raise ValueError("decision_function must not be used where a bag has one class; predict_proba can be.")
+        found = self._mean(X, "decision_function", options)
+        return found[:, 0] if found.shape[1] == 1 else found
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities, or votes, (n_samples, n_classes)."""
@@ -152,10 +192,20 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         """The mean out-of-bag prediction for each training row, with `oob_score`; NaN for rows in every bag."""
         return self._forest.oob_prediction_ if self._forest is not None else self._oob_values()[:, 0]
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the mean of the members' predictions, shape (n_samples,)."""
-        self._check_fitted()
-        return self._mean(X)[:, 0] if self._forest is None else self._forest.predict(self._check_table(X))
+    def predict(self, X: ArrayLike, **metadata: Any) -> Array:
+        """Return the mean of the members' predictions, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        **metadata
+            With scikit-learn's metadata routing, passed on to the members' `predict`.
+        """
+        options = self._passed_on("predict", metadata)
+        if self._forest is not None:
+            return self._forest.predict(self._check_table(X))
+        return self._mean(X, options=options)[:, 0]
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, shape (n_samples,)."""

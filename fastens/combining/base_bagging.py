@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from fastens.base import BaseFastens
@@ -25,7 +27,8 @@ from fastens.combining.folds import (
 )
 from fastens.combining.members import BaseOneEstimator, check_metadata
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.tasks import run_tasks
+from fastens.combining.parameters import VERBOSE
+from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs, entries
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
@@ -35,11 +38,13 @@ from fastens.exchange.writing.export import export
 from fastens.forests.bags import GROWING, Bags, Subsample, check_continued, draw_seed, n_drawn, plan_draws
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest_classifier import RandomForestClassifier
+from fastens.forests.forest_members import rows_in_bags
 from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.forest_uncertainty import deviations
 from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.monitoring.callbacks import announce
 from fastens.parameters import (
     ANYTHING,
     ESTIMATOR,
@@ -53,7 +58,7 @@ from fastens.parameters import (
     whole,
 )
 from fastens.saving import nested_arrays, nested_model
-from fastens.table.opening import open_table
+from fastens.table.opening import open_table, split_columns
 from fastens.table.parts import as_numbers, take_columns
 from fastens.table.tables import is_frame
 from fastens.tree_model.docs import DOCS as TREE_DOCS
@@ -78,6 +83,8 @@ sampling : {"auto", "weights", "rows"}
     where the estimator's `fit` takes some.
 warm_start : bool
     `fit` adds members to those there are: given the same rows, the same model as all at once.
+verbose : int or bool
+    Log how long the fit of each member took; bags of our own trees are grown together, and log nothing.
 random_state : int, RandomState or None
     Fixes the bags and seeds the members.
 n_jobs : int or None
@@ -95,6 +102,8 @@ FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
     (DecisionTreeRegressor, "random"): ExtraTreesRegressor,
 }
 OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start", "voting", "random_state", "n_jobs")
+# The methods that pass metadata on.
+CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 LEARNED = (
     "n_features_in_",
     "feature_names_in_",
@@ -113,6 +122,7 @@ _MEMBERS, _FOREST = "members.", "forest."
 class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
+    _fits_sources = False
     estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
@@ -122,6 +132,7 @@ class BaseBagging(BaseOneEstimator):
     sampling: str = parameter(one_of("auto", "weights", "rows"), default="auto")
     oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
     warm_start: bool = parameter(FLAG, default=False)
+    verbose: int | bool = parameter(VERBOSE, default=False)
     random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
@@ -166,12 +177,14 @@ class BaseBagging(BaseOneEstimator):
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()
         if self._forest is not None:
+            X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
             check_metadata(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
+        self._rows = given.rows
         if not kept:
             self._seed = draw_seed(self.random_state)
         n_features = self.n_features_in_
@@ -256,7 +269,10 @@ class BaseBagging(BaseOneEstimator):
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model = OneClassClassifier()
         spec = replace(spec, estimator=model, columns=columns)
+        began = time.perf_counter()
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
+        if self.verbose:
+            announce(f"[{type(self).__name__}] member {number + 1} of {self.n_estimators}: {seconds_since(began)}")
         uses_labels = isinstance(fitted, BaseFastens)
         return FittedMember(str(number), columns, spec.method, [fitted], data.classes, uses_labels)
 
@@ -274,7 +290,16 @@ class BaseBagging(BaseOneEstimator):
         bag = data.take(rows)
         if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
-        return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
+        weight = counts[rows].astype(np.float64) if as_weights else None
+        if weight is None or bag.routed is None:
+            return replace(bag, sample_weight=weight)
+        return replace(
+            bag, sample_weight=weight, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}}
+        )
+
+    def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
+        # Weights are for the bags: members get the numbers of draws.
+        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, rows)
 
     # Out of bag --------------------------------------------------
 
@@ -319,17 +344,35 @@ class BaseBagging(BaseOneEstimator):
 
     # Predict --------------------------------------------------
 
-    def _responses(self, X: Any) -> Iterator[Array]:
+    def _passed_on(self, caller: str, metadata: dict[str, Any]) -> dict[str, Any]:
+        """What scikit-learn's metadata routing gives the members' method; without it, arguments are a TypeError."""
+        self._check_fitted()
+        check_metadata(type(self).__name__, metadata, caller)
+        return getattr(process_routing(self, caller, **metadata).estimator, self._callee(caller)) if metadata else {}
+
+    def _callee(self, caller: str) -> str:
+        """The method of the members that one of the bagging calls."""
+        return caller if caller == "decision_function" else self._response_method()
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit`, `predict` and the like pass on to the members."""
+        callers = [name for name in CALLERS if hasattr(type(self), name)]
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        for caller in callers:
+            mapping.add(caller=caller, callee=self._callee(caller))
+        return MetadataRouter(owner=self).add(estimator=self._template(), method_mapping=mapping)
+
+    def _responses(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Iterator[Array]:
         """Each member's response, (n_samples, n_outputs)."""
         self._check_fitted()
         X = self._check_table(X)
         if self._forest is not None:
             return self._tree_responses(X)
-        return (member.respond(X) for member in self._members)
+        return (member.respond(X, method, options) for member in self._members)
 
-    def _mean(self, X: Any) -> Array:
-        """Mean response over the members."""
-        responses = self._responses(X)
+    def _mean(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Array:
+        """Mean response over the members, by their method or another, with its arguments."""
+        responses = self._responses(X, method, options)
         total = next(responses).copy()
         for response in responses:
             total += response
@@ -344,6 +387,30 @@ class BaseBagging(BaseOneEstimator):
         """The fitted members."""
         self._check_fitted()
         return self._forest.estimators_ if self._forest is not None else [m.models[0] for m in self._members]
+
+    @property
+    def estimator_(self) -> Any:
+        """The estimator whose copies are the members."""
+        self._check_fitted()
+        return self._template()
+
+    def __len__(self) -> int:
+        """The number of members."""
+        return len(self.estimators_)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A member, or a list of those of a slice, as `estimators_` has them."""
+        return self.estimators_[index]
+
+    @property
+    def estimators_samples_(self) -> list[NDArray[np.int32]]:
+        """The rows of each member's bag, by their places in `fit`, each as often as it was drawn; not of a file."""
+        self._check_fitted()
+        if self._forest is not None:
+            return self._forest.estimators_samples_
+        if self._bags is None:
+            raise AttributeError("estimators_samples_ needs bags that fit has drawn; the model is from a file.")
+        return rows_in_bags(self._bags, len(self), self._rows)
 
     @property
     def estimators_features_(self) -> list[NDArray[np.intp]]:

@@ -51,6 +51,7 @@ estimators_ : list
 class BaseConformal(BaseOneEstimator):
     """An estimator, or copies of it fitted on folds, with conformal scores of rows not trained on."""
 
+    _fits_sources = False
     _parameter_rules: ClassVar = {
         **COMMON_RULES,
         "estimator": ESTIMATOR | NONE,

@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.boosting.classifier import GradientBoostingClassifier
@@ -31,8 +32,8 @@ from fastens.combining.folds import (
     restrict_folds,
 )
 from fastens.combining.levels import BaseLevels
-from fastens.combining.members import check_kind, is_dropped
-from fastens.combining.parameters import DOCS, LEVEL_RULES, LEVELS, RULES, NamedMembers
+from fastens.combining.members import check_kind, is_dropped, routing_enabled
+from fastens.combining.parameters import DOCS, LEVEL_RULES, LEVELS, RULES, VERBOSE, NamedMembers
 from fastens.combining.responses import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.docstrings import Docs, entries
@@ -120,6 +121,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         "levels": LEVELS | NONE,
         "passthrough": FLAG,
         "warm_start": FLAG,
+        "verbose": VERBOSE,
     }
     _learned: ClassVar[str] = "final_estimator_"
     _docs: ClassVar[Docs] = {**DOCS, **STACKING_DOCS}
@@ -133,6 +135,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     refit: bool = False
     columns: Mapping[str, Any] | None = None
     warm_start: bool = False
+    verbose: int | bool = False
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -212,7 +215,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
             raise ValueError(f"cv must leave rows with predictions for level {depth + 1}; got none.")
         fold_fits = {} if self._finished is None else self._finished.fits_for(depth, specs, data)
         progress.levels.append((specs, data, fold_fits))
-        return fit_level(specs, data, folds, LevelPlan(self.refit, resolve_n_jobs(self.n_jobs), fold_fits))
+        plan = LevelPlan(self.refit, resolve_n_jobs(self.n_jobs), fold_fits, bool(self.verbose))
+        return fit_level(specs, data, folds, plan)
 
     def _fit_final(self, data: MemberData) -> None:
         estimator = self._final_template()
@@ -228,6 +232,19 @@ class BaseStacking(TransformerMixin, BaseLevels):
         if wanted == "linear":
             return LogisticStacker() if is_classifier(self) else RidgeStacker()
         return GradientBoostingClassifier() if is_classifier(self) else GradientBoostingRegressor()
+
+    # Predict --------------------------------------------------
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit` passes on to which member, and `predict` to the final estimator."""
+        mapping = MethodMapping().add(caller="predict", callee="predict")
+        return super().get_metadata_routing().add(final_estimator=self._final_template(), method_mapping=mapping)
+
+    def _passed_on(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of the final estimator's `predict`: all, or those that scikit-learn's metadata routing gives it."""
+        if not options or not routing_enabled():
+            return options
+        return process_routing(self, "predict", **options).final_estimator.predict
 
     # Tables of predictions --------------------------------------------------
 

@@ -24,7 +24,7 @@ from fastens.combining.folds import (
 )
 from fastens.combining.member_weights import LEARNERS, OutOfFold, learn_weights
 from fastens.combining.members import BaseMembers
-from fastens.combining.parameters import RULES, NamedMembers
+from fastens.combining.parameters import RULES, VERBOSE, NamedMembers
 from fastens.parameters import FLAG, NONE, Rule, one_of
 
 Array = NDArray[np.float64]
@@ -88,10 +88,12 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
         | NONE,
         "prefit": FLAG,
+        "verbose": VERBOSE,
     }
 
     weights: Any = None
     prefit: bool = False
+    verbose: int | bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -44,6 +44,8 @@ estimators_, named_estimators_ : list of lists, Bunch
 class BaseCascade(BaseLevels):
     """Code shared by the classifier and the regressor."""
 
+    _fits_sources = False
+    _reads_parts = False
     _parameter_rules: ClassVar = {
         **NAMED_RULES,
         **LEVEL_RULES,

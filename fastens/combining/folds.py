@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,9 +20,10 @@ from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.responses import METHODS, MemberError, class_response, number_response
-from fastens.combining.tasks import Task, run_tasks
+from fastens.combining.tasks import Task, run_tasks, seconds_since
 from fastens.engine.sharing import shared
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.monitoring.callbacks import announce
 from fastens.saving import nested_arrays, nested_model
 from fastens.storage import ModelFileError
 from fastens.table.parts import read_table, take_columns, take_rows
@@ -71,7 +73,7 @@ class MemberSpec:
 class MemberData:
     """Rows to fit members on."""
 
-    X: Any  # a frame, an array or a CSR matrix
+    X: Any  # a frame, an array, or a CSR or CSC matrix
     y: Array  # index of the class in classification
     classes: NDArray[Any] | None
     sample_weight: Array | None
@@ -141,24 +143,26 @@ class FittedMember:
         """The model, or the list of those of all folds."""
         return self.models if len(self.models) > 1 else self.models[0]
 
-    def respond(self, X: Any) -> Array:
-        """Responses, (n_rows, 1) or (n_rows, n_classes)."""
-        X = take_columns(X, self.columns)
-        total = self._respond(self.models[0], X)
+    def respond(self, X: Any, method: str | None = None, options: Mapping[str, Any] | None = None) -> Array:
+        """Responses, (n_rows, 1) or (n_rows, n_classes), by the member's method or another, with its arguments."""
+        X, member = take_columns(X, self.columns), self if method is None else replace(self, method=method)
+        total = member._respond(self.models[0], X, options)
         for model in self.models[1:]:
-            total = total + self._respond(model, X)
+            total = total + member._respond(model, X, options)
         return total / len(self.models)
 
     def respond_with(self, model: Any, X: Any) -> Array:
         """Responses of one of the models."""
         return self._respond(model, take_columns(X, self.columns))
 
-    def _respond(self, model: Any, X: Any) -> Array:
+    def _respond(self, model: Any, X: Any, options: Mapping[str, Any] | None = None) -> Array:
         what = f"Member {self.name!r}"
+        if isinstance(model, OneClassClassifier):
+            options = None
         if self.classes is None:
-            return number_response(what, model, X, self.multi_output)
+            return number_response(what, model, X, self.multi_output, options)
         labels = self.classes if self.uses_labels else np.arange(len(self.classes))
-        return class_response(what, model, X, self.method, labels)
+        return class_response(what, model, X, self.method, labels, options)
 
 
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
@@ -243,6 +247,7 @@ class LevelPlan:
     refit: bool  # fit each member on all rows besides, and keep that model in place of the folds' models
     n_threads: int
     fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits, to add to
+    verbose: bool = False  # log how long each fit takes
 
 
 def fit_level(
@@ -316,6 +321,7 @@ def _has_threads(member: Any) -> bool:
 
 def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, plan: LevelPlan) -> None:
     """Fit a member on one fold, and predict for its test rows."""
+    began = time.perf_counter()
     part = data if job == ALL_ROWS else _training(data, folds, job)
     columns = None if spec.columns is None else tuple(spec.columns)
     try:
@@ -329,6 +335,9 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
     trees = getattr(model, "_ensemble", None)
     if isinstance(trees, TreeEnsemble):
         trees.forget()
+    if plan.verbose:
+        where = "all rows" if job == ALL_ROWS else f"fold {job + 1} of {len(folds)}"
+        announce(f"Member {spec.name!r}, {where}: {seconds_since(began)}")
     keep = job == ALL_ROWS or not plan.refit
     plan.fold_fits[spec.name, job] = FoldFit(model if keep else None, responses)
 
@@ -381,7 +390,8 @@ def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
     """Fit a copy of a member, with the weights, groups and validation rows that it takes."""
     model = clone(spec.estimator)
     metadata = _metadata(spec, data) if data.routed is None else dict(data.routed[spec.name])
-    return model.fit(X, data.labels_for(model), **metadata)
+    model.fit(X, data.labels_for(model), **metadata)
+    return model
 
 
 def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:

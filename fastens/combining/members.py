@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import Bunch, check_random_state, get_tags
@@ -63,6 +64,8 @@ class BaseMembers(BaseFastens):
     cv: Any
     random_state: Any
     n_jobs: int | None
+    # Whether to log how long each fit of a member takes; a parameter of some.
+    verbose: Any = False
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self._learned)
@@ -127,7 +130,8 @@ class BaseMembers(BaseFastens):
         if self._is_prefit:
             members = self._prefit_members(specs, data)
             return members, [member.respond(data.X) for member in members]
-        return fit_level(specs, data, folds, LevelPlan(refit, resolve_n_jobs(self.n_jobs)))
+        plan = LevelPlan(refit, resolve_n_jobs(self.n_jobs), verbose=bool(self.verbose))
+        return fit_level(specs, data, folds, plan)
 
     def _prefit_members(self, specs: list[MemberSpec], data: MemberData) -> list[FittedMember]:
         return [spec.fitted([spec.estimator], data.classes, uses_labels=True) for spec in specs]
@@ -224,10 +228,11 @@ class BaseMembers(BaseFastens):
     # The table --------------------------------------------------
 
     def _learn_table(self, X: Any) -> Any:
-        """Members get the table as it is: a frame, an array, a CSR matrix or a row source."""
+        """Members get the table as it is: a frame, an array, a CSR or CSC matrix or a row source."""
         table = open_table(X, type(self).__name__)
         if not is_frame(X):
-            X = table.native
+            is_csc = sparse.issparse(X) and X.format == "csc"
+            X = table.native.tocsc() if is_csc else table.native
             if X.dtype is not None and X.dtype.kind == "O":  # what no member could read is the table's fault
                 InputEncoder.fit(table).transform(table)
         self._encoder = InputEncoder(table.names, [None] * len(table))
@@ -247,17 +252,19 @@ class BaseMembers(BaseFastens):
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data; drop the rows of zero weight."""
         self._check_parameters()
+        self._check_source(X)
         self._check_target_given(y)
         if self._is_prefit:
             for _, member in (pair for members in self._levels() for pair in members):
                 check_is_fitted(member)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be given together.")
-        X = X if is_frame(X) else open_table(X, type(self).__name__).native
+        X = X if is_frame(X) or sparse.issparse(X) else open_table(X, type(self).__name__).native
         n_rows = X.shape[0]
         weight = check_weights(metadata.get("sample_weight"), n_rows)
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
         if len(rows) < n_rows:
+            X = X.tocsr() if sparse.issparse(X) else X
             X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
         found = self._start_fit(X, y, weight)
         groups = metadata.get("groups")
@@ -289,7 +296,7 @@ class BaseMembers(BaseFastens):
 
     def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
         """Metadata by member, where scikit-learn's metadata routing is on."""
-        if not _routing_enabled():
+        if not routing_enabled():
             check_metadata(type(self).__name__, metadata)
             return None
         given = {name: value for name, value in metadata.items() if value is not None}
@@ -395,14 +402,16 @@ def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
     return np.unique(np.concatenate([labels for _, labels in parts]))
 
 
-def check_metadata(kind: str, metadata: Mapping[str, Any]) -> None:
-    """Raise TypeError for unknown arguments of `fit`, unless scikit-learn's metadata routing is on."""
-    unknown = [] if _routing_enabled() else sorted(set(metadata) - KNOWN_METADATA)
+def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") -> None:
+    """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is on."""
+    known = KNOWN_METADATA if method == "fit" else set()
+    unknown = [] if routing_enabled() else sorted(set(metadata) - known)
     if unknown:
-        raise TypeError(f"{kind}.fit got an unexpected keyword argument {unknown[0]!r}")
+        raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
 
 
-def _routing_enabled() -> bool:
+def routing_enabled() -> bool:
+    """Whether scikit-learn's metadata routing is on."""
     return bool(get_config().get("enable_metadata_routing", False))
 
 
@@ -461,7 +470,9 @@ def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
     """Raise ValueError where a member is no classifier, or no regressor."""
     kind = "classifier" if wants_classifier else "regressor"
     tags = tags_of(member)
-    if tags is not None and tags.estimator_type == kind:
+    # What predicts, and says nothing of its kind, is what it is used as.
+    is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
+    if is_either or (tags is not None and tags.estimator_type == kind):
         return
     needs_tags = tags is None and hasattr(member, "fit")
     advice = f", an instance of a class with scikit-learn's {kind.title()}Mixin and BaseEstimator"

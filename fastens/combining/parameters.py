@@ -35,6 +35,7 @@ COMMON_RULES = {
 }
 NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
 RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the names of members") | NONE}
+VERBOSE = FLAG | whole(0)
 LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
 
 DOCS = entries("""\
@@ -80,6 +81,8 @@ columns : dict of str to columns or None
     By member: the columns it sees, as names, numbers or a mask; of the first level, where there are several.
 warm_start : bool
     Members that an earlier `fit` of the same rows has finished, and whose parameters are the same, are kept.
+verbose : int or bool
+    Log how long each fit of a member took, to the logger "fastens".
 calibration_fraction : float
     With cv=None: share of the rows, or groups, held out.
 random_state : int, RandomState or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from fastens.base import BaseFastens
 
 Array = NDArray[np.float64]
+Options = Mapping[str, Any]
 
 METHODS = ("predict_proba", "decision_function", "predict")
 # Probabilities may be float16, or have been rounded one by one.
@@ -41,13 +43,16 @@ def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) ->
     return same.argmax(axis=1)
 
 
-def class_response(what: str, model: Any, X: Any, method: str, labels: NDArray[Any]) -> Array:
+def class_response(
+    what: str, model: Any, X: Any, method: str, labels: NDArray[Any], options: Options | None = None
+) -> Array:
     """A classifier's response for each class in `labels`; classes it has not seen get the lowest value.
 
-    `what` is the classifier's name in errors. The shape is (n_rows, n_classes), or (n_rows, 1) for a decision between
-    two classes. MemberError for an unknown label, a response of another shape, or values that are no probabilities.
+    `what` is the classifier's name in errors, `options` are further arguments of the method. The shape is (n_rows,
+    n_classes), or (n_rows, 1) for a decision between two classes. MemberError for an unknown label, a response of
+    another shape, or values that are no probabilities.
     """
-    response, n_rows = getattr(model, method)(X), X.shape[0]
+    response, n_rows = getattr(model, method)(X, **(options or {})), X.shape[0]
     if method == "predict":
         return (label_places(what, response, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
     known = known_labels(what, model)
@@ -86,9 +91,9 @@ def known_labels(what: str, model: Any) -> NDArray[Any]:
     return np.asarray(model.classes_)
 
 
-def number_response(what: str, model: Any, X: Any, several: bool = False) -> Array:
+def number_response(what: str, model: Any, X: Any, several: bool = False, options: Options | None = None) -> Array:
     """A regressor's predictions, (n_rows, 1), or with `several` a column for each output."""
-    found, n_rows = _numbers(what, model.predict(X)), X.shape[0]
+    found, n_rows = _numbers(what, model.predict(X, **(options or {}))), X.shape[0]
     if not (several and found.ndim == 2 and len(found) == n_rows):
         _check_rows(what, found, n_rows, "one number for each row")
     if not isinstance(model, BaseFastens):

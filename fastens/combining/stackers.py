@@ -114,9 +114,17 @@ class LogisticStacker(BaseClassifier, _Columns):
         self.coef_, self.intercept_ = model.coef_, model.intercept_
         return self
 
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return log-odds of the second of two classes, (n_samples,), or scores of classes, (n_samples, n_classes)."""
+        raw = self._scores(X)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def _scores(self, X: ArrayLike) -> Array:
+        return self._columns(self._dense(self._check_table(X))) @ self.coef_.T + self.intercept_
+
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
-        raw = self._columns(self._dense(self._check_table(X))) @ self.coef_.T + self.intercept_
+        raw = self._scores(X)
         if len(self.classes_) > 2:
             return softmax(raw, axis=1)
         share = expit(raw)

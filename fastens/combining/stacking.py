@@ -18,11 +18,11 @@ Array = NDArray[np.float64]
 
 
 def _final_has(method: str) -> Any:
-    """Whether the final estimator has a method."""
+    """Of a method that there is where the final estimator has it."""
 
     def check(self: BaseStacking) -> bool:
-        final = self.final_estimator_ if hasattr(self, "final_estimator_") else self._final_template()
-        return hasattr(final, method)
+        getattr(self.final_estimator_ if hasattr(self, "final_estimator_") else self._final_template(), method)
+        return True
 
     return available_if(check)
 
@@ -68,10 +68,18 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     def _response_method(self) -> str:
         return self.stack_method
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each row, shape (n_samples,)."""
+    def predict(self, X: ArrayLike, **options: Any) -> NDArray[Any]:
+        """Return the class of each row, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        **options
+            Arguments of the final estimator's `predict`.
+        """
         table = self.transform(X)
-        found = self.final_estimator_.predict(table)
+        found = self.final_estimator_.predict(table, **self._passed_on(options))
         if isinstance(self.final_estimator_, BaseFastens):
             return found
         return self.classes_[label_places("final_estimator", found, self._labels_of_final(), table.shape[0])]
@@ -129,7 +137,17 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     def _response_method(self) -> str:
         return "predict"
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the prediction of each row, shape (n_samples,)."""
+    def predict(self, X: ArrayLike, **options: Any) -> Any:
+        """Return the prediction of each row, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        **options
+            Arguments of the final estimator's `predict`, such as ``return_std=True``; then what it returns.
+        """
         table = self.transform(X)
+        if options:
+            return self.final_estimator_.predict(table, **self._passed_on(options))
         return number_response("final_estimator", self.final_estimator_, table)[:, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -13,6 +14,11 @@ from fastens.engine.sharing import shared_work
 from fastens.engine.threads import limited_threads
 
 Task = Callable[[], None]
+
+
+def seconds_since(began: float) -> str:
+    """How long ago a reading of `time.perf_counter` was, for a log."""
+    return f"{time.perf_counter() - began:.2f} s"
 
 
 def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads: int) -> None:

@@ -31,7 +31,7 @@ def draw_seed(random_state: Any) -> int:
 
 
 def growth_seed(random_state: Any) -> int:
-    """A seed of a single tree: numbers of more than 32 bits, as trees of forests have them, are such seeds themselves."""
+    """A seed of a single tree; numbers of more than 32 bits, as trees of forests have them, are seeds themselves."""
     if isinstance(random_state, int | np.integer) and random_state >= 2**32:
         return int(random_state)
     return draw_seed(random_state)

@@ -261,7 +261,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def estimators_samples_(self) -> list[NDArray[np.int32]]:
-        """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn; they are drawn again."""
+        """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn."""
         self._check_fitted()
         n_rows = int(self._ensemble.n_samples[0]) if self._bootstrap is None else len(self._bootstrap.order)
         rows = np.arange(n_rows) if self._kept_rows is None else self._kept_rows

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.checked_parameters import with_parameters
 from fastens.engine.forest.forests import TreeRules
+from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, n_of_rows
 from fastens.forests.random_splits import RandomSplits
 from fastens.parameters import FLAG, NONE, parameter, whole
 
@@ -34,8 +35,12 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     {parameters}
     max_depth : int or None, default=5
         Most splits between the root and a leaf; None for no limit.
-    min_samples_leaf : int, default=1
-        Fewest rows in a leaf.
+    min_samples_split : int or float, default=2
+        Fewest rows, or smallest share of them, that a node may be split with.
+    min_samples_leaf : int or float, default=1
+        Fewest rows, or smallest share of them, in a leaf.
+    min_weight_fraction_leaf : float, default=0.0
+        Smallest share of all weights in a leaf.
     max_leaf_nodes : int or None, default=None
         Most leaves of a tree.
     sparse_output : bool, default=True
@@ -60,7 +65,9 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
 
     _combination = "leaves"
     max_depth: int | None = parameter(whole(1) | NONE, default=5)
-    min_samples_leaf: int = parameter(whole(1), default=1)
+    min_samples_split: int | float = parameter(MIN_SAMPLES_SPLIT, default=2)
+    min_samples_leaf: int | float = parameter(MIN_SAMPLES_LEAF, default=1)
+    min_weight_fraction_leaf: float = parameter(MIN_WEIGHT, default=0.0)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
     sparse_output: bool = parameter(FLAG, default=True)
 
@@ -109,15 +116,14 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         pairs = zip(tree.tolist(), node.tolist(), strict=True)
         return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
 
-    def _rules(self) -> TreeRules:
+    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
         return TreeRules(
             criterion="squared_error",
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=self.min_samples_leaf,
+            min_samples_split=max(2, n_of_rows(self.min_samples_split, n_rows)),
+            min_samples_leaf=n_of_rows(self.min_samples_leaf, n_rows),
+            min_weight_leaf=self.min_weight_fraction_leaf * total_weight,
             features_per_split=1,
             random_thresholds=True,
         )
-
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ()

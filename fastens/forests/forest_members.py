@@ -57,7 +57,7 @@ class Members(Sequence[Any]):
 def template(model: Any) -> Any:
     """A single tree, not fitted, with the parameters of a model of trees."""
     kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
-    given = model.get_params(deep=False) | {"splitter": "random" if model._has_random_thresholds else "best"}
+    given = model._of_members()
     return kind(**{name: given[name] for name in kind().get_params() if name in given})
 
 

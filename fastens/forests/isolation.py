@@ -14,15 +14,19 @@ from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.rows.copies import Copies
+from fastens.engine.rows.sampling import Bootstrap
 from fastens.engine.trees.paths import depths
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import Bags, Subsample, n_drawn
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.random_splits import RandomSplits
-from fastens.parameters import one_of, parameter, real, whole
+from fastens.parameters import FLAG, one_of, parameter, real, whole
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 EULER = 0.5772156649015329
+# What takes the place of the path length 0 of trees of one row: its score is one half, as without any splits.
+LONE_ROW = 1.0
 
 
 @with_parameters
@@ -41,11 +45,13 @@ class IsolationForest(OutlierMixin, RandomSplits):
     ----------
     {parameters}
     max_samples : int, float or "auto", default="auto"
-        Rows drawn for each tree, without replacement: a number, a share, or "auto" for at most 256.
+        Rows drawn for each tree: a number, a share, or "auto" for at most 256.
     contamination : float or "auto", default="auto"
         Share of outliers among the rows of `fit`, which sets the threshold; "auto": outliers have scores below -0.5.
     max_features : int, float, "sqrt", "log2" or None, default=None
         Columns drawn for each tree; None for all.
+    bootstrap : bool, default=False
+        Draw rows with replacement.
 
     Attributes
     ----------
@@ -71,6 +77,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     max_samples: int | float | str = parameter(one_of("auto") | whole(1) | real(0, 1, open_low=True), default="auto")
     contamination: float | str = parameter(one_of("auto") | real(0, 0.5, open_low=True), default="auto")
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
+    bootstrap: bool = parameter(FLAG, default=False)
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
         """Grow the trees.
@@ -89,7 +96,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
         self
         """
         kept, weight = self._grow_at_random(X, sample_weight)
-        self._ensemble = self._ensemble.with_values(_path_lengths(self._ensemble))
+        lengths = _path_lengths(self._ensemble)
+        self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
             scores = self.score_samples(X)
@@ -100,16 +108,24 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
         copies, n_features = Copies.of(hashes, weight), self.n_features_in_
         wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
+        if wanted > copies.total and not isinstance(self.max_samples, str):
+            warn(f"max_samples={wanted} is more than the {copies.total} rows: each tree is given as many as there are.")
         self.max_samples_ = min(wanted, copies.total)
-        return Bags(seed, Subsample(copies, self.max_samples_), n_features, count_of(self.max_features, n_features))
+        n_chosen = count_of(self.max_features, n_features)
+        if self.bootstrap:
+            return Bags(seed, Bootstrap.plan(hashes, weight, np.array([self.max_samples_])), n_features, n_chosen)
+        return Bags(seed, Subsample(copies, self.max_samples_), n_features, n_chosen)
 
-    def _rules(self) -> TreeRules:
+    def _max_depth(self) -> int:
+        return max(1, math.ceil(math.log2(max(self.max_samples_, 2))))
+
+    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
         return TreeRules(
-            criterion="squared_error",
-            max_depth=max(1, math.ceil(math.log2(max(self.max_samples_, 2)))),
-            features_per_split=1,
-            random_thresholds=True,
+            criterion="squared_error", max_depth=self._max_depth(), features_per_split=1, random_thresholds=True
         )
+
+    def _of_members(self) -> dict[str, Any]:
+        return super()._of_members() | {"max_depth": self._max_depth()}
 
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
@@ -119,7 +135,9 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
     def _mean_path_length(self) -> float:
         """The mean depth of the rows of a tree, which scores are relative to."""
-        return max(float(mean_depth(np.array([self.max_samples_]))[0]), np.finfo(np.float64).tiny)
+        # Rounded as those of the leaves are, so that rows no split sets apart score one half.
+        depth = mean_depth(np.array([self.max_samples_])).astype(self._ensemble.value.dtype)
+        return float(depth[0]) or LONE_ROW
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the score above the threshold: below 0 for outliers, shape (n_samples,)."""

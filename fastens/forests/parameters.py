@@ -18,6 +18,8 @@ SHARE = Rule(
     "a share above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
 )
 NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
+MIN_SAMPLES_SPLIT, MIN_WEIGHT = whole(2) | SHARE, real(0, 0.5)
+MIN_SAMPLES_LEAF = whole(1) | real(0, 1, open_low=True, open_high=True)
 CLASS_CRITERION = one_of("gini", "entropy", "log_loss")
 # scikit-learn has retired its other name for the squared error.
 _FRIEDMAN = "friedman_mse"
@@ -30,9 +32,9 @@ class TreeParameters:
 
     criterion: str = parameter(NUMBER_CRITERION, default="squared_error")
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
-    min_samples_split: int | float = parameter(whole(2) | SHARE, default=2)
-    min_samples_leaf: int | float = parameter(whole(1) | real(0, 1, open_low=True, open_high=True), default=1)
-    min_weight_fraction_leaf: float = parameter(real(0, 0.5), default=0.0)
+    min_samples_split: int | float = parameter(MIN_SAMPLES_SPLIT, default=2)
+    min_samples_leaf: int | float = parameter(MIN_SAMPLES_LEAF, default=1)
+    min_weight_fraction_leaf: float = parameter(MIN_WEIGHT, default=0.0)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
     min_impurity_decrease: float = parameter(real(0), default=0.0)
@@ -53,8 +55,8 @@ def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:
         criterion=criterion_of(model),
         max_depth=model.max_depth,
         max_leaf_nodes=model.max_leaf_nodes,
-        min_samples_split=max(2, _count(model.min_samples_split, n_rows)),
-        min_samples_leaf=_count(model.min_samples_leaf, n_rows),
+        min_samples_split=max(2, n_of_rows(model.min_samples_split, n_rows)),
+        min_samples_leaf=n_of_rows(model.min_samples_leaf, n_rows),
         min_weight_leaf=model.min_weight_fraction_leaf * total_weight,
         min_impurity_decrease=model.min_impurity_decrease,
         features_per_split=features_per_split(model),
@@ -80,6 +82,6 @@ def features_per_split(model: Any) -> int | None:
     return None if count == n_features else count
 
 
-def _count(wanted: Any, n_rows: int) -> int:
+def n_of_rows(wanted: Any, n_rows: int) -> int:
     """A number of rows, or the number that a share of them is."""
     return int(wanted) if isinstance(wanted, numbers.Integral) else max(1, math.ceil(wanted * n_rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
@@ -14,19 +14,23 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import Bags, Samples, draw_seed
-from fastens.parameters import ANYTHING, RANDOM_STATE, parameter, whole
+from fastens.engine.trees.tree_store import TreeStore
+from fastens.forests.bags import Bags, Samples, check_continued, draw_seed
+from fastens.forests.forest_members import Members
+from fastens.parameters import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
 from fastens.table.opening import in_parts, place_within_limits
 from fastens.table.sample_weights import check_weights
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
+_SEED = "seed"
 
 DOCS = TREE_DOCS | entries("""\
 n_estimators : int
     Number of trees.
+warm_start : bool
+    `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same trees as all at once.
 """)
 
 
@@ -37,6 +41,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     max_bins: int = parameter(whole(2, 65_535), default=255)
+    warm_start: bool = parameter(FLAG, default=False)
     random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
@@ -46,32 +51,73 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
         self._check_parameters()
         X = in_parts(X)
+        continues = self.warm_start and hasattr(self, "_ensemble")
+        if continues:
+            check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
         place_within_limits(X, self)
-        table = self._learn_placed(X)
+        table = self._encode_table(X) if continues else self._learn_placed(X)
         weight = check_weights(sample_weight, table.shape[0])
         kept = None if weight is None else np.flatnonzero(weight)
         if weight is not None:
             table, weight = table[kept], weight[kept]
         n_threads = resolve_n_jobs(self.n_jobs)
-        seed = draw_seed(self.random_state)
-        binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        if continues:
+            binning = self._ensemble.binning
+        else:
+            self._seed: int = draw_seed(self.random_state)
+            binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        store = TreeStore(binning, 1, self.n_estimators)
+        if continues:
+            store.keep(self._ensemble)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        bags = self._bags(seed, hashes, weight)
-        samples = Samples(bags, weight if bags.draws is None else None, 0, self.n_estimators)
+        bags = self._bags(self._seed, hashes, weight)
+        samples = Samples(bags, weight if bags.draws is None else None, store.n_trees, self.n_estimators)
         # Targets that differ between rows: no node is pure, so that all is left to the random splits.
         target = number_target((hashes / 2.0**64)[:, None])
-        matrix = binning.transform(table, n_threads)
-        trees = ForestGrower(matrix, target, self._rules(), n_threads, X=table).grow(samples)
-        self._ensemble = TreeEnsemble.from_trees(trees, [0] * self.n_estimators, [0.0], binning)
+        matrix, total = binning.transform(table, n_threads), float(len(hashes) if weight is None else weight.sum())
+        grower = ForestGrower(matrix, target, self._rules(len(hashes), total), n_threads, X=table)
+        grower.grow_into(store.add, samples, store.n_trees)
+        self._ensemble = store.ensemble()
         return kept, weight
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
         """What each tree is grown on, given the rows' hashes and weights: all rows and columns."""
         return Bags(seed, None, self.n_features_in_, self.n_features_in_)
 
-    def _rules(self) -> TreeRules:
-        """How far trees are grown."""
+    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
+        """How far trees are grown on so many rows."""
         raise NotImplementedError
+
+    def _of_members(self) -> dict[str, Any]:
+        """The parameters that trees by themselves have."""
+        return self.get_params(deep=False) | {"splitter": "random", "max_features": 1}
+
+    @property
+    def estimators_(self) -> Members:
+        """The trees, each as a regression tree of its own that is made when asked for."""
+        self._check_fitted()
+        return Members(self)
+
+    def __len__(self) -> int:
+        """The number of trees."""
+        return len(self.estimators_)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A tree, or a list of those of a slice, as `estimators_` has them."""
+        return self.estimators_[index]
+
+    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return the number of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
+        return self._leaves(X)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        # Trees of other libraries have no seed of ours.
+        return super()._fitted_arrays() | ({_SEED: np.array(self._seed)} if hasattr(self, "_seed") else {})
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        if _SEED in arrays:
+            self._seed = int(arrays[_SEED])
 
     def _n_outputs(self) -> int:
         return 1

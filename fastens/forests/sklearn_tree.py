@@ -86,13 +86,18 @@ class SklearnTree:
 
     @cached_property
     def impurity(self) -> NDArray[np.float64]:
-        """Of classes the criterion; of numbers what the splits below a node take from it, so 0 at leaves."""
+        """The criterion of the rows in a node.
+
+        Of numbers, in trees of forests and of other libraries: what the splits below take from it, so 0 at leaves.
+        """
         if hasattr(self._model, "classes_"):
             shares = self.value
             if self._model.criterion == "gini":
                 return (1 - (shares**2).sum(axis=2)).mean(axis=1)
             logarithms = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
             return -(shares * logarithms).sum(axis=2).mean(axis=1)
+        if getattr(self._model, "_impurities", None) is not None:
+            return self._model._impurities
         total = self._trees.gain.astype(np.float64)
         for node in np.flatnonzero(~self._is_leaf)[::-1].tolist():
             left = self._trees.left_child[node]

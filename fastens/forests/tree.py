@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.forests.bags import growth_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
+from fastens.forests.impurities import node_impurities
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
 from fastens.forests.sklearn_tree import SklearnTree
 from fastens.options import Categories
@@ -34,6 +36,7 @@ from fastens.tree_model.column_rules import CATEGORIES
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
+_IMPURITIES = "impurities"
 
 
 @with_parameters
@@ -73,6 +76,10 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         if not self._has_random_thresholds:
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
+        self._measure(data)
+
+    def _measure(self, data: TrainingData) -> None:
+        """Keep what the nodes' values do not tell of the training rows."""
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, BinnedMatrix, TrainingData]:
         """The tree before it is pruned, and what it was grown on."""
@@ -246,6 +253,24 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
     _value_dtype: ClassVar[Any] = np.float64
+
+    # The impurity of each node; None of trees that were not grown here by themselves.
+    _impurities: Array | None = field(init=False, default=None)
+
+    def _measure(self, data: TrainingData) -> None:
+        leaf, y = self._leaves_of(data.X)[:, 0], data.y.reshape(len(data.y), -1)
+        self._impurities = node_impurities(self._ensemble, leaf, y, data.sample_weight, self.criterion)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        found = super()._fitted_arrays()
+        return found if self._impurities is None else found | {_IMPURITIES: self._impurities}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        found = arrays.get(_IMPURITIES)
+        if found is not None and (found.dtype != np.float64 or found.shape != self._ensemble.feature.shape):
+            raise ValueError("the impurities and the nodes do not fit together")
+        self._impurities = found
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
         if self.criterion == "poisson":

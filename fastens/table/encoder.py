@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.parts import MappedRows, RowSource, is_coded
+from fastens.engine.parts import MappedRows, RowSource, is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
@@ -112,8 +112,6 @@ class InputEncoder:
         if table is not given:
             chosen = given.chosen_names(chosen)
         if reading.as_codes:
-            if isinstance(table, PartedTable):
-                raise ValueError(f"X must be a table in one piece for {owner}; got one that is read in parts.")
             return cls.fit_codes(table, n_threads)
         encoder = cls.fit(
             table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads, comm=comm
@@ -168,6 +166,9 @@ class InputEncoder:
     @classmethod
     def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder of categories in every column, and the `codes` of the table."""
+        if isinstance(table, PartedTable):
+            encoder = cls.fit(table, "all", n_threads=n_threads)
+            return encoder, encoder.codes(table, n_threads)
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
         found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
         if found is None and all(map(table.has_codes, range(len(table)))):
@@ -257,6 +258,11 @@ class InputEncoder:
         sizes = [len(found or ()) for found in self.categories]
         dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+        if isinstance(table, PartedTable):
+            for start, part in parts_of(table.source):
+                found = self.match(part) if is_frame(part) else table_from_array(part)
+                out[start : start + found.n_rows] = self.codes(found, n_threads)
+            return out
 
         def write(index: int) -> None:
             unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1

@@ -13,7 +13,7 @@ from fastens.engine.places import MEMORY, Place
 from fastens.table.columns.arrays import checked_array
 from fastens.table.memory_limits import TableShape
 from fastens.table.source import Source, TableParts
-from fastens.table.sources import Batches, is_source, open_batches
+from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.streamed import StreamedTable
 from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_from_array, table_from_frame
 
@@ -86,7 +86,7 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
         return X.with_columns(given)
     X = in_parts(X) if names or isinstance(X, Source) else X
     if not names:
-        return [X, *given.values()]
+        return [open_batches(X) if is_stream(X) else X, *given.values()]
     frame: Any = X if isinstance(X, _WITH_COLUMNS) else nw.from_native(X, eager_only=True) if is_frame(X) else None
     for what, name in names.items():
         if frame is None:

@@ -24,6 +24,7 @@ BATCH_VALUES = 1 << 22
 _CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
 _PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
 _INDEX = re.compile(r"__index_level_\d+__")  # that pandas writes beside the columns
+_STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # of pyarrow, arro3, DuckDB; of nanoarrow
 _CSV_FAULT = re.compile(r"In CSV column #(\d+)")
 
 
@@ -105,7 +106,7 @@ def is_source(X: Any) -> bool:
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(item, str | os.PathLike) and _format_of(item) for item in X)
-    if isinstance(X, np.ndarray) or nw.dependencies.is_into_dataframe(X):
+    if isinstance(X, np.ndarray) or nw.dependencies.is_into_dataframe(X) or nw.dependencies.is_into_series(X):
         return False
     return (
         hasattr(X, "__arrow_c_stream__")
@@ -115,8 +116,19 @@ def is_source(X: Any) -> bool:
     )
 
 
+def is_stream(X: Any) -> bool:
+    """Whether `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
+    return type(X).__name__ in _STREAMS and hasattr(X, "__arrow_c_stream__")
+
+
+def open_stream(stream: Any) -> Batches:
+    """Return an Arrow stream as a table that can be read once."""
+    opened = _arrow().RecordBatchReader.from_stream(stream)
+    return Batches(Reader(opened.schema, partial(_selected, opened)))
+
+
 def open_batches(source: Any) -> Batches:
-    """Return a source (see `is_source`) as a table that is read in batches.
+    """Return a source (see `is_source`) as a table that is read in batches; one that is open already as it is.
 
     Raises
     ------
@@ -125,7 +137,7 @@ def open_batches(source: Any) -> Batches:
     ValueError
         For files of another kind, or with columns of types that do not go together.
     """
-    return Batches(_reader_of(source))
+    return source if isinstance(source, Batches) else Batches(_reader_of(source))
 
 
 def _arrow() -> Any:
@@ -152,8 +164,8 @@ def _reader_of(source: Any) -> Reader:
         return _of_dataset(source)
     if nw.dependencies.is_polars_lazyframe(source):
         return _of_lazy_frame(source)
-    if isinstance(source, arrow.RecordBatchReader):
-        return _of_one_pass(source)
+    if is_stream(source):
+        return _of_one_pass(arrow.RecordBatchReader.from_stream(source))
     if hasattr(source, "__arrow_c_stream__"):
         # A stream can be read once: a new one for each pass.
         schema = arrow.RecordBatchReader.from_stream(source).schema
@@ -166,11 +178,10 @@ def _reader_of(source: Any) -> Reader:
 def _of_function(source: Callable[[], Any]) -> Reader:
     def read(columns: list[str]) -> Iterable[Any]:
         opened = source()
-        is_stream = isinstance(opened, _arrow().RecordBatchReader)
-        return _selected(opened, columns) if is_stream else _reader_of(opened).read(columns)
+        return open_stream(opened)._reader.read(columns) if is_stream(opened) else _reader_of(opened).read(columns)
 
     first = source()
-    return Reader(first.schema if isinstance(first, _arrow().RecordBatchReader) else _reader_of(first).schema, read)
+    return Reader(open_stream(first)._reader.schema if is_stream(first) else _reader_of(first).schema, read)
 
 
 def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
@@ -226,6 +237,11 @@ def _of_one_pass(stream: Any) -> Reader:
 
 
 # Files --------------------------------------------------
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text ends as the name of a file that is read here."""
+    return _format_of(text) is not None
 
 
 def _format_of(path: Any) -> str | None:

@@ -34,6 +34,12 @@ class TreeModel(SavedEnsemble, BaseFastens):
     # Of trees whose mean predicts, ClassTargets or NumberTargets: they have a loss of each row's mean leaf value.
     _targets: ClassVar[Any] = None
 
+    _has_random_thresholds: ClassVar[Any] = False
+
+    def _of_members(self) -> dict[str, Any]:
+        """The parameters that its trees by themselves have."""
+        return self.get_params(deep=False) | {"splitter": "random" if self._has_random_thresholds else "best"}
+
     @property
     def n_outputs_(self) -> int:
         """Number of targets."""

@@ -117,6 +117,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     array([0.667, 0.333])
     """
 
+    _fits_sources = False
     _parameter_rules: ClassVar = {
         "prior": one_of("uniform", "length"),
         "noise": real(0, 0.5, open_high=True),

@@ -49,11 +49,27 @@ def class_counts(
     Code c of column j is at ``offsets_of(n_codes)[j] + c``. Counts are int64, sums of weights float64. That each code
     is less than the column's `n_codes` is not checked.
     """
-    offsets = offsets_of(n_codes)
-    out = np.zeros((n_classes, offsets[-1]), dtype=np.int64 if weights is None else np.float64)
-    if codes.size and out.size:
-        count_columns(codes, y, weights, offsets, out, threads_for(codes.size, n_threads, GRAIN))
+    out = empty_counts(n_codes, n_classes, weights)
+    add_class_counts(codes, y, n_codes, out, weights, n_threads)
     return out
+
+
+def empty_counts(n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
+    """The counts of no rows, to add to."""
+    return np.zeros((n_classes, int(n_codes.sum())), dtype=np.int64 if weights is None else np.float64)
+
+
+def add_class_counts(
+    codes: NDArray[Any],
+    y: NDArray[np.int32],
+    n_codes: NDArray[np.int64],
+    out: Counts,
+    weights: NDArray[np.float64] | None = None,
+    n_threads: int = 1,
+) -> None:
+    """Add the rows, or their weights, to the counts of `class_counts`, in their order."""
+    if codes.size and out.size:
+        count_columns(codes, y, weights, offsets_of(n_codes), out, threads_for(codes.size, n_threads, GRAIN))
 
 
 def pair_counts(

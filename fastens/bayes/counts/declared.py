@@ -16,14 +16,14 @@ from fastens.bayes.counts.counting import CODE_DTYPES
 from fastens.table.columns.factorize import Categories, is_missing, sorted_categories
 from fastens.table.columns.frames import is_pandas, listed_values, opened
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import Table, is_frame
+from fastens.table.tables import PartedTable, Table, is_frame
 
 Values = list[Any] | None  # of a column; None where they are not declared
 
 
 def declared_values(X: Any) -> list[Values]:
-    """The values that the type of each column lists; an array's columns list none."""
-    if not is_frame(X):
+    """The values that the type of each column lists; those of arrays and of tables in batches list none."""
+    if not is_frame(X) or isinstance(X, PartedTable):
         return []
     if isinstance(X, Table):
         return [

@@ -20,7 +20,10 @@ from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
+from fastens.table.opening import split_columns
+from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
+from fastens.table.sources import Batches, open_batches
 from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
@@ -35,6 +38,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
     _docs: ClassVar[Docs] = DOCS
+    _reads_parts = False
     categorical_features: Any = None
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
@@ -102,6 +106,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self
         """
         self._check_parameters()
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         is_first = not hasattr(self, "class_count_")
         self._learn_classes(classes, is_first=is_first)
         if is_first:
@@ -178,6 +183,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+        X = open_batches(X) if self._is_source(X) else X
         # A row of weight 0 is absent, also from the categories that a table is searched for.
         if sample_weight is not None and y is not None and _may_hold_categories(X):
             weight = check_weights(sample_weight, X.shape[0])
@@ -362,13 +369,13 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
 
 
 def _may_hold_categories(X: Any) -> bool:
-    return is_frame(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUT")
+    return is_frame(X) or isinstance(X, Batches) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUT")
 
 
 def _rows(X: Any, chosen: NDArray[np.bool_]) -> Any:
     if is_frame(X):
         return nw.from_native(X, eager_only=True).filter(chosen.tolist()).to_native()
-    return X[np.flatnonzero(chosen)]
+    return take_rows(X, np.flatnonzero(chosen))
 
 
 def _without_absent(data: TrainingData) -> TrainingData:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fastens.bayes.counts.dirichlet import Smoothing
 from fastens.bayes.naive.likelihoods import Array, Batch, CategoricalLikelihood, DirichletLikelihood, Likelihood
@@ -21,13 +22,11 @@ def _as_floats(X: NDArray[Any]) -> NDArray[Any]:
     return X if X.dtype in FLOATS else X.astype(np.float64)
 
 
-def _sparse_sums(X: Any, data: Array, batch: Batch) -> Array:
-    """Sums by class and column of `data`, which takes the place of the entries of the CSR matrix X."""
-    out = np.zeros((batch.n_classes, X.shape[1]))
+def _add_sums(X: Any, data: Array, batch: Batch, out: Array) -> None:
+    """Add sums by class and column of `data`, which takes the place of the entries of the CSR matrix X."""
     if data.size:
         indptr = X.indptr.astype(X.indices.dtype, copy=False)
         add_sparse_sums(data.astype(np.float64, copy=False), X.indices, indptr, batch.y, batch.weight, out)
-    return out
 
 
 class BernoulliLikelihood(CategoricalLikelihood):
@@ -47,16 +46,19 @@ class BernoulliLikelihood(CategoricalLikelihood):
         return positions
 
     def count(self, batch: Batch) -> None:
-        X = self.select(batch.X)
-        if isinstance(X, np.ndarray):
+        if not sparse.issparse(next(batch.blocks()).X):
             super().count(batch)
             return
         if self.threshold < 0:
             raise ValueError(f"binarize must be at least 0 for a sparse X; got {self.threshold!r}.")
-        total = np.bincount(batch.y, weights=batch.weight, minlength=batch.n_classes)[:, None]
-        known = total - _sparse_sums(X, np.isnan(X.data), batch)
-        yes = _sparse_sums(X, X.data > self.threshold, batch)
-        self.sizes = np.full(X.shape[1], 2, dtype=np.int64)
+        n_columns = self.n_columns(batch.X)
+        missing, yes = np.zeros((2, batch.n_classes, n_columns))
+        for block in batch.blocks():
+            X = self.select(block.X)
+            _add_sums(X, np.isnan(X.data), block, missing)
+            _add_sums(X, X.data > self.threshold, block, yes)
+        known = np.bincount(batch.y, weights=batch.weight, minlength=batch.n_classes)[:, None] - missing
+        self.sizes = np.full(n_columns, 2, dtype=np.int64)
         self.counts = np.stack([known - yes, yes], axis=2).reshape(batch.n_classes, -1)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
@@ -89,16 +91,17 @@ class MultinomialLikelihood(DirichletLikelihood):
         return np.ascontiguousarray(pseudo)
 
     def count(self, batch: Batch) -> None:
-        X = self.select(batch.X)
-        self._refuse(X, batch.names)
-        self.sizes = np.array([X.shape[1]], dtype=np.int64)
-        if isinstance(X, np.ndarray):
-            shape = (batch.n_classes, X.shape[1])
-            self.counts, total = np.zeros(shape), np.zeros(shape)
-            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-            add_moments(_as_floats(X), batch.y, batch.weight, None, total, self.counts, n_threads)
-        else:
-            self.counts = _sparse_sums(X, np.nan_to_num(X.data), batch)
+        n_columns = self.n_columns(batch.X)
+        self.sizes = np.array([n_columns], dtype=np.int64)
+        self.counts, total = np.zeros((2, batch.n_classes, n_columns))
+        for block in batch.blocks():
+            X = self.select(block.X)
+            self._refuse(X, batch.names)
+            if isinstance(X, np.ndarray):
+                n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+                add_moments(_as_floats(X), block.y, block.weight, None, total, self.counts, n_threads)
+            else:
+                _add_sums(X, np.nan_to_num(X.data), block, self.counts)
         with np.errstate(over="ignore"):
             is_finite = np.isfinite(self.counts.sum())
         if not is_finite:
@@ -202,42 +205,48 @@ class GaussianLikelihood(Likelihood):
         self.var: Any = None
 
     def count(self, batch: Batch) -> None:
-        X = self.select(batch.X)
         with np.errstate(over="ignore", invalid="ignore"):
-            self._count_blocks(X, batch)
+            self._count_blocks(batch)
             variances = self._pooled()[1]
         if not np.isfinite(variances).all():
             column = self.column_name(batch.names, int(np.argmin(np.isfinite(variances))))
             raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
 
-    def _count_blocks(self, X: Any, batch: Batch) -> None:
-        if isinstance(X, np.ndarray):
-            self._count_dense(X, batch)
+    def _count_blocks(self, batch: Batch) -> None:
+        if not sparse.issparse(batch.X):
+            self._count_dense(batch)
             return
         weight = batch.weight
         parts = []
-        for first, block in dense_blocks(X):
+        for first, block in dense_blocks(batch.X):
             rows = slice(first, first + len(block))
             part = GaussianLikelihood(self.var_smoothing, self.columns)
-            part._count_dense(block, batch._replace(y=batch.y[rows], weight=None if weight is None else weight[rows]))
+            own = None if weight is None else weight[rows]
+            part._count_dense(batch._replace(X=block, y=batch.y[rows], weight=own))
             parts.append(part)
         self.weight, self.mean, self.squares = parts[0].weight, parts[0].mean, parts[0].squares
         for part in parts[1:]:
             self.add(part)
 
-    def _count_dense(self, X: NDArray[Any], batch: Batch) -> None:
-        X = _as_floats(X)
+    def _count_dense(self, batch: Batch) -> None:
+        self.weight, total, self.squares = np.zeros((3, batch.n_classes, self.n_columns(batch.X)))
+        for block in batch.blocks():
+            X = _as_floats(self.select(block.X))
+            self._refuse_infinity(X, batch.names)
+            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+            add_moments(X, block.y, block.weight, None, self.weight, total, n_threads)
+        self.mean = total / np.where(self.weight > 0, self.weight, 1)
+        for block in batch.blocks():
+            X = _as_floats(self.select(block.X))
+            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+            add_moments(X, block.y, block.weight, self.mean, self.weight, self.squares, n_threads)
+
+    def _refuse_infinity(self, X: NDArray[Any], names: list[str] | None) -> None:
         if np.isinf(X).any():
             column = int(np.nonzero(np.isinf(X))[1][0])
             raise ValueError(
-                f"Input X contains infinity: column {self.column_name(batch.names, column)} must hold finite numbers."
+                f"Input X contains infinity: column {self.column_name(names, column)} must hold finite numbers."
             )
-        shape = (batch.n_classes, X.shape[1])
-        n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-        self.weight, total, self.squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        add_moments(X, batch.y, batch.weight, None, self.weight, total, n_threads)
-        self.mean = total / np.where(self.weight > 0, self.weight, 1)
-        add_moments(X, batch.y, batch.weight, self.mean, self.weight, self.squares, n_threads)
 
     def add(self, other: GaussianLikelihood) -> None:
         """See Likelihood: means and squares as in Chan, Golub & LeVeque (1979), eq. 2.1."""

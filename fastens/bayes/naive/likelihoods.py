@@ -6,14 +6,24 @@ rows, `estimate` makes the tables that `add_log_likelihood` uses.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counts.codes import add_entries
-from fastens.bayes.counts.counting import MOST_CATEGORIES, class_counts, encode, encode_all, offsets_of, without_missing
+from fastens.bayes.counts.counting import (
+    MOST_CATEGORIES,
+    add_class_counts,
+    empty_counts,
+    encode,
+    encode_all,
+    offsets_of,
+    without_missing,
+)
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
+from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
@@ -23,12 +33,21 @@ GRAIN = 100_000  # table entries
 class Batch(NamedTuple):
     """Rows to count."""
 
-    X: Any  # array or CSR matrix
+    X: Any  # array, CSR matrix, or a row source of arrays
     y: NDArray[np.int32]
     weight: Array | None
     n_classes: int
     n_threads: int
     names: list[str] | None  # of the columns
+
+    def blocks(self) -> Iterator[Batch]:
+        """Yield the parts of a table that is read in parts; anything else is one block."""
+        if not isinstance(self.X, RowSource):
+            yield self
+            return
+        for start, part in parts_of(self.X):
+            rows = slice(start, start + part.shape[0])
+            yield self._replace(X=part, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
 
 
 class NotPositionsError(ValueError):
@@ -56,6 +75,10 @@ class Likelihood:
     def select(self, X: Any) -> Any:
         """The likelihood's own columns."""
         return X if self.columns is None else X[:, self.columns]
+
+    def n_columns(self, X: Any) -> int:
+        """How many these are."""
+        return X.shape[1] if self.columns is None else len(self.columns)
 
     def column_name(self, names: list[str] | None, index: int) -> str:
         """What an error calls one of the likelihood's columns."""
@@ -236,14 +259,20 @@ class CategoricalLikelihood(CellLikelihood):
         return self.select(X)
 
     def count(self, batch: Batch) -> None:
-        found = encode_all(self.positions(batch.X), batch.n_threads)
-        faulty = np.flatnonzero(found.faults | (found.largest >= MOST_CATEGORIES))
+        largest, faults = np.full(self.n_columns(batch.X), -1), np.zeros(self.n_columns(batch.X), dtype=np.uint8)
+        for block in batch.blocks():
+            found = encode_all(self.positions(block.X), batch.n_threads)
+            largest, faults = np.maximum(largest, found.largest), faults | found.faults
+        faulty = np.flatnonzero(faults | (largest >= MOST_CATEGORIES))
         if faulty.size:
             raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
-        self.sizes = found.largest + 1
+        self.sizes = largest + 1
         if self.minimum is not None:
             self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
-        counts = class_counts(found.codes, batch.y, self.sizes + 1, batch.n_classes, batch.weight, batch.n_threads)
+        counts: Any = empty_counts(self.sizes + 1, batch.n_classes, batch.weight)
+        for block in batch.blocks():
+            codes = found.codes if block is batch else self.codes(block.X, batch.n_threads)
+            add_class_counts(codes, block.y, self.sizes + 1, counts, block.weight, batch.n_threads)
         self.counts = without_missing(counts, self.sizes + 1)
 
     # Estimates --------------------------------------------------

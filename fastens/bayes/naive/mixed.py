@@ -18,10 +18,12 @@ from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianL
 from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, check_alpha, smoothing_of
 from fastens.checked_parameters import with_parameters
+from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
 from fastens.table.columns.arrays import checked_array
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import Floats, Table, is_frame, table_from_array, table_from_frame
+from fastens.table.opening import open_table
+from fastens.table.tables import Floats, Table, is_frame, table_from_array
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
@@ -98,16 +100,25 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Floats:
         """Take the distinct values of columns of numbers that are no positions for categories."""
-        X = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
-        for index in columns.tolist():
-            values = np.unique(X[~np.isnan(X[:, index]), index])
-            if np.isinf(values).any():
+        values: dict[int, NDArray[Any]] = {index: np.zeros(0) for index in columns.tolist()}
+        for _, part in parts_of(X):
+            for index, known in values.items():
+                values[index] = np.union1d(known, part[~np.isnan(part[:, index]), index])
+        for index, known in values.items():
+            if np.isinf(known).any():
                 name = self._encoder.names[index] if self._encoder.names else index
                 raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
-            self._encoder.categories[index] = values.tolist()
-            X[:, index] = np.where(np.isnan(X[:, index]), np.nan, np.searchsorted(values, X[:, index]))
+            self._encoder.categories[index] = known.tolist()
         self._set_columns()
-        return X
+
+        def positions(_: int, part: NDArray[Any]) -> Floats:
+            part = np.array(part, dtype=np.float64)
+            for index, known in values.items():
+                part[:, index] = np.where(np.isnan(part[:, index]), np.nan, np.searchsorted(known, part[:, index]))
+            return part
+
+        found = MappedRows(X, positions, X.shape[1])
+        return found if isinstance(X, RowSource) else as_array(found)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         minimum = np.asarray(0 if self.min_categories is None else self.min_categories)
@@ -227,8 +238,8 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return self.kinds_ == "categorical"
 
     def _learn_table(self, X: Any) -> Any:
-        if is_frame(X):
-            X = table_from_frame(X).with_date_parts()
+        if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
+            X = open_table(X, type(self).__name__).with_date_parts()
             self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(Table(X, array=X))
@@ -293,7 +304,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 def _kinds_from_dtype(table: Table) -> list[str]:
     if table.array is not None:
         return ["gaussian"] * len(table)
-    return ["categorical" if table.is_categorical(index) else "gaussian" for index in range(len(table))]
+    return ["categorical" if found else "gaussian" for found in table.categorical_columns()]
 
 
 def _index_of(table: Table, column: Any) -> int:

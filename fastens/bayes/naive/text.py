@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
@@ -16,14 +14,16 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.naive.parameters import DOCS
+from fastens.bayes.naive.texts import CountedTexts, learn_terms, needing_words, take_texts, texts_of
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
+from fastens.engine.parts import RowSource
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
-from fastens.table.columns.factorize import is_missing
+from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import is_frame
+from fastens.table.sources import is_file_name, open_batches
 
 Array = NDArray[np.float64]
 WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's: two letters or digits at least
@@ -171,6 +171,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         "n_jobs": ANYTHING,
     }
     _docs: ClassVar[Docs] = DOCS
+    _reads_parts = False
 
     model: str = "multinomial"
     features: str = "binary"
@@ -202,9 +203,9 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
         Parameters
         ----------
-        X : list or array of str, shape (n_samples,), or a table of one column
+        X : list or array of str, shape (n_samples,), or a table of one column, also in files or a stream
             The texts; a missing one is empty.
-        y : array of shape (n_samples,)
+        y : array of shape (n_samples,), or the name of a column
             The labels.
         sample_weight : array of shape (n_samples,), optional
             Weight 2 is the text twice.
@@ -216,7 +217,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._check_parameters()
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
-        texts = _texts(X)
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+        texts = texts_of(open_batches(X) if self._is_source(X) else X)
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
         labels = column_or_1d(np.asarray(y), warn=True)
@@ -225,13 +227,26 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         weight = check_weights(sample_weight, len(texts))
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
-            texts, labels, weight = [texts[row] for row in rows], labels[rows], weight[rows]
+            texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
         self._learn_target(labels)
-        vectorizer = self._make_vectorizer()
-        counts = _counted(vectorizer, texts)
-        self.classifier_ = self._make_classifier().fit(counts.astype(np.float64), labels, weight)
-        self._take_terms(vectorizer.get_feature_names_out())
+        counts = self._learn_terms(texts)
+        self.classifier_ = self._make_classifier().fit(counts, labels, weight)
         return self
+
+    def _learn_terms(self, texts: Any) -> Any:
+        """Take the vocabulary of texts; return their counts."""
+        vectorizer = self._make_vectorizer()
+        if isinstance(texts, RowSource):
+            self._take_terms(learn_terms(texts, vectorizer))
+            return CountedTexts(texts, self._vectorizer)
+        with needing_words():
+            counts = vectorizer.fit_transform(texts).astype(np.float64)
+        self._take_terms(vectorizer.get_feature_names_out())
+        return counts
+
+    def _is_source(self, X: Any) -> bool:
+        # A string that names no file is a text by mistake.
+        return super()._is_source(X) and (not isinstance(X, str) or is_file_name(X))
 
     def _make_vectorizer(self, terms: Any = None) -> CountVectorizer:
         by_model = "english" if self.model == DOCUMENTS else None
@@ -264,7 +279,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def transform(self, X: Any) -> Any:
         """Return the counts, or presence, of the vocabulary's terms in texts, a CSR matrix of floats."""
         self._check_fitted()
-        return self._vectorizer.transform(_texts(X)).astype(np.float64)
+        return self._vectorizer.transform(texts_of(X)).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each text, shape (n_samples,)."""
@@ -330,38 +345,3 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if self.classifier_.n_features_in_ != len(self.terms_):
             raise ValueError("the vocabulary does not fit the counts")
         self.classes_ = self.classifier_.classes_
-
-
-def _counted(vectorizer: CountVectorizer, texts: list[str]) -> Any:
-    """The terms of texts, learned from them."""
-    try:
-        return vectorizer.fit_transform(texts)
-    except ValueError as error:  # of a vocabulary that is empty, or that min_df and max_df leave nothing of
-        raise ValueError(
-            "X must hold texts with words of at least two letters or digits that stop_words, min_df and max_df leave: "
-            f"{error}"
-        ) from error
-
-
-def _texts(X: Any) -> list[str]:
-    """The texts of a list, a vector, or a table of one column; missing ones are empty."""
-    if isinstance(X, str):
-        raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        if len(frame.columns) != 1:
-            raise ValueError(f"X must be one column of texts; got the {len(frame.columns)} columns {frame.columns}.")
-        X = frame.get_column(frame.columns[0]).to_list()
-    elif hasattr(X, "shape") and len(X.shape) == 2:
-        if X.shape[1] != 1:
-            raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")
-        X = np.asarray(X)[:, 0]
-    elif not isinstance(X, Iterable):
-        raise ValueError(f"X must be a list of texts; got {X!r}.")
-    texts = ["" if is_missing(text) else text for text in X]
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
-    if not texts:
-        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-    return texts

@@ -26,10 +26,12 @@ from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn
 from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
+from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
+from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
@@ -249,6 +251,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
         """Encoded columns, labels and weights, without rows of weight 0."""
         self.__dict__.pop("classes_", None)
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         declared = declared_values(X)
         if y is not None:
             data = self._start_fit(X, y, sample_weight)
@@ -256,10 +259,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         else:
             self._check_parameters()
             X = self._learn_table(X)
-            weights = check_weights(sample_weight, len(X))
+            weights = check_weights(sample_weight, X.shape[0])
             is_cut = weights is not None and not weights.all()
             if weights is not None and is_cut:
                 X, weights = X[weights > 0], weights[weights > 0]
+        X = in_memory(X)  # numbers that will be bins; else it is codes already
         return self._declare(self._forget_absent(X) if is_cut else X, declared), y, weights
 
     def _forget_absent(self, X: NDArray[Any]) -> NDArray[Any]:

@@ -83,6 +83,8 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     (244, [1, 0])
     """
 
+    _fits_sources = False
+    _reads_parts = False
     max_questions: int = parameter(whole(1, MOST_QUESTIONS), default=10, kw_only=False)
     n_thresholds: int = parameter(whole(1), default=16)
     split_prior: float | tuple[float, float] = parameter(PROBABILITY | DECLINE, default=0.5)

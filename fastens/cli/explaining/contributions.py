@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 BATCH_CELLS = 4_000_000
-# What a row costs for each value of each node, on one thread, and how many times that where leaves have lines.
-NANOSECONDS_PER_NODE = 10.0
-LINES = 3.0
+# What rows cost is measured on so many, then on so many times more, until they take so long.
+FIRST_ROWS, MORE_ROWS, MEASURED_SECONDS = 4, 4, 0.2
 
 
 def explains(model: Any) -> bool:
@@ -21,10 +21,16 @@ def explains(model: Any) -> bool:
     return hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
 
 
-def affordable_rows(model: Any, seconds: float) -> int:
-    """How many rows can be explained in about so many seconds; the same number on every machine."""
-    cost = NANOSECONDS_PER_NODE if model._ensemble.has_constant_leaves else LINES * NANOSECONDS_PER_NODE
-    return max(1, int(seconds * 1e9 / (cost * max(model._ensemble.value.size, 1))))
+def affordable_rows(model: Any, X: pa.Table, seconds: float) -> int:
+    """How many rows of a table can be explained in about so many seconds, by the time that the first of them take."""
+    n_rows = FIRST_ROWS
+    while True:
+        start = time.perf_counter()
+        contributions(model, X.slice(0, n_rows))
+        taken = time.perf_counter() - start
+        if taken >= MEASURED_SECONDS or n_rows >= X.num_rows:
+            return max(1, int(seconds * min(n_rows, X.num_rows) / taken))
+        n_rows *= MORE_ROWS
 
 
 def contributions(model: Any, X: pa.Table) -> Array:

@@ -26,7 +26,7 @@ from fastens.inspection.contribution_plots import explained_quantity
 Array = NDArray[np.float64]
 # Rows for everything but the scores.
 MOST_ROWS = 20_000
-N_SWARM_ROWS, FEWEST_SWARM_ROWS, SWARM_SECONDS = 800, 50, 2.0
+N_SWARM_ROWS, FEWEST_SWARM_ROWS, SWARM_SECONDS = 800, 20, 3.0
 N_CONTRIBUTING = 12
 N_DEPENDENCES = 6
 # Longer values of parameters are left out.
@@ -107,7 +107,7 @@ def _contributions(subject: Subject, first: list[int]) -> Parts | None:
     """Contributions of rows to be shown singly, and of as many others as can be had in a few seconds."""
     if not explains(subject.model):
         return None
-    n_rows = min(N_SWARM_ROWS, max(FEWEST_SWARM_ROWS, affordable_rows(subject.model, SWARM_SECONDS)))
+    n_rows = min(N_SWARM_ROWS, max(FEWEST_SWARM_ROWS, affordable_rows(subject.model, subject.X, SWARM_SECONDS)))
     rows = np.append(np.array(first, dtype=np.intp), subject.sample(n_rows))
     return Parts(rows, contributions(subject.model, subject.X.take(rows)))
 
@@ -119,7 +119,7 @@ def _swarm(subject: Subject, explained: Parts) -> Html:
     top = np.argsort(-sizes.sum(axis=0), kind="stable")[:N_CONTRIBUTING]
     names = [subject.X.column_names[column] for column in top]
     if len(sizes) > 1:
-        return sections.class_contributions(sizes[:, top], names, subject.output_names)
+        return sections.class_contributions(sizes[:, top], names, subject.output_names, len(parts))
     values = [_heights(subject.X.column(column)) for column in top.tolist()]
     label = explained_quantity(subject.model, 0)
     return sections.contributions(parts[:, 0, top], list(zip(names, values, strict=True)), label)

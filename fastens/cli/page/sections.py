@@ -158,7 +158,7 @@ def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str
     """A swarm of dots for each column."""
     hint = (
         f"A dot for each row and column, at what the column's value adds to the {label} of the row. Grey dots are "
-        "categories and missing values."
+        f"categories and missing values. Drawn: {len(parts):,} rows."
     )
     scale = element("p", "value of the column: low", element("span", class_="scale"), "high", class_="caption")
     names, values = zip(*columns, strict=True)
@@ -166,9 +166,12 @@ def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str
     return section("contributions", "What do their values do?", hint, card(scale, drawn))
 
 
-def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[str]) -> Html:
+def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[str], n_rows: int) -> Html:
     """Bars of mean sizes, cut by class."""
-    hint = "How far each column moves the predictions for each class on average, whatever the direction."
+    hint = (
+        "How far each column moves the predictions for each class, whatever the direction: the mean over "
+        f"{n_rows:,} rows."
+    )
     shown_classes = [*classes[:N_COLOURS], *(["other classes"] if len(classes) > N_COLOURS else [])]
     drawn = charts.class_sizes(sizes, names, classes)
     return section("contributions", "What do their values do?", hint, card(legend(shown_classes), drawn))

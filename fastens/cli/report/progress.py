@@ -33,7 +33,7 @@ def training_progress(console: Console) -> Iterator[OnRound]:
 
 def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
     """Show the time of something that does not report its progress. Silent without a terminal."""
-    columns = SpinnerColumn(), TextColumn(text, markup=False), TimeElapsedColumn()
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
     progress.add_task(text, total=None)
     return progress

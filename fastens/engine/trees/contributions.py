@@ -1,9 +1,9 @@
-"""How much each feature contributes to a raw prediction: path-dependent Shapley values of a tree ensemble."""
+"""How much each feature contributes to a raw prediction: Shapley values of a tree ensemble."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +16,43 @@ from fastens.engine.trees.trees import TreeEnsemble
 Array = NDArray[np.float64]
 BLOCK = 1 << 16  # rows whose codes are in memory at a time
 _MOST_KEPT = 1 << 18  # nodes, of some 30 bytes each
+_MOST_SCALES = 1 << 22  # in memory at a time
 
 
 @dataclass(frozen=True)
 class Paths:
-    """What the kernel needs to know of all trees besides their arrays; see `edge_shares` there."""
+    """What the kernel needs to know of all trees besides their arrays; see `explain` there."""
 
     value: Array
+    linear: Any
     share: Array
-    edge_feature: NDArray[np.int32]
-    above: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    n_points: NDArray[np.int32]
+    position: NDArray[np.int32]
+    n_on_path: NDArray[np.int32]
+    max_depth: int
     points: Array
     weights: Array
+    worth: Array
 
 
-def contributions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> Array:
+@dataclass(frozen=True)
+class Reference:
+    """Rows that predictions are compared with.
+
+    Attributes
+    ----------
+    X : float32 or float64 array of shape (n_background, n_features)
+        The rows.
+    scales : float64 array of shape (n_rows, n_background) or None
+        What the contributions to each prediction against each of them are multiplied by.
+    """
+
+    X: np.ndarray
+    scales: Array | None = None
+
+
+def contributions(
+    ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1, reference: Reference | None = None
+) -> Array:
     """Return each feature's contribution to each raw prediction, and the expected prediction.
 
     Parameters
@@ -43,6 +63,9 @@ def contributions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> 
         The rows.
     n_threads : int
         How many threads there may be; no matter to the result.
+    reference : Reference, optional
+        Background rows, where features that are not known have the values of these (interventional); default: what is
+        known is averaged over as the training rows were spread over the trees (path-dependent).
 
     Returns
     -------
@@ -52,24 +75,25 @@ def contributions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> 
     References
     ----------
     S. Lundberg et al. (2020). From local explanations to global understanding with explainable AI for trees. Nature
-    Machine Intelligence 2, algorithm 2 (path-dependent, with the nodes' weights).
+    Machine Intelligence 2, algorithms 2 (with the nodes' weights) and 3.
     P. Yu, C. Xu, A. Bifet, J. Read (2022). Linear TreeShap. NeurIPS.
+    G. Laberge, Y. Pequignot (2022). Understanding interventional TreeSHAP: how and why it works.
     """
-    explained = _explain(ensemble, X, n_threads, pairs=False)
+    explained = _explain(ensemble, X, n_threads, reference, pairs=False)
     out = np.empty((*explained.shape[:2], explained.shape[2] + 1))
     out[..., :-1] = explained
-    if "expected_raw" not in ensemble.notes:
-        ensemble.notes["expected_raw"] = expected_raw(ensemble)
-    out[..., -1] = ensemble.notes["expected_raw"]
+    out[..., -1] = _expected(ensemble, n_threads, reference)
     return out
 
 
-def interactions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> Array:
+def interactions(
+    ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1, reference: Reference | None = None
+) -> Array:
     """Return how much each pair of features contributes, each feature by itself on the diagonal.
 
     Parameters
     ----------
-    ensemble, X, n_threads
+    ensemble, X, n_threads, reference
         As for `contributions`.
 
     Returns
@@ -78,9 +102,9 @@ def interactions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> A
         Symmetric; the sum of a row is the feature's contribution, the last entry the expected raw prediction
         (Shapley interaction values, Lundberg et al. 2020, eq. 7 to 9).
     """
-    pairs = _explain(ensemble, X, n_threads, pairs=True)
+    pairs = _explain(ensemble, X, n_threads, reference, pairs=True)
     pairs += pairs.swapaxes(2, 3)
-    total = contributions(ensemble, X, n_threads)
+    total = contributions(ensemble, X, n_threads, reference)
     n_features = pairs.shape[2]
     out = np.zeros((*pairs.shape[:2], n_features + 1, n_features + 1))
     out[..., :-1, :-1] = pairs
@@ -88,6 +112,15 @@ def interactions(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1) -> A
     out[..., diagonal, diagonal] = total[..., :-1] - pairs.sum(axis=3)
     out[..., -1, -1] = total[..., -1]
     return out
+
+
+def _expected(ensemble: TreeEnsemble, n_threads: int, reference: Reference | None) -> Array:
+    if reference is not None:
+        return ensemble.predict_raw(reference.X, n_threads).mean(axis=0)
+    if "expected_raw" not in ensemble.notes:
+        ensemble.notes["expected_raw"] = expected_raw(ensemble)
+    expected: Array = ensemble.notes["expected_raw"]
+    return expected
 
 
 def expected_raw(ensemble: TreeEnsemble) -> Array:
@@ -117,19 +150,33 @@ def _reach(left: NDArray[np.int64], weight: np.ndarray, roots: NDArray[np.int64]
     return reach
 
 
-def _explain(ensemble: TreeEnsemble, X: np.ndarray, n_threads: int, *, pairs: bool) -> Array:
+def _explain(
+    ensemble: TreeEnsemble, X: np.ndarray, n_threads: int, reference: Reference | None, *, pairs: bool
+) -> Array:
     lean = ensemble.lean
-    paths = _paths(lean)
-    # A node costs a row some 10 nanoseconds.
-    n_threads = threads_for(X.shape[0] * 10 * len(lean.feature), n_threads, 20_000)
-    explain: Callable[..., Array] = explain_rows
-    linear = getattr(ensemble, "linear", None)
+    paths = _paths(ensemble)
+    # A node costs a row some nanoseconds.
+    n_threads = threads_for(X.shape[0] * 2 * len(lean.feature), n_threads, 20_000)
+    n_features = lean.binning.n_features
+    background = lean.binning.codes(np.empty((0, n_features)) if reference is None else reference.X, n_threads)
+    scales = None if reference is None else reference.scales
+    step = BLOCK if scales is None else max(_MOST_SCALES // max(background.shape[1], 1), 1)
     parts = []
-    for start in range(0, max(X.shape[0], 1), BLOCK):
-        rows = X[start : start + BLOCK]
-        values = None if linear is None else np.ascontiguousarray(rows, dtype=np.float64)
-        parts.append(explain(lean, paths, linear, values, lean.binning.codes(rows, n_threads), pairs, n_threads))
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    for start in range(0, max(X.shape[0], 1), step):
+        rows = X[start : start + step]
+        values = None if paths.linear is None else np.ascontiguousarray(rows, dtype=np.float64)
+        by_row = None if scales is None else _by_background(scales[start : start + step])
+        codes = lean.binning.codes(rows, n_threads)
+        parts.append(explain_rows(lean, paths, values, codes, background, by_row, pairs, n_threads))
+    explained: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if background.shape[1]:
+        explained /= background.shape[1]
+    return explained
+
+
+def _by_background(scales: Array) -> Array:
+    """Scales as the kernel reads them, a few rows at a time: a line for each background row."""
+    return np.ascontiguousarray(np.pad(scales, ((0, -len(scales) % 16), (0, 0))).T)
 
 
 def _paths(ensemble: TreeEnsemble) -> Paths:
@@ -143,12 +190,28 @@ def _paths(ensemble: TreeEnsemble) -> Paths:
 
 
 def _find_paths(ensemble: TreeEnsemble) -> Paths:
-    share, edge_feature, above, depth, n_features = edge_shares(
+    share, position, n_on_path, depth = edge_shares(
         ensemble.node_offsets, ensemble.left_child, ensemble.feature, ensemble.weight.astype(np.float64)
     )
-    n_points = np.maximum((n_features + 1) // 2, 1).astype(np.int32)
-    rules = [np.polynomial.legendre.leggauss(n) for n in range(1, n_points.max(initial=1) + 1)]
-    points = np.concatenate([(1 + points) / 2 for points, _ in rules])
-    weights = np.concatenate([weights / 2 for _, weights in rules])
-    value = ensemble.value.astype(np.float64)
-    return Paths(value, share, edge_feature, above, depth, n_points, points, weights)
+    most = int(n_on_path.max(initial=1))
+    rules = [np.polynomial.legendre.leggauss(n) for n in range(1, (most + 1) // 2 + 1)]
+    return Paths(
+        value=ensemble.value.astype(np.float64),
+        linear=getattr(ensemble, "linear", None),
+        share=share,
+        position=position,
+        n_on_path=n_on_path,
+        max_depth=int(depth.max(initial=0)),
+        points=np.concatenate([(1 + points) / 2 for points, _ in rules]),
+        weights=np.concatenate([weights / 2 for _, weights in rules]),
+        worth=_worth(most),
+    )
+
+
+def _worth(most: int) -> Array:
+    """(p-1)! m!/(p+m)! at [p, m], up to `most` of each; 0 where p is 0."""
+    worth, m = np.zeros((most + 1, most + 1)), np.arange(most + 1)
+    worth[1] = 1 / (m + 1)
+    for p in range(1, most):
+        worth[p + 1] = worth[p] * p / (p + m + 1)
+    return worth

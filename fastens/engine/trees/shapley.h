@@ -1,172 +1,373 @@
-/* The steps of path-dependent Shapley values, for SHAPLEY_LANES rows at once, vectorised by the compiler.
+/* Shapley values of one leaf of a tree, for SHAPLEY_LANES rows at once, vectorised by the compiler.
  *
- * A leaf of value v whose path tests d different features adds to feature i (Lundberg et al. 2020, algorithm 2)
- *     v (o_i - z_i) sum over S of |S|! (d-1-|S|)!/d! prod_{j in S} o_j prod_{j not in S} z_j
- * where o_j is whether the row passes all tests of feature j, and z_j is the share of the training weight that does.
+ * The path of a leaf tests d different features. Of a row, all that counts is which of them it passes: o_j is whether it
+ * passes all tests of feature j. What a feature is worth that is not known depends on the game.
+ *
+ * Path-dependent (Lundberg et al. 2020, algorithm 2): z_j, the share of the training weight that passes the tests of j.
+ * A leaf of value v adds to feature i
+ *     v (o_i - z_i) sum over S of |S|! (d-1-|S|)!/d! prod_{j in S} o_j prod_{j not in S} z_j.
  * The weights are Beta integrals, so that the sum is one integral of a polynomial of degree d - 1,
  *     v (o_i - z_i) int_0^1 prod_{j != i} (t o_j + (1-t) z_j) dt,
- * which Gauss-Legendre quadrature gives exactly with d/2 points t. All factors are positive.
+ * which Gauss-Legendre quadrature gives exactly with d/2 points t (Yu et al. 2022). The product without a feature is that of
+ * all divided by its factor. A factor is 0 only where o_i = z_i = 0: then it does not matter what its inverse is.
  *
  * A linear term of such a leaf, on feature k, is f where feature k is known, and 0 where it is not. That adds
  *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to itself
  *     f o_k int prod_{j != k} (t o_j + (1-t) z_j) dt.
- * Both are had by adding f o_k t / factor_k to the leaf's value inside the integral, and f o_k z_k int product / factor_k^2
- * to feature k: for o_k = 1, factor_k - t (1 - z_k) = z_k.
+ *
+ * Interventional (Laberge & Pequignot 2022): the mean over background rows. Of one of these, b_j is whether it passes the
+ * tests of j. Where some feature is passed by neither row, no mixture of them reaches the leaf. Else, with p features
+ * that only the row passes and m that only the background row does, the leaf adds
+ *     v (p-1)! m!/(p+m)!    to the first,        - v p! (m-1)!/(p+m)!    to the others.
  */
 #ifndef FASTENS_SHAPLEY_H
 #define FASTENS_SHAPLEY_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine/dispatch.h"
 
-enum { SHAPLEY_LANES = 8 };
+enum { SHAPLEY_LANES = 16, MASK_BITS = 32 };
 
+/* A loop over lanes, which must become vectors and not be unrolled before. */
+#if defined(__clang__)
+#define FASTENS_LANES _Pragma("clang loop vectorize(enable)")
+#elif defined(__GNUC__)
+#define FASTENS_LANES _Pragma("omp simd")
+#else
+#define FASTENS_LANES
+#endif
+
+/* Some lanes, on which the arithmetic of numbers works; N_VECTORS of them are all. */
+#if defined(__GNUC__) || defined(__clang__)
+typedef double LaneVector __attribute__((vector_size(32), aligned(8), may_alias));
+#else
+typedef double LaneVector;
+#endif
+enum { N_VECTORS = SHAPLEY_LANES * sizeof(double) / sizeof(LaneVector) };
+
+/* A test of numbers: the codes that go left are `n_left` from `first` on. Rows that pass have the bit of the edge's feature
+ * in their masks, if they had it before or the path did not test the feature. */
 typedef struct {
-    int32_t n_points;
-    const double* points;  /* in (0, 1) */
-    const double* weights;
-} Quadrature;
+    int32_t first, n_left, is_left, is_repeated, bit;
+} EdgeTest;
 
-/* One feature on the path of a leaf: z for all rows, o for each. */
-typedef struct {
-    double share;
-    const double* passes;
-} PathElement;
+#define FASTENS_MARK_ROWS                                                                   \
+    const uint32_t wrong = test->is_left ? 0u : 1u, kept = test->is_repeated ? 0u : 1u;     \
+    for (ptrdiff_t i = 0; i < n; i++) {                                                     \
+        const int32_t place = (int32_t)codes[i] - test->first;                              \
+        const uint32_t passes = ((uint32_t)place < (uint32_t)test->n_left ? 1u : 0u) ^ wrong; \
+        masks[i] = (above[i] | (kept << test->bit)) & ~((1u ^ passes) << test->bit);        \
+    }
 
-/* The value of a linear term less its value at the mean, at_mean. Values end at lower and upper. */
-typedef struct {
-    double slope, lower, upper, at_mean;
-} Term;
-
-FASTENS_INLINE double factor_of(double t, double passes, double share)
+FASTENS_INLINE void mark_bytes_loop(
+    const EdgeTest* test, const uint8_t* codes, ptrdiff_t n, const uint32_t* above, uint32_t* masks)
 {
-    return t * passes + (1.0 - t) * share;
+    FASTENS_MARK_ROWS
 }
 
-/* product * factor of `element`; divided by that of `replaced`, an earlier test of the same feature (NULL: none) */
-FASTENS_INLINE void extend_path_loop(
-    const Quadrature* rule, const PathElement* element, const PathElement* replaced, const double* product, double* out)
+FASTENS_INLINE void mark_words_loop(
+    const EdgeTest* test, const uint16_t* codes, ptrdiff_t n, const uint32_t* above, uint32_t* masks)
 {
-    for (int32_t q = 0; q < rule->n_points; q++) {
-        const double t = rule->points[q];
-        const double one = factor_of(t, 1.0, element->share), zero = factor_of(t, 0.0, element->share);
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            out[l] = product[l] * (element->passes[l] > 0 ? one : zero);
-        if (replaced) {
-            const double above_one = 1.0 / factor_of(t, 1.0, replaced->share);
-            const double above_zero = 1.0 / factor_of(t, 0.0, replaced->share);
-            for (int l = 0; l < SHAPLEY_LANES; l++)
-                out[l] *= replaced->passes[l] > 0 ? above_one : above_zero;
+    FASTENS_MARK_ROWS
+}
+
+/* Of the lanes, which features they know: 1.0 and 0.0, feature after feature, and the same of those unknown. */
+FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown)
+{
+    for (int32_t j = 0; j < n; j++) {
+        const uint32_t* words = masks + j / MASK_BITS * stride;
+        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+        {
+            known[j * SHAPLEY_LANES + l] = (double)(int32_t)(words[l] >> j % MASK_BITS & 1u);
+            unknown[j * SHAPLEY_LANES + l] = 1.0 - known[j * SHAPLEY_LANES + l];
         }
-        product += SHAPLEY_LANES;
-        out += SHAPLEY_LANES;
     }
 }
 
-/* phi += sign (o - z) int sums / factor */
-FASTENS_INLINE void collect_feature_loop(
-    const Quadrature* rule, const PathElement* element, double sign, const double* sums, double* phi)
+/* The path of a leaf in a game of training weights. Factors of unknown features, and inverses, are by feature, then by
+ * point; what the lanes know by feature. */
+typedef struct {
+    int32_t n, n_points;
+    const double* points; /* in (0, 1) */
+    const double* weights;
+    const double* share;
+    double* factors;
+    double* inverse_known;
+    double* inverse_unknown;
+    double* known;
+    double* unknown;
+} LeafPath;
+
+FASTENS_INLINE void find_factors_loop(const LeafPath* path)
 {
-    double integral[SHAPLEY_LANES] = {0};
-    for (int32_t q = 0; q < rule->n_points; q++) {
-        const double t = rule->points[q], weight = rule->weights[q];
-        const double one = weight / factor_of(t, 1.0, element->share);
-        const double zero = weight / factor_of(t, 0.0, element->share);
+    for (int32_t j = 0, at = 0; j < path->n; j++)
+        for (int32_t q = 0; q < path->n_points; q++, at++) {
+            const double factor = (1.0 - path->points[q]) * path->share[j];
+            path->factors[at] = factor;
+            path->inverse_known[at] = 1.0 / (factor + path->points[q]);
+            path->inverse_unknown[at] = factor > 0 ? 1.0 / factor : 0.0;
+        }
+}
+
+FASTENS_INLINE const LaneVector* vectors_of(const double* lanes, int32_t place)
+{
+    return (const LaneVector*)(lanes + place * SHAPLEY_LANES);
+}
+
+/* products: at each point, its weight times the factors t o + (1-t) z of all features */
+FASTENS_INLINE void multiply_path_loop(const LeafPath* path, double* products)
+{
+    for (int32_t q = 0; q < path->n_points; q++) {
+        LaneVector* out = (LaneVector*)(products + q * SHAPLEY_LANES);
+        const LaneVector none = {0};
+        LaneVector product[N_VECTORS];
+        for (int v = 0; v < N_VECTORS; v++)
+            product[v] = none + path->weights[q];
+        for (int32_t j = 0; j < path->n; j++) {
+            const LaneVector* known = vectors_of(path->known, j);
+            const double factor = path->factors[j * path->n_points + q];
+            for (int v = 0; v < N_VECTORS; v++)
+                product[v] *= known[v] * path->points[q] + factor;
+        }
+        for (int v = 0; v < N_VECTORS; v++)
+            out[v] = product[v];
+    }
+}
+
+/* products without the factors of a feature, times t where `by_t` */
+FASTENS_INLINE void divide_path_loop(
+    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
+{
+    const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
+    for (int32_t q = 0; q < path->n_points; q++) {
+        const LaneVector* product = vectors_of(products, q);
+        LaneVector* quotient = (LaneVector*)(out + q * SHAPLEY_LANES);
+        const double t = by_t ? path->points[q] : 1.0;
+        const double one = t * path->inverse_known[feature * path->n_points + q];
+        const double zero = t * path->inverse_unknown[feature * path->n_points + q];
+        for (int v = 0; v < N_VECTORS; v++)
+            quotient[v] = product[v] * (known[v] * one + unknown[v] * zero);
+    }
+}
+
+/* parts: what knowing a feature changes, scale (o - z) int products / factor */
+FASTENS_INLINE void collect_part_loop(
+    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
+{
+    const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
+    const double* one = path->inverse_known + feature * path->n_points;
+    const double* zero = path->inverse_unknown + feature * path->n_points;
+    const double share = path->share[feature];
+    const LaneVector none = {0};
+    LaneVector if_known[N_VECTORS], if_unknown[N_VECTORS];
+    for (int v = 0; v < N_VECTORS; v++)
+        if_known[v] = if_unknown[v] = none;
+    for (int32_t q = 0; q < path->n_points; q++) {
+        const LaneVector* product = vectors_of(products, q);
+        for (int v = 0; v < N_VECTORS; v++) {
+            if_known[v] += product[v] * one[q];
+            if_unknown[v] += product[v] * zero[q];
+        }
+    }
+    for (int v = 0; v < N_VECTORS; v++)
+        ((LaneVector*)parts)[v] =
+            scale * (known[v] - share) * (known[v] * if_known[v] + unknown[v] * if_unknown[v]);
+}
+
+/* Rows of a background that are the same to a leaf, as they pass the same tests: their mask, the features it lacks, how
+ * many they are, and, where they are kept apart, what each lane multiplies them by. */
+typedef struct {
+    const uint32_t* mask;
+    const int32_t* lacking;
+    int32_t n_lacking;
+    int32_t count;
+    const double* scales; /* NULL: 1 */
+} Pattern;
+
+/* Patterns by the number of features that they lack. The worth of p features of a row against m of a background row is
+ * (p-1)! m!/(p+m)!, at [p * size + m], 0 where p = 0. */
+typedef struct {
+    const Pattern* patterns;
+    int32_t n_patterns;
+    const double* worth;
+    int32_t size;
+} Background;
+
+/* Masks of the lanes, and how many bits they lack. */
+typedef struct {
+    const uint32_t* masks;
+    ptrdiff_t stride; /* from word to word */
+    int32_t n_bits;
+    int32_t n_lacking[SHAPLEY_LANES];
+} Lanes;
+
+FASTENS_INLINE uint32_t has_bit(const uint32_t* mask, ptrdiff_t stride, int32_t j)
+{
+    return mask[j / MASK_BITS * stride] >> j % MASK_BITS & 1u;
+}
+
+/* The lanes that pass every feature that the background row does not: all bits, and none of others; whether any does. */
+FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uint32_t* matches)
+{
+    uint64_t pairs[SHAPLEY_LANES / 2], any = 0;
+    for (int32_t w = 0; w * MASK_BITS < lanes->n_bits; w++) {
+        const int32_t left = lanes->n_bits - w * MASK_BITS;
+        const uint32_t all = left >= MASK_BITS ? ~0u : (1u << left) - 1u, bits = mask[w];
+        const uint32_t *words = lanes->masks + w * lanes->stride, before = w ? 0u : ~0u;
+        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+            matches[l] = (matches[l] | before) & ((words[l] | bits) == all ? ~0u : 0u);
+    }
+    memcpy(pairs, matches, sizeof(pairs));
+    for (int l = 0; l < SHAPLEY_LANES / 2; l++)
+        any |= pairs[l];
+    return any != 0;
+}
+
+/* How many rows, or what sum of scales, match each lane: of all patterns that lack as many features, from `first` on,
+ * and, feature after feature, of those that lack it. Returns the pattern after them. */
+FASTENS_INLINE int32_t count_matches(
+    const Lanes* lanes, const Background* background, int32_t first, double* all, double* lacking)
+{
+    const int32_t p = background->patterns[first].n_lacking;
+    int32_t z = first;
+    for (; z < background->n_patterns && background->patterns[z].n_lacking == p; z++) {
+        const Pattern* pattern = background->patterns + z;
+        const double *scales = pattern->scales, count = pattern->count;
+        uint32_t matches[SHAPLEY_LANES] = {0};
+        double counts[SHAPLEY_LANES];
+        if (!match_lanes(lanes, pattern->mask, matches))
+            continue;
+        if (scales)
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+                counts[l] = (double)(int32_t)(matches[l] & 1u) * scales[l];
+        else
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+                counts[l] = (double)(int32_t)(matches[l] & 1u) * count;
+        for (int v = 0; v < N_VECTORS; v++)
+            ((LaneVector*)all)[v] += vectors_of(counts, 0)[v];
+        for (int32_t i = 0; i < p; i++) {
+            LaneVector* sum = (LaneVector*)(lacking + pattern->lacking[i] * SHAPLEY_LANES);
+            for (int v = 0; v < N_VECTORS; v++)
+                sum[v] += vectors_of(counts, 0)[v];
+        }
+    }
+    return z;
+}
+
+/* parts: of each feature, for each lane; `counts` has room for these */
+FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* background, double* counts, double* parts)
+{
+    const int32_t n = lanes->n_bits, size = background->size;
+    double lost[SHAPLEY_LANES] = {0}, gain[SHAPLEY_LANES], all[SHAPLEY_LANES];
+    memset(parts, 0, n * SHAPLEY_LANES * sizeof(double));
+    for (int32_t z = 0; z < background->n_patterns;) {
+        const int32_t p = background->patterns[z].n_lacking;
+        memset(all, 0, sizeof(all));
+        memset(counts, 0, n * SHAPLEY_LANES * sizeof(double));
+        z = count_matches(lanes, background, z, all, counts);
+        for (int l = 0; l < SHAPLEY_LANES; l++) {
+            lost[l] += all[l] * background->worth[lanes->n_lacking[l] * size + p];
+            gain[l] = background->worth[p * size + lanes->n_lacking[l]];
+        }
+        for (int32_t j = 0; p > 0 && j < n; j++)
+            for (int v = 0; v < N_VECTORS; v++)
+                ((LaneVector*)(parts + j * SHAPLEY_LANES))[v] += vectors_of(counts, j)[v] * vectors_of(gain, 0)[v];
+    }
+    for (int32_t j = 0; j < n; j++)
         for (int l = 0; l < SHAPLEY_LANES; l++)
-            integral[l] += sums[q * SHAPLEY_LANES + l] * (element->passes[l] > 0 ? one : zero);
-    }
-    for (int l = 0; l < SHAPLEY_LANES; l++)
-        phi[l] += sign * (element->passes[l] - element->share) * integral[l];
+            if (!has_bit(lanes->masks + l, lanes->stride, j))
+                parts[j * SHAPLEY_LANES + l] = -lost[l];
 }
 
-/* phi += 1/2 (o_a - z_a) (o_b - z_b) int sums / (factor_a factor_b) */
-FASTENS_INLINE void collect_pair_loop(
-    const Quadrature* rule, const PathElement* a, const PathElement* b, const double* sums, double* phi)
+/* parts: of each pair, (i, j) at i (i - 1) / 2 + j, halved; those of two of a row's features first add up there. Each is
+ * a difference of the worth of one of the two features with and without the other. */
+FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* background, double* mixed, double* parts)
 {
-    double integral[SHAPLEY_LANES] = {0};
-    for (int32_t q = 0; q < rule->n_points; q++) {
-        const double t = rule->points[q], weight = rule->weights[q];
-        const double a_one = weight / factor_of(t, 1.0, a->share), a_zero = weight / factor_of(t, 0.0, a->share);
-        const double b_one = 1.0 / factor_of(t, 1.0, b->share), b_zero = 1.0 / factor_of(t, 0.0, b->share);
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            integral[l] += sums[q * SHAPLEY_LANES + l] * (a->passes[l] > 0 ? a_one : a_zero)
-                * (b->passes[l] > 0 ? b_one : b_zero);
+    const int32_t n = lanes->n_bits, size = background->size;
+    double both_lost[SHAPLEY_LANES] = {0}, won[SHAPLEY_LANES], against[SHAPLEY_LANES];
+    uint32_t matches[SHAPLEY_LANES] = {0};
+    memset(mixed, 0, n * SHAPLEY_LANES * sizeof(double));
+    memset(parts, 0, n * (n - 1) / 2 * SHAPLEY_LANES * sizeof(double));
+    for (int32_t z = 0; z < background->n_patterns; z++) {
+        const Pattern* pattern = background->patterns + z;
+        const int32_t p = pattern->n_lacking;
+        if (!match_lanes(lanes, pattern->mask, matches))
+            continue;
+        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++) {
+            const int32_t m = lanes->n_lacking[l];
+            const double half = matches[l] ? 0.5 * (pattern->scales ? pattern->scales[l] : (double)pattern->count) : 0.0;
+            won[l] = p > 1 ? half * background->worth[(p - 1) * size + m] : 0.0;
+            against[l] = m > 0 ? half * background->worth[p * size + m - 1] : 0.0;
+            both_lost[l] += m > 1 ? half * background->worth[(m - 1) * size + p] : 0.0;
+        }
+        for (int32_t a = 0; a < p; a++) {
+            const int32_t i = pattern->lacking[a];
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+                mixed[i * SHAPLEY_LANES + l] += against[l];
+            for (int32_t b = 0; b < a; b++)
+                FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+                    parts[(i * (i - 1) / 2 + pattern->lacking[b]) * SHAPLEY_LANES + l] += won[l];
+        }
     }
-    for (int l = 0; l < SHAPLEY_LANES; l++)
-        phi[l] += 0.5 * (a->passes[l] - a->share) * (b->passes[l] - b->share) * integral[l];
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < i; j++)
+            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++) {
+                const uint32_t has_i = has_bit(lanes->masks + l, lanes->stride, i);
+                const uint32_t has_j = has_bit(lanes->masks + l, lanes->stride, j);
+                double* part = parts + (i * (i - 1) / 2 + j) * SHAPLEY_LANES + l;
+                if (has_i != has_j)
+                    *part = -mixed[(has_i ? i : j) * SHAPLEY_LANES + l];
+                else if (!has_i)
+                    *part = both_lost[l];
+            }
 }
 
-/* Of rows that have all terms of a leaf, the term's deviation from the leaf's mean; 0 of others. */
-FASTENS_INLINE void deviations_loop(
-    const Term* term, const double* values, const double* passes, const double* complete, double* out)
+/* Rows that are lanes: sums, part after part at its place, get what the lanes' factors make of the parts. */
+FASTENS_INLINE void add_lanes_loop(
+    const double* parts, const int64_t* places, int32_t n_parts, const double* factors, double* sums)
 {
-    for (int l = 0; l < SHAPLEY_LANES; l++) {
-        double value = values[l] > term->lower ? values[l] : term->lower;
-        value = value < term->upper ? value : term->upper;
-        out[l] = complete[l] > 0 ? passes[l] * (term->slope * value - term->at_mean) : 0.0;
-    }
+    for (int32_t p = 0; p < n_parts; p++)
+        for (int v = 0; v < N_VECTORS; v++)
+            ((LaneVector*)(sums + places[p]))[v] += vectors_of(factors, 0)[v] * vectors_of(parts, p)[v];
 }
 
-/* sums += f t product / factor, for rows that pass */
-FASTENS_INLINE void extend_sums_loop(
-    const Quadrature* rule, double share, const double* f, const double* product, double* sums)
+/* Rows of any mask: sums of one part get what it is for their masks; `slots` is where that is. */
+FASTENS_INLINE void add_from_table_loop(
+    const double* parts, const uint32_t* slots, const double* factors, ptrdiff_t n, double* sums)
 {
-    for (int32_t q = 0; q < rule->n_points; q++) {
-        const double scale = rule->points[q] / factor_of(rule->points[q], 1.0, share);
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            sums[q * SHAPLEY_LANES + l] += scale * f[l] * product[q * SHAPLEY_LANES + l];
-    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        sums[i] += factors[i] * parts[slots[i]];
 }
 
-/* phi += f z int product / factor^2, for rows that pass */
-FASTENS_INLINE void collect_term_loop(
-    const Quadrature* rule, double share, const double* f, const double* product, double* phi)
-{
-    for (int32_t q = 0; q < rule->n_points; q++) {
-        const double factor = factor_of(rule->points[q], 1.0, share), scale = share * rule->weights[q] / (factor * factor);
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            phi[l] += scale * f[l] * product[q * SHAPLEY_LANES + l];
-    }
-}
-
-/* phi += 1/2 f z (o_b - z_b) int product / (factor^2 factor_b), for rows that pass the tests of the term's feature */
-FASTENS_INLINE void collect_term_pair_loop(
-    const Quadrature* rule, double share, const PathElement* b, const double* f, const double* product, double* phi)
-{
-    double integral[SHAPLEY_LANES] = {0};
-    for (int32_t q = 0; q < rule->n_points; q++) {
-        const double t = rule->points[q], factor = factor_of(t, 1.0, share);
-        const double scale = share * rule->weights[q] / (factor * factor);
-        const double one = scale / factor_of(t, 1.0, b->share), zero = scale / factor_of(t, 0.0, b->share);
-        for (int l = 0; l < SHAPLEY_LANES; l++)
-            integral[l] += product[q * SHAPLEY_LANES + l] * (b->passes[l] > 0 ? one : zero);
-    }
-    for (int l = 0; l < SHAPLEY_LANES; l++)
-        phi[l] += 0.5 * f[l] * (b->passes[l] - b->share) * integral[l];
-}
-
-FASTENS_CHOOSE(extend_path,
-    (const Quadrature* rule, const PathElement* element, const PathElement* replaced, const double* product, double* out),
-    (rule, element, replaced, product, out))
-FASTENS_CHOOSE(collect_feature,
-    (const Quadrature* rule, const PathElement* element, double sign, const double* sums, double* phi),
-    (rule, element, sign, sums, phi))
-FASTENS_CHOOSE(collect_pair,
-    (const Quadrature* rule, const PathElement* a, const PathElement* b, const double* sums, double* phi),
-    (rule, a, b, sums, phi))
-FASTENS_CHOOSE(deviations,
-    (const Term* term, const double* values, const double* passes, const double* complete, double* out),
-    (term, values, passes, complete, out))
-FASTENS_CHOOSE(extend_sums,
-    (const Quadrature* rule, double share, const double* f, const double* product, double* sums),
-    (rule, share, f, product, sums))
-FASTENS_CHOOSE(collect_term,
-    (const Quadrature* rule, double share, const double* f, const double* product, double* phi),
-    (rule, share, f, product, phi))
-FASTENS_CHOOSE(collect_term_pair,
-    (const Quadrature* rule, double share, const PathElement* b, const double* f, const double* product, double* phi),
-    (rule, share, b, f, product, phi))
+FASTENS_CHOOSE(mark_bytes,
+    (const EdgeTest* test, const uint8_t* codes, ptrdiff_t n, const uint32_t* above, uint32_t* masks),
+    (test, codes, n, above, masks))
+FASTENS_CHOOSE(mark_words,
+    (const EdgeTest* test, const uint16_t* codes, ptrdiff_t n, const uint32_t* above, uint32_t* masks),
+    (test, codes, n, above, masks))
+FASTENS_CHOOSE(spread_bits,
+    (const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown),
+    (masks, stride, n, known, unknown))
+FASTENS_CHOOSE(find_factors, (const LeafPath* path), (path))
+FASTENS_CHOOSE(multiply_path, (const LeafPath* path, double* products), (path, products))
+FASTENS_CHOOSE(divide_path,
+    (const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out),
+    (path, feature, by_t, products, out))
+FASTENS_CHOOSE(collect_part,
+    (const LeafPath* path, int32_t feature, double scale, const double* products, double* parts),
+    (path, feature, scale, products, parts))
+FASTENS_CHOOSE(play_background,
+    (const Lanes* lanes, const Background* background, double* counts, double* parts), (lanes, background, counts, parts))
+FASTENS_CHOOSE(play_pairs,
+    (const Lanes* lanes, const Background* background, double* mixed, double* parts), (lanes, background, mixed, parts))
+FASTENS_CHOOSE(add_lanes,
+    (const double* parts, const int64_t* places, int32_t n_parts, const double* factors, double* sums),
+    (parts, places, n_parts, factors, sums))
+FASTENS_CHOOSE(add_from_table,
+    (const double* parts, const uint32_t* slots, const double* factors, ptrdiff_t n, double* sums),
+    (parts, slots, factors, n, sums))
 
 #endif

@@ -1,350 +1,313 @@
 """Shapley values of trees: how much each feature moves a row's raw prediction away from the expected one.
 
-A depth-first walk over a tree serves SHAPLEY_LANES rows. On the way down it carries, at the points of a quadrature, the
-product of the factors of the path (see shapley.h); on the way up the sums over the leaves below, from which each edge
-adds the part of its feature (the order of work of Yu et al. 2022, Linear TreeShap). Leaves may have linear terms on the
-features of their paths.
+Of a row, all that counts at a leaf is which features' tests it passes on the path there. A depth-first walk over a tree
+carries these masks, of a chunk of rows, and those of background rows where there are any. At a leaf, the parts of the
+features are worked out for SHAPLEY_LANES masks at a time (see shapley.h): for all masks there can be, where these are
+fewer than the rows, which then look up theirs, or else for the mask of each row. Both are the same to the bit.
 """
 
 import numpy as np
 
 from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
+from fastens.engine.trees.leaf_games cimport (
+    MASK_BITS, SHAPLEY_LANES, Leaf, Lines, Pattern, Rows, Stack, Trees, Walk, play, start_leaf, table_size,
+)
 
 
 cdef extern from "engine/trees/shapley.h" nogil:
-    enum:
-        SHAPLEY_LANES
-    ctypedef struct Quadrature:
-        int32_t n_points
-        const float64_t* points
-        const float64_t* weights
-    ctypedef struct PathElement:
-        float64_t share
-        const float64_t* passes
-    void extend_path(
-        const Quadrature* rule, const PathElement* element, const PathElement* replaced, const float64_t* product,
-        float64_t* out) noexcept
-    void collect_feature(
-        const Quadrature* rule, const PathElement* element, float64_t sign, const float64_t* sums,
-        float64_t* phi) noexcept
-    void collect_pair(
-        const Quadrature* rule, const PathElement* a, const PathElement* b, const float64_t* sums,
-        float64_t* phi) noexcept
-    ctypedef struct Term:
-        float64_t slope
-        float64_t lower
-        float64_t upper
-        float64_t at_mean
-    void deviations(
-        const Term* term, const float64_t* values, const float64_t* passes, const float64_t* complete,
-        float64_t* out) noexcept
-    void extend_sums(
-        const Quadrature* rule, float64_t share, const float64_t* f, const float64_t* product,
+    ctypedef struct EdgeTest:
+        int32_t first
+        int32_t n_left
+        int32_t is_left
+        int32_t is_repeated
+        int32_t bit
+    void mark_bytes(
+        const EdgeTest* test, const uint8_t* codes, Py_ssize_t n, const uint32_t* above, uint32_t* masks) noexcept
+    void mark_words(
+        const EdgeTest* test, const uint16_t* codes, Py_ssize_t n, const uint32_t* above, uint32_t* masks) noexcept
+    void add_lanes(
+        const float64_t* parts, const int64_t* places, int32_t n_parts, const float64_t* factors,
         float64_t* sums) noexcept
-    void collect_term(
-        const Quadrature* rule, float64_t share, const float64_t* f, const float64_t* product,
-        float64_t* phi) noexcept
-    void collect_term_pair(
-        const Quadrature* rule, float64_t share, const PathElement* b, const float64_t* f, const float64_t* product,
-        float64_t* phi) noexcept
+    void add_from_table(
+        const float64_t* parts, const uint32_t* slots, const float64_t* factors, Py_ssize_t n,
+        float64_t* sums) noexcept
 
 
-cdef struct Lines:
-    # Linear terms of leaves: node i, over all trees, has those from starts[i] to starts[i + 1]; NULL where none has.
-    const int64_t* starts
-    const int32_t* features
-    const float64_t* slopes
-    const float64_t* lower
-    const float64_t* upper
-    const float64_t* at_means
+cdef enum:
+    MOST_ROWS = 512                 # of a chunk
+    FEWEST_ROWS = 32                # but of the last chunk, or where results are many
+    RESULT_BYTES = 1 << 20          # of a chunk: what stays in a core's cache
 
 
-cdef struct Trees:
-    # All trees one after another; children and `above` count inside their tree.
-    const int64_t* first_node
-    const int32_t* feature
-    const uint16_t* bin_threshold
-    const uint8_t* missing_left
-    const int32_t* category_set
-    const uint32_t* category_words
-    const int32_t* left_child
-    const float64_t* value          # by node, n_values each
-    Py_ssize_t n_values
-    const int32_t* output           # by tree: the output of its first value
-    Py_ssize_t n_trees
-    Py_ssize_t n_features
-    Py_ssize_t n_outputs
-    Py_ssize_t max_depth
-    # Of the edge that leads to a node: what share of the training weight passes the tests of its feature up to here,
-    # its feature, and the nearest node above whose edge tests the same feature (0: none).
-    const float64_t* share
-    const int32_t* edge_feature
-    const int32_t* above
-    const int32_t* depth
-    const int32_t* n_points         # by tree
-    const float64_t* points         # of quadratures with 1, 2, 3, ... points one after another
-    const float64_t* weights
-    Lines lines
+# ------------------------------------------------------------------------------------------------------------- walk
 
-
-cdef struct Stack:
-    # Working memory of a walk, by depth: the node, how many of its children are done, whether the rows pass the tests
-    # of its edge's feature, the products of the path and the sums over the leaves.
-    int32_t* node
-    int32_t* n_done
-    float64_t* passes
-    float64_t* product
-    float64_t* sums
-    PathElement* elements           # of a leaf's path
-    int32_t* element_feature
-    uint8_t* replaced
-    float64_t* values               # of the rows, feature after feature, where leaves have linear terms
-    # Results: (n_features, SHAPLEY_LANES), or for pairs (n_features, n_features, SHAPLEY_LANES)
-    float64_t* phi
-
-
-cdef struct Walk:
-    # One tree and one of its values, on some rows.
-    const Trees* trees
-    Quadrature rule
-    int64_t first
-    Py_ssize_t value_column
-    bint pairs
-
-
-# -------------------------------------------------------------------------------------------------------------- walk
-
-cdef inline bint goes_left(const Trees* trees, int64_t node, int32_t code) noexcept nogil:
-    if trees.category_set[node] >= 0:
-        return (trees.category_words[trees.category_set[node] + (code >> 5)] >> (code & 31)) & 1
-    if code == 0:
-        return trees.missing_left[node]
-    return code <= trees.bin_threshold[node]
-
-
-cdef inline PathElement element_at(const Walk* walk, const Stack* stack, int32_t node) noexcept nogil:
-    cdef PathElement element
-    element.share = walk.trees.share[walk.first + node]
-    element.passes = stack.passes + walk.trees.depth[walk.first + node] * SHAPLEY_LANES
-    return element
-
-
-cdef inline void enter(
-    const Walk* walk, Stack* stack, const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_lanes, int32_t depth
+cdef inline void mark(
+    const EdgeTest* test, const code_t* codes, Py_ssize_t n, const uint32_t* above, uint32_t* masks
 ) noexcept nogil:
-    # Come to the node at `depth` from the one above: the rows that pass, the product of the path.
-    cdef const Trees* trees = walk.trees
-    cdef int32_t node = stack.node[depth], parent = stack.node[depth - 1]
-    cdef int32_t above = trees.above[walk.first + node]
-    cdef bint is_left = trees.left_child[walk.first + parent] == node
-    cdef const code_t* column = codes + trees.edge_feature[walk.first + node] * n_rows
-    cdef float64_t* passes = stack.passes + depth * SHAPLEY_LANES
-    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, lane
-    cdef PathElement element = element_at(walk, stack, node), replaced
-    for lane in range(n_lanes):
-        passes[lane] = goes_left(trees, walk.first + parent, column[lane]) == is_left
-    if above:
-        replaced = element_at(walk, stack, above)
-        for lane in range(SHAPLEY_LANES):
-            passes[lane] *= replaced.passes[lane]
-    extend_path(
-        &walk.rule, &element, &replaced if above else NULL, stack.product + (depth - 1) * size,
-        stack.product + depth * size)
+    if code_t is uint8_t:
+        mark_bytes(test, codes, n, above, masks)
+    else:
+        mark_words(test, codes, n, above, masks)
 
 
-cdef inline void leave(const Walk* walk, Stack* stack, int32_t depth) noexcept nogil:
-    # All leaves below are summed: the edge's feature has its part. Leaves below a later test of a feature are no
-    # business of the earlier one.
-    cdef int32_t node = stack.node[depth], above = walk.trees.above[walk.first + node]
-    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, i
-    cdef const float64_t* sums = stack.sums + depth * size
-    cdef float64_t* phi = stack.phi + walk.trees.edge_feature[walk.first + node] * SHAPLEY_LANES
-    cdef PathElement element = element_at(walk, stack, node)
-    collect_feature(&walk.rule, &element, 1.0, sums, phi)
-    if above:
-        element = element_at(walk, stack, above)
-        collect_feature(&walk.rule, &element, -1.0, sums, phi)
-    for i in range(size):
-        stack.sums[(depth - 1) * size + i] += sums[i]
-
-
-cdef int32_t list_path(const Walk* walk, Stack* stack, int32_t depth) noexcept nogil:
-    # The features on the path of a leaf, the last tested first: of tests of one feature, the last counts for all.
-    cdef int32_t n_elements = 0, k, above
-    memset(stack.replaced, 0, depth + 1)
-    for k in range(depth, 0, -1):
-        above = walk.trees.above[walk.first + stack.node[k]]
-        if above:
-            stack.replaced[walk.trees.depth[walk.first + above]] = True
-        if not stack.replaced[k]:
-            stack.elements[n_elements] = element_at(walk, stack, stack.node[k])
-            stack.element_feature[n_elements] = walk.trees.edge_feature[walk.first + stack.node[k]]
-            n_elements += 1
-    return n_elements
-
-
-cdef void add_pairs(const Walk* walk, Stack* stack, int32_t n_elements, const float64_t* sums) noexcept nogil:
-    # The parts of all pairs of features on the path of a leaf.
-    cdef int32_t a, b
-    for a in range(n_elements):
-        for b in range(a):
-            collect_pair(&walk.rule, stack.elements + a, stack.elements + b, sums, pair_at(walk, stack, a, b))
-
-
-cdef inline float64_t* pair_at(const Walk* walk, const Stack* stack, int32_t a, int32_t b) noexcept nogil:
-    cdef Py_ssize_t place = stack.element_feature[a] * walk.trees.n_features + stack.element_feature[b]
-    return stack.phi + place * SHAPLEY_LANES
-
-
-cdef void find_complete(const Walk* walk, const Stack* stack, int64_t node, float64_t* complete) noexcept nogil:
-    # Which rows have a value of each term of a leaf: others get its value, as of any leaf.
-    cdef const Lines* lines = &walk.trees.lines
-    cdef const float64_t* values
-    cdef Py_ssize_t term, lane
-    for lane in range(SHAPLEY_LANES):
-        complete[lane] = 1.0
-    for term in range(lines.starts[node], lines.starts[node + 1]):
-        values = stack.values + lines.features[term] * SHAPLEY_LANES
-        for lane in range(SHAPLEY_LANES):
-            complete[lane] *= isfinite(values[lane]) != 0
-
-
-cdef void add_terms(
-    const Walk* walk, Stack* stack, int64_t node, int32_t n_elements, const float64_t* product, float64_t* sums
+cdef inline void mark_set(
+    const EdgeTest* test, const uint32_t* words, const code_t* codes, Py_ssize_t n, const uint32_t* above,
+    uint32_t* masks,
 ) noexcept nogil:
-    # The linear terms of a leaf: their parts in the sums, and what they add to their own features.
-    cdef const Lines* lines = &walk.trees.lines
-    cdef float64_t[SHAPLEY_LANES] complete, f
-    cdef Py_ssize_t index
-    cdef int32_t a, b
-    cdef Term term
-    cdef PathElement* element
-    find_complete(walk, stack, node, complete)
-    for index in range(lines.starts[node], lines.starts[node + 1]):
-        a = 0
-        while a < n_elements and stack.element_feature[a] != lines.features[index]:
-            a += 1
-        if a == n_elements:     # no tree has that
-            continue
-        element = stack.elements + a
-        term = Term(lines.slopes[index], lines.lower[index], lines.upper[index], lines.at_means[index])
-        deviations(&term, stack.values + lines.features[index] * SHAPLEY_LANES, element.passes, complete, f)
-        extend_sums(&walk.rule, element.share, f, product, sums)
-        if not walk.pairs:
-            collect_term(&walk.rule, element.share, f, product, stack.phi + lines.features[index] * SHAPLEY_LANES)
-            continue
-        for b in range(n_elements):
-            if b != a:
-                collect_term_pair(
-                    &walk.rule, element.share, stack.elements + b, f, product, pair_at(walk, stack, a, b))
+    # As `mark`, where a set of codes goes left.
+    cdef Py_ssize_t i
+    cdef uint32_t passes, bit = <uint32_t>1 << test.bit
+    for i in range(n):
+        passes = ((words[codes[i] >> 5] >> (codes[i] & 31)) & 1) == <uint32_t>test.is_left
+        masks[i] = (above[i] | (0 if test.is_repeated else bit)) & ~(0 if passes else bit)
 
 
-cdef void explain_leaf(const Walk* walk, Stack* stack, int32_t depth) noexcept nogil:
-    # The sums over a leaf; of pairs, their parts at once.
-    cdef const Lines* lines = &walk.trees.lines
-    cdef int64_t node = walk.first + stack.node[depth]
-    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, i
-    cdef float64_t value = walk.trees.value[node * walk.trees.n_values + walk.value_column]
-    cdef float64_t* sums = stack.sums + depth * size
-    cdef const float64_t* product = stack.product + depth * size
-    cdef bint has_terms = lines.starts != NULL and lines.starts[node] < lines.starts[node + 1]
-    cdef int32_t n_elements = list_path(walk, stack, depth) if walk.pairs or has_terms else 0
-    for i in range(size):
-        sums[i] = value * product[i]
-    if has_terms:
-        add_terms(walk, stack, node, n_elements, product, sums)
-    if walk.pairs:
-        add_pairs(walk, stack, n_elements, sums)
+cdef void enter(const Walk* walk, int32_t depth, const code_t* codes, const code_t* background) noexcept nogil:
+    # Come to the node at `depth` from the one above: the masks, the feature and its share.
+    cdef const Trees* trees = walk.rows.trees
+    cdef Stack* stack = walk.stack
+    cdef int64_t node = walk.first + stack.node[depth], parent = walk.first + stack.node[depth - 1]
+    cdef Py_ssize_t feature = trees.feature[parent], w
+    cdef int32_t position = trees.position[node], missing_left = trees.missing_left[parent]
+    cdef uint32_t* masks = stack.masks + depth * walk.n_words * walk.stride
+    cdef uint32_t* above = masks - walk.n_words * walk.stride
+    cdef const uint32_t* words = trees.category_words + trees.category_set[parent]
+    cdef EdgeTest test = EdgeTest(
+        not missing_left, trees.bin_threshold[parent] + missing_left,
+        trees.left_child[parent] == stack.node[depth], trees.n_on_path[node] == trees.n_on_path[parent],
+        position % MASK_BITS)
+    for w in range(walk.n_words):
+        if w != position // MASK_BITS:
+            memcpy(masks + w * walk.stride, above + w * walk.stride, walk.stride * sizeof(uint32_t))
+    w = position // MASK_BITS * walk.stride
+    codes = codes + feature * walk.rows.n_rows + walk.row
+    background = background + feature * walk.rows.n_background
+    if trees.category_set[parent] >= 0:
+        mark_set(&test, words, codes, walk.n, above + w, masks + w)
+        w += walk.rows.chunk
+        mark_set(&test, words, background, walk.rows.n_background, above + w, masks + w)
+    else:
+        mark(&test, codes, walk.n, above + w, masks + w)
+        w += walk.rows.chunk
+        mark(&test, background, walk.rows.n_background, above + w, masks + w)
+    stack.share_above[depth] = stack.share[position]
+    stack.share[position] = trees.share[node]
+    stack.feature[position] = <int32_t>feature
 
 
-cdef void walk_tree(
-    const Walk* walk, Stack* stack, const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_lanes
-) noexcept nogil:
+cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* background) noexcept nogil:
     # Depth first, left before right.
-    cdef const Trees* trees = walk.trees
-    cdef Py_ssize_t size = walk.rule.n_points * SHAPLEY_LANES, i
-    cdef int32_t depth = 0, node, left
+    cdef const Trees* trees = walk.rows.trees
+    cdef Stack* stack = walk.stack
+    cdef int32_t depth = 0, left
     stack.node[0] = 0
     stack.n_done[0] = 0
-    for i in range(size):
-        stack.product[i] = 1.0
-        stack.sums[i] = 0.0
+    memset(stack.masks, 0, walk.n_words * walk.stride * sizeof(uint32_t))
     while depth >= 0:
-        node = stack.node[depth]
-        left = trees.left_child[walk.first + node]
+        left = trees.left_child[walk.first + stack.node[depth]]
         if left and stack.n_done[depth] < 2:
             depth += 1
             stack.node[depth] = left + stack.n_done[depth - 1]
             stack.n_done[depth - 1] += 1
             stack.n_done[depth] = 0
-            enter(walk, stack, codes, n_rows, n_lanes, depth)
-            memset(stack.sums + depth * size, 0, size * sizeof(float64_t))
+            enter(walk, depth, codes, background)
             continue
-        if not left:
-            explain_leaf(walk, stack, depth)
-        if depth > 0 and not walk.pairs:
-            leave(walk, stack, depth)
+        if depth > 0:
+            if not left:
+                explain_leaf(walk, depth)
+            stack.share[trees.position[walk.first + stack.node[depth]]] = stack.share_above[depth]
         depth -= 1
 
 
-# ------------------------------------------------------------------------------------------------------------- doors
+# ------------------------------------------------------------------------------------------------------------- leaf
 
-cdef size_t n_numbers(const Trees* trees, Py_ssize_t most_points, bint pairs) noexcept nogil:
-    # How many results, and how many other float64 numbers, a stack holds.
-    cdef size_t results = trees.n_features * (trees.n_features if pairs else 1) * SHAPLEY_LANES
+cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
+    # Add what a leaf gives the features of its path.
+    cdef const Rows* rows = walk.rows
+    cdef const Trees* trees = rows.trees
+    cdef Stack* stack = walk.stack
+    cdef Leaf leaf
+    cdef int64_t node = walk.first + stack.node[depth], term
+    cdef int32_t i, j
+    leaf.walk, leaf.node, leaf.n = walk, node, trees.n_on_path[node]
+    leaf.masks = stack.masks + depth * walk.n_words * walk.stride
+    leaf.n_parts = leaf.n * (leaf.n - 1) // 2 if rows.pairs else leaf.n
+    for i in range(leaf.n):
+        if not rows.pairs:
+            stack.places[i] = stack.feature[i] * rows.chunk
+        else:
+            for j in range(i):
+                stack.places[i * (i - 1) // 2 + j] = (
+                    (stack.feature[i] * trees.n_features + stack.feature[j]) * rows.chunk)
+    leaf.term = -1
+    start_leaf(&leaf)
+    add_leaf(&leaf)
     if trees.lines.starts != NULL:
-        results += trees.n_features * SHAPLEY_LANES     # the rows' values
-    return results + (trees.max_depth + 1) * SHAPLEY_LANES * (1 + 2 * most_points)
+        for term in range(trees.lines.starts[node], trees.lines.starts[node + 1]):
+            leaf.term = term
+            if find_deviations(&leaf):
+                add_leaf(&leaf)
 
 
-cdef size_t stack_size(const Trees* trees, Py_ssize_t most_points, bint pairs) noexcept nogil:
-    cdef size_t by_depth = sizeof(PathElement) + 3 * sizeof(int32_t) + 1
-    return (n_numbers(trees, most_points, pairs) * sizeof(float64_t) + (trees.max_depth + 1) * by_depth + 63) // 64 * 64
+cdef bint find_deviations(Leaf* leaf) noexcept nogil:
+    # Of a linear term: the rows' deviations from the leaf's mean, 0 where a value that the leaf needs is missing.
+    cdef const Lines* lines = &leaf.walk.rows.trees.lines
+    cdef Stack* stack = leaf.walk.stack
+    cdef Py_ssize_t chunk = leaf.walk.rows.chunk, i, other
+    cdef const float64_t* values = stack.values + lines.features[leaf.term] * chunk
+    cdef float64_t lower = lines.lower[leaf.term], upper = lines.upper[leaf.term]
+    leaf.term_member = 0
+    while leaf.term_member < leaf.n and stack.feature[leaf.term_member] != lines.features[leaf.term]:
+        leaf.term_member += 1
+    if leaf.term_member == leaf.n:      # no tree has that
+        return False
+    for i in range(leaf.walk.n):
+        stack.factors[i] = lines.slopes[leaf.term] * min(max(values[i], lower), upper) - lines.at_means[leaf.term]
+    for other in range(lines.starts[leaf.node], lines.starts[leaf.node + 1]):
+        values = stack.values + lines.features[other] * chunk
+        for i in range(leaf.walk.n):
+            if not isfinite(values[i]):
+                stack.factors[i] = 0.0
+    return True
 
 
-cdef Stack stack_at(const Trees* trees, Py_ssize_t most_points, bint pairs, char* memory) noexcept nogil:
+cdef void add_leaf(const Leaf* leaf) noexcept nogil:
+    cdef const Walk* walk = leaf.walk
+    cdef const Rows* rows = walk.rows
+    cdef Stack* stack = walk.stack
+    cdef Py_ssize_t n_slots = <Py_ssize_t>1 << min(leaf.n, 30), s, i
+    if rows.scales != NULL or n_slots >= walk.n or leaf.n >= 30:
+        for i in range((walk.n + SHAPLEY_LANES - 1) // SHAPLEY_LANES):
+            s = i * SHAPLEY_LANES
+            play(leaf, leaf.masks + s, walk.stride, s, stack.parts)
+            add_rows(leaf, s)
+        return
+    for i in range((n_slots + SHAPLEY_LANES - 1) // SHAPLEY_LANES):
+        s = i * SHAPLEY_LANES
+        play(leaf, stack.all_masks + s, rows.chunk, 0, stack.parts + s * leaf.n_parts)
+    for i in range(walk.n):
+        stack.slots[i] = leaf.masks[i] // SHAPLEY_LANES * SHAPLEY_LANES * leaf.n_parts + leaf.masks[i] % SHAPLEY_LANES
+    add_table(leaf)
+
+
+cdef void add_rows(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
+    # The parts of the rows from s on, to each output.
+    cdef const Walk* walk = leaf.walk
+    cdef const Trees* trees = walk.rows.trees
+    cdef const float64_t* value = trees.value + leaf.node * trees.n_values
+    cdef float64_t[SHAPLEY_LANES] factors
+    cdef Py_ssize_t k, lane
+    for k in range(trees.n_values):
+        for lane in range(SHAPLEY_LANES):
+            factors[lane] = walk.stack.factors[s + lane] if leaf.term >= 0 else value[k]
+        add_lanes(
+            walk.stack.parts, walk.stack.places, leaf.n_parts, factors,
+            walk.stack.phi + (walk.output + k) * walk.rows.n_results * walk.rows.chunk + s)
+
+
+cdef void add_table(const Leaf* leaf) noexcept nogil:
+    # The same, from the parts of all masks.
+    cdef const Walk* walk = leaf.walk
+    cdef const Trees* trees = walk.rows.trees
+    cdef const float64_t* value = trees.value + leaf.node * trees.n_values
+    cdef float64_t* phi
+    cdef Py_ssize_t k, i
+    cdef int32_t part
+    for k in range(trees.n_values):
+        phi = walk.stack.phi + (walk.output + k) * walk.rows.n_results * walk.rows.chunk
+        if leaf.term < 0:
+            for i in range(walk.n):
+                walk.stack.factors[i] = value[k]
+        for part in range(leaf.n_parts):
+            add_from_table(
+                walk.stack.parts + part * SHAPLEY_LANES, walk.stack.slots, walk.stack.factors, walk.n,
+                phi + walk.stack.places[part])
+
+
+# ------------------------------------------------------------------------------------------------------------ doors
+
+cdef char* carve(char* base, size_t* used, size_t n_bytes) noexcept nogil:
+    # The next piece of a thread's memory; NULL while that is only measured.
+    cdef size_t at = used[0]
+    used[0] += (n_bytes + 63) // 64 * 64
+    return base + at if base != NULL else NULL
+
+
+cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
+    # Where everything is in a thread's memory, and how large that is.
+    cdef const Trees* trees = rows.trees
+    cdef size_t used = 0, levels = trees.max_depth + 1, lane = SHAPLEY_LANES * sizeof(float64_t)
+    cdef size_t chunk = rows.chunk, most = max(trees.most_on_path, 1), n_points = (most + 1) // 2
+    cdef size_t n_parts = max(most * (most - 1) // 2, 1) if rows.pairs else most
+    cdef size_t n_words = (most + MASK_BITS - 1) // MASK_BITS
+    stack.node = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
+    stack.n_done = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
+    stack.masks = <uint32_t*>carve(base, &used, levels * n_words * mask_stride(rows) * sizeof(uint32_t))
+    stack.share_above = <float64_t*>carve(base, &used, levels * sizeof(float64_t))
+    stack.share = <float64_t*>carve(base, &used, most * sizeof(float64_t))
+    stack.feature = <int32_t*>carve(base, &used, most * sizeof(int32_t))
+    stack.places = <int64_t*>carve(base, &used, n_parts * sizeof(int64_t))
+    stack.path.factors = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
+    stack.path.inverse_known = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
+    stack.path.inverse_unknown = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
+    stack.path.known = <float64_t*>carve(base, &used, most * lane)
+    stack.path.unknown = <float64_t*>carve(base, &used, most * lane)
+    stack.products = <float64_t*>carve(base, &used, n_points * lane)
+    stack.divided = <float64_t*>carve(base, &used, n_points * lane)
+    stack.quotients = <float64_t*>carve(base, &used, n_points * lane)
+    stack.counts = <float64_t*>carve(base, &used, most * lane)
+    stack.parts = <float64_t*>carve(base, &used, n_parts * chunk * sizeof(float64_t))
+    stack.slots = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
+    stack.all_masks = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
+    stack.factors = <float64_t*>carve(base, &used, chunk * sizeof(float64_t))
+    stack.patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
+    stack.sorted_patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
+    stack.pattern_masks = <uint32_t*>carve(base, &used, (rows.n_background + 1) * n_words * sizeof(uint32_t))
+    stack.lacking = <int32_t*>carve(base, &used, (rows.n_background + 1) * most * sizeof(int32_t))
+    stack.first_lacking = <int32_t*>carve(base, &used, (most + 2) * sizeof(int32_t))
+    stack.table = <int32_t*>carve(base, &used, table_size(rows.n_background) * sizeof(int32_t))
+    stack.values = NULL
+    if trees.lines.starts != NULL:
+        stack.values = <float64_t*>carve(base, &used, trees.n_features * chunk * sizeof(float64_t))
+    stack.phi = <float64_t*>carve(base, &used, trees.n_outputs * rows.n_results * chunk * sizeof(float64_t))
+    return used
+
+
+cdef inline Py_ssize_t mask_stride(const Rows* rows) noexcept nogil:
+    # The rows of a chunk, then the background rows.
+    return rows.chunk + (rows.n_background + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
+
+
+cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    cdef const Rows* rows = <const Rows*>job
+    cdef const Trees* trees = rows.trees
     cdef Stack stack
-    cdef Py_ssize_t levels = trees.max_depth + 1
-    stack.phi = <float64_t*> memory
-    stack.passes = stack.phi + trees.n_features * (trees.n_features if pairs else 1) * SHAPLEY_LANES
-    stack.product = stack.passes + levels * SHAPLEY_LANES
-    stack.sums = stack.product + levels * SHAPLEY_LANES * most_points
-    stack.values = stack.sums + levels * SHAPLEY_LANES * most_points
-    if trees.lines.starts != NULL:
-        stack.elements = <PathElement*> (stack.values + trees.n_features * SHAPLEY_LANES)
-    else:
-        stack.elements = <PathElement*> stack.values
-    stack.node = <int32_t*> (stack.elements + levels)
-    stack.n_done = stack.node + levels
-    stack.element_feature = stack.n_done + levels
-    stack.replaced = <uint8_t*> (stack.element_feature + levels)
-    return stack
-
-
-cdef void explain_lanes(
-    const Trees* trees, Stack* stack, const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_lanes, int32_t output,
-    bint pairs,
-) noexcept nogil:
-    # The contributions to one output, of the rows that `codes` begins with.
-    cdef Py_ssize_t t, skip, k
     cdef Walk walk
-    walk.trees = trees
-    walk.pairs = pairs
-    memset(stack.phi, 0, <char*> stack.passes - <char*> stack.phi)
-    memset(stack.passes, 0, SHAPLEY_LANES * (trees.max_depth + 1) * sizeof(float64_t))
+    cdef Py_ssize_t t, i
+    lay_out(rows, &stack, rows.memory + thread * rows.size)
+    walk.rows, walk.stack, walk.row, walk.stride = rows, &stack, piece * rows.chunk, mask_stride(rows)
+    walk.n, walk.n_words = min(rows.chunk, rows.n_rows - walk.row), (trees.most_on_path + MASK_BITS - 1) // MASK_BITS
+    memset(stack.phi, 0, trees.n_outputs * rows.n_results * rows.chunk * sizeof(float64_t))
+    for i in range(rows.chunk):
+        stack.all_masks[i] = <uint32_t>i
+    if stack.values != NULL:
+        for t in range(trees.n_features):
+            for i in range(walk.n):
+                stack.values[t * rows.chunk + i] = rows.X[(walk.row + i) * trees.n_features + t]
     for t in range(trees.n_trees):
-        k = output - trees.output[t]
-        if 0 <= k < trees.n_values:
-            skip = trees.n_points[t] * (trees.n_points[t] - 1) // 2
-            walk.rule = Quadrature(trees.n_points[t], trees.points + skip, trees.weights + skip)
-            walk.first = trees.first_node[t]
-            walk.value_column = k
-            walk_tree(&walk, stack, codes, n_rows, n_lanes)
+        walk.first, walk.output = trees.first_node[t], trees.output[t]
+        if rows.code_size == 1:
+            walk_tree(&walk, <const uint8_t*>rows.codes, <const uint8_t*>rows.background)
+        else:
+            walk_tree(&walk, <const uint16_t*>rows.codes, <const uint16_t*>rows.background)
+    for i in range(walk.n):
+        for t in range(trees.n_outputs * rows.n_results):
+            rows.out[(walk.row + i) * trees.n_outputs * rows.n_results + t] = stack.phi[t * rows.chunk + i]
 
 
 cdef Lines lines_of(linear):
@@ -359,61 +322,49 @@ cdef Lines lines_of(linear):
     return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0])
 
 
-cdef struct Blocks:
-    # The rows, SHAPLEY_LANES to a block, and where their contributions go.
-    const Trees* trees
-    const float64_t* X          # NULL: no tree has linear terms
-    const void* codes
-    int32_t code_size
-    Py_ssize_t n_rows
-    Py_ssize_t most_points
-    bint pairs
-    char* memory                # of the first thread; that of the others follows
-    Py_ssize_t size             # of each
-    float64_t* out
-    Py_ssize_t n_results
+cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, int n_threads):
+    # Rows that are explained together: several chunks for each thread.
+    cdef Py_ssize_t rows = (n_rows - 1) // (4 * n_threads) + 1
+    rows = min(max(rows, <Py_ssize_t>FEWEST_ROWS), min(<Py_ssize_t>MOST_ROWS, n_rows))
+    rows = max(min(rows, RESULT_BYTES // max(row_bytes, 1)), 1)
+    return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
 
-cdef void explain_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const Blocks* blocks = <const Blocks*> job
-    cdef Stack stack = stack_at(
-        blocks.trees, blocks.most_points, blocks.pairs, blocks.memory + thread * blocks.size)
-    if blocks.code_size == 1:
-        explain_block(blocks, &stack, block * SHAPLEY_LANES, <const uint8_t*> blocks.codes)
-    else:
-        explain_block(blocks, &stack, block * SHAPLEY_LANES, <const uint16_t*> blocks.codes)
+cdef run(Rows* rows, int n_threads):
+    # On chunks of rows, in threads.
+    cdef Stack stack
+    cdef Py_ssize_t n_pieces = (rows.n_rows + rows.chunk - 1) // rows.chunk
+    cdef int32_t n = <int32_t>max(1, min(min(<Py_ssize_t>n_threads, <Py_ssize_t>MAX_THREADS), n_pieces))
+    rows.size = lay_out(rows, &stack, NULL)
+    rows.memory = <char*>calloc(n, rows.size)
+    if rows.memory == NULL:
+        raise MemoryError(f"cannot allocate {n * rows.size} bytes for contributions")
+    with nogil:
+        share_pieces(explain_piece, rows, n_pieces, n)
+    free(rows.memory)
 
 
-cdef void explain_block(const Blocks* blocks, Stack* stack, Py_ssize_t row, const code_t* codes) noexcept nogil:
-    cdef Py_ssize_t n_lanes = min(<Py_ssize_t> SHAPLEY_LANES, blocks.n_rows - row), i, lane
-    cdef int32_t output, n_outputs = <int32_t> blocks.trees.n_outputs
-    cdef float64_t* out
-    if blocks.trees.lines.starts != NULL:
-        for i in range(blocks.trees.n_features):
-            for lane in range(n_lanes):
-                stack.values[i * SHAPLEY_LANES + lane] = blocks.X[(row + lane) * blocks.trees.n_features + i]
-    for output in range(n_outputs):
-        explain_lanes(blocks.trees, stack, codes + row, blocks.n_rows, n_lanes, output, blocks.pairs)
-        for lane in range(n_lanes):
-            out = blocks.out + ((row + lane) * n_outputs + output) * blocks.n_results
-            for i in range(blocks.n_results):
-                out[i] = stack.phi[i * SHAPLEY_LANES + lane]
-
-
-def explain(ensemble, paths, linear, const float64_t[:, ::1] X, const code_t[:, ::1] codes, bint pairs, int n_threads):
+def explain(
+    ensemble, paths, const float64_t[:, ::1] X, const code_t[:, ::1] codes, const code_t[:, ::1] background,
+    const float64_t[:, ::1] scales, bint pairs, int n_threads,
+):
     """Return the contributions of features, or of pairs of features, to raw predictions.
 
     Parameters
     ----------
-    ensemble : object with the arrays of a TreeEnsemble, `value` as float64
-    paths : object with what `edge_shares` returned, by name, and the quadratures
-    linear : LinearLeaves or None
-        Linear terms of the leaves, of all nodes.
+    ensemble : object with the arrays of a TreeEnsemble
+    paths : object with what `edge_shares` returned, by name, the values as float64, the linear terms of leaves (or
+        None), the quadratures, and the worth of coalitions (see shapley.h)
     X : float64 array of shape (n_rows, n_features) or None
-        The rows' values, where there are such terms.
+        The rows' values, where there are linear terms.
     codes : uint8 or uint16 array of shape (n_features, n_rows)
+    background : array of that type, of shape (n_features, n_background) or (n_features, 0)
+        The codes of background rows; without any, contributions are path-dependent. Of several they are added up.
+    scales : float64 array of shape (n_background, n_rows or more) or None
+        What each row's contributions against each background row are multiplied by. The second axis has a length
+        divisible by SHAPLEY_LANES.
     pairs : bool
-        Whether to return those of pairs, only for a feature tested below the other: the rest is by symmetry.
+        Whether to return those of pairs, for only one order of the two, and halved: the rest is by symmetry.
 
     Returns
     -------
@@ -425,35 +376,30 @@ def explain(ensemble, paths, linear, const float64_t[:, ::1] X, const code_t[:, 
     cdef const uint16_t[::1] bin_threshold = ensemble.bin_threshold
     cdef const uint8_t[::1] missing_left = ensemble.missing_left
     cdef const uint32_t[::1] words = np.append(ensemble.category_words, np.uint32(0))
-    cdef const float64_t[:, ::1] value = paths.value
+    cdef const float64_t[:, ::1] value = paths.value, worth = paths.worth
     cdef const float64_t[::1] share = paths.share, points = paths.points, weights = paths.weights
-    cdef const int32_t[::1] edge_feature = paths.edge_feature, above = paths.above, depth = paths.depth
-    cdef const int32_t[::1] n_points = paths.n_points
+    cdef const int32_t[::1] position = paths.position, n_on_path = paths.n_on_path
     cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_outputs = len(ensemble.baseline)
-    cdef Py_ssize_t n_blocks = (n_rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES
     cdef Py_ssize_t n_results = n_features * (n_features if pairs else 1)
-    cdef int32_t n = <int32_t> max(1, min(min(<Py_ssize_t> n_threads, MAX_THREADS), n_blocks))
     cdef float64_t[:, :, ::1] out = np.zeros((n_rows, n_outputs, n_results))
-    cdef Blocks blocks
+    cdef Rows rows
     cdef Trees trees
     if n_rows and len(tree_output):
         trees = Trees(
             &first_node[0], &feature[0], &bin_threshold[0], &missing_left[0], &category_set[0], &words[0],
             &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_outputs,
-            paths.depth.max(), &share[0], &edge_feature[0], &above[0], &depth[0], &n_points[0], &points[0], &weights[0],
-            lines_of(linear))
-        blocks = Blocks(
-            &trees, NULL, &codes[0, 0], sizeof(code_t), n_rows, paths.n_points.max(), pairs, NULL, 0, &out[0, 0, 0],
-            n_results)
+            &share[0], &position[0], &n_on_path[0], paths.max_depth, worth.shape[0] - 1, &points[0], &weights[0],
+            lines_of(paths.linear))
+        rows = Rows(
+            &trees, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0, &worth[0, 0], pairs,
+            chunk_of(n_rows, 8 * n_outputs * n_results, n_threads), n_results, NULL, 0, &out[0, 0, 0])
         if X is not None:
-            blocks.X = &X[0, 0]
-        blocks.size = stack_size(&trees, blocks.most_points, pairs)
-        blocks.memory = <char*> calloc(n, blocks.size)
-        if blocks.memory == NULL:
-            raise MemoryError(f"cannot allocate {n * blocks.size} bytes for contributions")
-        with nogil:
-            share_pieces(explain_piece, &blocks, n_blocks, n)
-        free(blocks.memory)
+            rows.X = &X[0, 0]
+        if background.shape[1]:
+            rows.background = &background[0, 0]
+        if scales is not None:
+            rows.scales, rows.scales_stride = &scales[0, 0], scales.shape[1]
+        run(&rows, n_threads)
     if pairs:
         return np.asarray(out).reshape(n_rows, n_outputs, n_features, n_features)
     return np.asarray(out)

@@ -1,0 +1,195 @@
+"""`fastens tune`: the best of the models that can be tried in a time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.table import Table
+
+import fastens
+from fastens.cli.report.progress import waiting
+from fastens.cli.report.report import Report, with_error
+from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.outputs import add_overwrite, check_output
+from fastens.cli.table.tables import output_format, write_table
+from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
+from fastens.cli.train import DEFAULT_OUTPUT, evaluated, save_trained
+
+FAMILIES = ", ".join(fastens.RandomSearch().families)
+N_SHOWN = 12
+DESCRIPTION = """Try models at random until the time is over: boosting, forests and extra trees from published spaces,
+all cross-validated on the same folds, boosting with early stopping. The best is fitted on all rows, scored on rows held
+out from the search, and saved. Ctrl-C ends the search and keeps what is there; the same command goes on from it."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    usage = "fastens tune [TABLE] [--target COL] [--time-limit SECONDS] [options]"
+    parser = commands.add_parser("tune", help="find the best model in a time", description=DESCRIPTION, usage=usage)
+    add_task_options(parser)
+    add_test_fraction(parser)
+    add = parser.add_argument
+    add("--time-limit", type=float, default=600.0, metavar="SECONDS", help="time for everything (default: 600)")
+    add("--trials", type=int, metavar="N", help="most models, those of the state file included (default: no limit)")
+    add("--models", default=FAMILIES.replace(" ", ""), metavar="NAMES", help=f"some of {FAMILIES} (default: all)")
+    add("--metric", default="loss", metavar="NAME", help="loss (default) or a scorer of scikit-learn, as roc_auc")
+    add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")
+    add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
+    add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="where to save the model (default: %(default)s)")
+    text = "file of the models tried, to go on from (default: beside the model, NAME-search.jsonl)"
+    add("--state", metavar="FILE", help=text)
+    text = "CSV or Parquet file of all models (default: beside the model, NAME-leaderboard.csv)"
+    add("--leaderboard", metavar="FILE", help=text)
+    add_overwrite(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, search, score, save."""
+    start = time.monotonic()
+    name = os.path.splitext(options.output)[0]
+    leaderboard, state = options.leaderboard or f"{name}-leaderboard.csv", options.state or f"{name}-search.jsonl"
+    _check(options, leaderboard, state)
+    report = Report()
+    task = read_task(options)
+    report.facts(task.facts())
+    report.notes(task.notes)
+    with _progress(report) as on_trial:
+        search = _search(options, state, on_trial)
+        found = _tuned(task, search, options.time_limit - (time.monotonic() - start))
+    trained = evaluated(found.best_estimator, task, found.seconds)
+    save_trained(trained, options.output, task)
+    _print_leaderboard(report, found, options.metric)
+    written = [options.output]
+    if found.leaderboard:
+        write_table(_leaderboard(found, options.metric), leaderboard)
+        written.append(leaderboard)
+    if trained.scores:
+        report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
+    report.facts([("", ""), *_outcome(found, options, state), ("saved", ", ".join(written))])
+
+
+def _check(options: argparse.Namespace, leaderboard: str, state: str) -> None:
+    """Refuse what cannot be searched or written."""
+    if not options.time_limit > 0:
+        raise CommandError(f"--time-limit must be above 0, got {options.time_limit:g}")
+    output_format(leaderboard)
+    inputs = [options.table]
+    check_output(options.output, "a model", inputs, options.overwrite)
+    for path in (leaderboard, state):
+        check_output(path, None, inputs, options.overwrite)
+
+
+def _search(options: argparse.Namespace, state: str, on_trial: Callable[[list[Any]], None]) -> fastens.RandomSearch:
+    try:
+        return fastens.RandomSearch(
+            families=tuple(options.models.split(",")),
+            metric=options.metric,
+            n_folds=options.folds,
+            n_trials=options.trials,
+            state=state,
+            random_state=options.random_state,
+            n_jobs=options.n_jobs,
+            on_trial=on_trial,
+        )
+    except ValueError as error:
+        raise CommandError(_with_options(first_line(error))) from error
+
+
+def _with_options(message: str) -> str:
+    """The message with the names that options have on the command line."""
+    for name, option in (("families", "models"), ("n_folds", "folds"), ("n_trials", "trials"), ("metric", "metric")):
+        message = message.replace(f"{name} must", f"--{option} must")
+    return message
+
+
+def _tuned(task: Task, search: fastens.RandomSearch, seconds: float) -> fastens.Tuned:
+    rows = task.rows.take(~task.held_out)
+    try:
+        return fastens.tune(
+            rows.X, rows.y, task.card.task, sample_weight=rows.weight, time_limit=max(seconds, 0.01), search=search
+        )
+    except (ValueError, ImportError) as error:
+        raise CommandError(_with_options(first_line(error))) from error
+    except OSError as error:
+        raise CommandError(f"cannot write {search.state}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
+    """The time, the number of models and the best loss, where there is a terminal."""
+    with waiting(report.err, "searching") as progress:
+
+        def on_trial(trials: list[Any]) -> None:
+            done = [trial.loss for trial in trials if trial.is_complete]
+            best = f", best loss {min(done):.5g}" if done else ""
+            progress.update(progress.task_ids[0], description=f"searching: {len(trials)} models{best}")
+
+        yield on_trial
+
+
+def _print_leaderboard(report: Report, found: fastens.Tuned, metric: str) -> None:
+    """The best models with their parameters."""
+    if not found.leaderboard:
+        report.notes(["No model was done in time. This is boosting with its defaults, of as many rounds as could be."])
+        return
+    n_folds = len(found.leaderboard[0].losses)
+    report.title(f"Leaderboard ({n_folds} folds, {_measure(metric)}, mean ± standard error)")
+    table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
+    for name, justify in (("", "right"), ("model", "left"), (_measure(metric), "right"), ("fits", "right")):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("parameters")
+    for place, trial in enumerate(found.leaderboard[:N_SHOWN]):
+        cells = [trial.family, with_error("", _shown(trial, metric), trial.standard_error), f"{trial.seconds:.3g} s"]
+        table.add_row(str(place + 1), *cells, parameters_text(trial))
+    report.out.print(table)
+
+
+def parameters_text(trial: fastens.Trial) -> str:
+    """The parameters of a model, with the mean rounds of boosting."""
+    values = {name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in trial.params.items()}
+    if trial.family == "boosting":
+        values["n_estimators"] = str(round(float(np.mean(trial.n_estimators))))
+    return ", ".join(f"{name}={value}" for name, value in values.items()) or "defaults"
+
+
+def _measure(metric: str) -> str:
+    return "loss" if metric == "loss" else metric
+
+
+def _shown(trial: fastens.Trial, metric: str) -> float:
+    return trial.loss if metric == "loss" else -trial.loss
+
+
+def _leaderboard(found: fastens.Tuned, metric: str) -> pa.Table:
+    """A row for each model: its scores, and a column for each parameter."""
+    trials = found.leaderboard
+    names = list(dict.fromkeys(name for trial in trials for name in trial.params))
+    return pa.table(
+        {
+            "model": [trial.family for trial in trials],
+            _measure(metric): [_shown(trial, metric) for trial in trials],
+            "standard error": [trial.standard_error for trial in trials],
+            "seconds": [trial.seconds for trial in trials],
+            "rounds": [float(np.mean(trial.n_estimators)) for trial in trials],
+            **{name: [trial.params.get(name) for trial in trials] for name in names},
+        }
+    )
+
+
+def _outcome(found: fastens.Tuned, options: argparse.Namespace, state: str) -> list[tuple[str, str]]:
+    """How many models, how it ended, and how to go on."""
+    n_done = len(found.leaderboard)
+    ends = {"time": "the time was over", "trials": "as many as asked for", "interrupt": "interrupted"}
+    tried = f"{len(found.trials):,} models in {found.seconds:.1f} s: {ends[found.stopped_by]}"
+    given_up = len(found.trials) - n_done
+    if given_up:
+        tried += f"; {given_up:,} of them given up as worse than most"
+    return [("searched", tried), ("go on", f"the same command again: {state} keeps the models tried")]

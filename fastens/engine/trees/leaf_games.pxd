@@ -1,0 +1,149 @@
+# Records of a walk over trees that explains rows, and what features are worth at a leaf.
+
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+
+cdef extern from "engine/trees/shapley.h" nogil:
+    enum:
+        SHAPLEY_LANES
+        MASK_BITS
+    ctypedef struct LeafPath:
+        int32_t n
+        int32_t n_points
+        const float64_t* points
+        const float64_t* weights
+        const float64_t* share
+        float64_t* factors
+        float64_t* inverse_known
+        float64_t* inverse_unknown
+        float64_t* known
+        float64_t* unknown
+    ctypedef struct Pattern:
+        const uint32_t* mask
+        const int32_t* lacking
+        int32_t n_lacking
+        int32_t count
+        const float64_t* scales
+
+
+cdef struct Lines:
+    # Linear terms of leaves: node i, over all trees, has those from starts[i] to starts[i + 1]; NULL where none has.
+    const int64_t* starts
+    const int32_t* features
+    const float64_t* slopes
+    const float64_t* lower
+    const float64_t* upper
+    const float64_t* at_means
+
+
+cdef struct Trees:
+    # All trees one after another; children count inside their tree.
+    const int64_t* first_node
+    const int32_t* feature
+    const uint16_t* bin_threshold
+    const uint8_t* missing_left
+    const int32_t* category_set
+    const uint32_t* category_words
+    const int32_t* left_child
+    const float64_t* value          # by node, n_values each
+    Py_ssize_t n_values
+    const int32_t* output           # by tree: the output of its first value
+    Py_ssize_t n_trees
+    Py_ssize_t n_features
+    Py_ssize_t n_outputs
+    # See `edge_shares`.
+    const float64_t* share
+    const int32_t* position
+    const int32_t* n_on_path
+    Py_ssize_t max_depth
+    int32_t most_on_path
+    const float64_t* points         # of quadratures with 1, 2, 3, ... points one after another
+    const float64_t* weights
+    Lines lines
+
+
+cdef struct Rows:
+    # What is explained: rows by column of codes, against background rows (n_background 0: against the training weights).
+    const Trees* trees
+    const float64_t* X              # NULL: no tree has linear terms
+    const void* codes
+    const void* background
+    int32_t code_size
+    Py_ssize_t n_rows
+    Py_ssize_t n_background
+    const float64_t* scales         # a factor for each row of each background row, (n_background, scales_stride); or NULL
+    Py_ssize_t scales_stride
+    const float64_t* worth          # of coalitions, most_on_path + 1 squared; see shapley.h
+    bint pairs
+    Py_ssize_t chunk                # rows, a multiple of SHAPLEY_LANES
+    Py_ssize_t n_results
+    char* memory                    # of the first thread; that of the others follows
+    size_t size                     # of each
+    float64_t* out
+
+
+cdef struct Stack:
+    # Working memory of a thread. By depth: the node, how many of its children are done, the masks of rows and background
+    # rows, word after word, and the share that the edge's feature had above.
+    int32_t* node
+    int32_t* n_done
+    uint32_t* masks
+    float64_t* share_above
+    # By position on the path.
+    float64_t* share
+    int32_t* feature
+    # Of a leaf.
+    int64_t* places
+    LeafPath path
+    float64_t* products
+    float64_t* divided
+    float64_t* quotients
+    float64_t* counts
+    float64_t* parts
+    uint32_t* slots
+    uint32_t* all_masks
+    float64_t* factors              # of rows, for a linear term or from a table
+    Pattern* patterns
+    Pattern* sorted_patterns
+    uint32_t* pattern_masks
+    int32_t* lacking
+    int32_t* first_lacking          # by how many features patterns lack, where the first is
+    int32_t* table                  # of patterns by hash
+    float64_t* values               # of the rows, feature after feature, where leaves have linear terms
+    float64_t* phi                  # (n_outputs, n_results, chunk)
+
+
+cdef struct Walk:
+    # One tree on a chunk of rows.
+    const Rows* rows
+    Stack* stack
+    Py_ssize_t row                  # the first
+    Py_ssize_t n                    # how many
+    Py_ssize_t stride               # from word to word of the masks
+    Py_ssize_t n_words
+    int64_t first                   # node
+    int32_t output
+
+
+cdef struct Leaf:
+    # What there is to do at a leaf, once for its value and once for each linear term (term >= 0).
+    const Walk* walk
+    const uint32_t* masks           # of its rows
+    int64_t node
+    int32_t n                       # features on its path
+    int32_t n_parts
+    int32_t n_patterns
+    Py_ssize_t term
+    int32_t term_member
+
+
+cdef inline int32_t table_size(Py_ssize_t n) noexcept nogil:
+    cdef int32_t size = 16
+    while size < 2 * n:
+        size *= 2
+    return size
+
+
+cdef void start_leaf(Leaf* leaf) noexcept nogil
+cdef void play(
+    const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts) noexcept nogil

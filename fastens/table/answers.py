@@ -1,0 +1,153 @@
+"""Predictions for tables that are read in batches: an Arrow stream comes out where one went in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from inspect import getattr_static, isfunction, signature
+from itertools import chain, product
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastens.table.sources import Batches, is_stream, open_batches, open_stream
+from fastens.table.streamed import StreamedTable
+
+# The methods whose answer has something for each row, by what their columns are called in a stream.
+ANSWERS = {
+    "predict": "prediction",
+    "predict_proba": "probability",
+    "predict_log_proba": "log probability",
+    "predict_joint_log_proba": "joint log probability",
+    "predict_contributions": "contribution",
+    "predict_interval": "interval",
+    "predict_mean_interval": "interval of the mean",
+    "predict_proba_interval": "interval",
+    "predict_set": "set has",
+    "predict_quantiles": "quantile",
+    "predict_spread": "spread",
+    "predict_variance": "variance",
+    "predict_survival_function": "survival",
+    "decision_function": "decision",
+    "score_samples": "score",
+    "apply": "leaf",
+    "transform": "feature",
+}
+_MARK = "answers_streams"  # of a method that does
+_BY_ROW = ("init_score", "y")  # arguments that have something for each row too
+
+
+def answer_streams(cls: type) -> None:
+    """Make the methods of a class that predict take streams and, where it reads no parts, tables in batches."""
+    for name in ANSWERS:
+        method = getattr_static(cls, name, None)
+        own = getattr(method, "fn", method)  # of a method that not every instance has
+        if not isfunction(own) or hasattr(own, _MARK) or list(signature(own).parameters)[1:2] != ["X"]:
+            continue
+        if own is method:
+            setattr(cls, name, _by_batches(own))
+        else:
+            method.fn = _by_batches(own)
+
+
+def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(X) is np.ndarray:
+            return method(self, X, *args, **kwargs)
+        is_one_pass = is_stream(X)
+        if not is_one_pass and (self._reads_parts or not self._is_source(X)):
+            return method(self, X, *args, **kwargs)
+        self._check_fitted()
+        bound = signature(method).bind(self, X, *args, **kwargs).arguments
+        given = {name: value for name, value in bound.items() if name not in ("self", "X")}
+        parts = _parts(open_stream(X) if is_one_pass else _needed(open_batches(X), self))
+        answers = _answers(method, self, parts, given)
+        return _stream(self, method.__name__, answers, given) if is_one_pass else _joined(list(answers))
+
+    setattr(answer, _MARK, True)
+    return answer
+
+
+def _needed(source: Batches, model: Any) -> Batches:
+    """The table with the columns of `fit`, where these have names."""
+    encoder = getattr(model, "_encoder", None)
+    return source if encoder is None else StreamedTable(source).projected(encoder.names).source
+
+
+def _parts(source: Batches) -> Iterator[Any]:
+    found = (part for part in source.parts() if part.num_rows)
+    first = next(found, None)
+    if first is None:
+        shape = 0, len(source.columns)
+        raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+    return chain([first], found)
+
+
+def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given: dict[str, Any]) -> Iterator[Any]:
+    by_row = {name: np.asarray(given[name]) for name in _BY_ROW if given.get(name) is not None}
+    start = 0
+    for part in parts:
+        own = {name: values[start : start + part.num_rows] for name, values in by_row.items()}
+        yield method(model, part, **(given | own))
+        start += part.num_rows
+    for name, values in by_row.items():
+        if len(values) != start:
+            raise ValueError(f"{name} must have a value for each of the {start} rows of X; got {len(values)}.")
+
+
+def _joined(answers: list[Any]) -> Any:
+    if isinstance(answers[0], list):
+        return [_joined(list(own)) for own in zip(*answers, strict=True)]
+    return sparse.vstack(answers, format="csr") if sparse.issparse(answers[0]) else np.concatenate(answers)
+
+
+def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, Any]) -> Any:
+    import pyarrow
+
+    tables = (pyarrow.table(_columns(model, method, answer, given)) for answer in answers)
+    first = next(tables)
+    batches = (batch for table in chain([first], tables) for batch in table.to_batches())
+    return pyarrow.RecordBatchReader.from_batches(first.schema, batches)
+
+
+# Names of columns --------------------------------------------------
+
+
+def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The columns of an answer to one batch, by name."""
+    if isinstance(answer, list):
+        found: dict[str, Any] = {}
+        of_targets = getattr(model, "classes_", [None] * len(answer))
+        for target, (own, classes) in enumerate(zip(answer, of_targets, strict=True)):
+            columns = _named(own, ANSWERS[method], [_of_axis(model, method, n, given, classes) for n in own.shape[1:]])
+            found |= {f"{name} of target {target}": values for name, values in columns.items()}
+        return found
+    answer = answer.toarray() if sparse.issparse(answer) else np.asarray(answer)
+    classes = getattr(model, "classes_", None)
+    return _named(answer, ANSWERS[method], [_of_axis(model, method, n, given, classes) for n in answer.shape[1:]])
+
+
+def _named(answer: Any, name: str, axes: list[list[str]]) -> dict[str, Any]:
+    columns = answer.reshape(len(answer), -1).T
+    return dict(zip((" ".join([name, *labels]) for labels in product(*axes)), columns, strict=True))
+
+
+def _of_axis(model: Any, method: str, size: int, given: dict[str, Any], classes: Any) -> list[str]:
+    """What the places of an axis stand for."""
+    names = getattr(model, "feature_names_in_", None)
+    levels = getattr(model, "_predicted_levels", None)
+    listed = given.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
+    found: Any = range(size)
+    if "interval" in method and size == 2:
+        found = "lower", "upper"
+    elif method == "predict_contributions" and size == model.n_features_in_ + 1:
+        found = [*(range(size - 1) if names is None else names), "expected"]
+    elif listed is not None and np.size(listed) == size:
+        found = [f"{value:g}" for value in np.ravel(listed)]
+    elif isinstance(classes, np.ndarray) and len(classes) == size and method not in ("apply", "transform"):
+        found = classes
+    elif levels is not None and len(levels) == size:
+        found = [f"{level:g}" for level in levels]
+    return list(map(str, found))

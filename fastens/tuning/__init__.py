@@ -1,0 +1,1 @@
+"""Random search of models for a table, within a time."""

@@ -1,0 +1,256 @@
+"""`fastens.tune`: the best of many models that can be tried in a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import get_scorer_names
+from sklearn.utils import column_or_1d
+
+from fastens.parameters import FUNCTION, NONE, Rule, declared, one_of, parameter, real, whole
+from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
+from fastens.tuning.spaces import BOOSTING, SPACES, drawn
+from fastens.tuning.state import SearchFile, Trial, fingerprint
+
+TASKS = (CLASSIFICATION, "regression")
+FAMILIES = Rule(
+    f"a tuple of {', '.join(map(repr, SPACES))}",
+    lambda value: isinstance(value, tuple) and len(value) > 0 and set(value) <= set(SPACES),
+)
+PATH = Rule("a path", lambda value: isinstance(value, str | os.PathLike))
+# Time kept for the last fit: as long as those of the best trial's folds, and as much again as they differ by.
+REFIT_FACTOR = 1.5
+# Until a trial is done: the share of the time after which a model is fitted as it is.
+FIRST_SHARE = 0.5
+# How a search ended.
+BY_TIME, BY_TRIALS, BY_INTERRUPT = "time", "trials", "interrupt"
+
+
+@dataclass(frozen=True)
+class RandomSearch:
+    """How `tune` searches.
+
+    Parameters
+    ----------
+    families : tuple of {"boosting", "forest", "extra-trees"}, default=all of them
+        The kinds of models. Each is tried with its defaults first; then two draws in three are boosting.
+    metric : str, default="loss"
+        What models are judged by: the log loss or the root mean squared error, or the name of a scorer of scikit-learn.
+    n_folds : int, default=5
+        Folds of the cross-validation, the same for all models.
+    n_trials : int or None, default=None
+        Most models, those of an earlier search from `state` included.
+    n_iter_no_change : int, default=50
+        Rounds without progress on the rows of a fold after which boosting stops.
+    state : path or None, default=None
+        A file that keeps every trial. If it is there, of the same rows and settings, the search goes on from it.
+    random_state : int, default=0
+        Seed of folds, draws and models.
+    n_jobs : int or None, default=None
+        Threads of each fit. None: all.
+    on_trial : function or None, default=None
+        Called with the list of trials after each.
+
+    Raises
+    ------
+    ValueError
+        For an option that breaks its rule.
+
+    Examples
+    --------
+    >>> from fastens import RandomSearch
+    >>> RandomSearch(families=("boosting",), n_trials=20).n_folds
+    5
+    """
+
+    families: tuple[str, ...] = parameter(FAMILIES, default=tuple(SPACES))
+    metric: str = parameter(one_of(LOSS, *get_scorer_names()), default=LOSS)
+    n_folds: int = parameter(whole(2), default=5)
+    n_trials: int | None = parameter(whole(1) | NONE, default=None)
+    n_iter_no_change: int = parameter(whole(1), default=50)
+    state: str | os.PathLike[str] | None = parameter(PATH | NONE, default=None)
+    random_state: int = parameter(whole(0, 2**32 - 1), default=0)
+    n_jobs: int | None = parameter(whole(-(2**31)) | NONE, default=None)
+    on_trial: Callable[[list[Trial]], Any] | None = parameter(FUNCTION | NONE, default=None)
+
+    def __post_init__(self) -> None:
+        for name, rule in declared(self, "rule").items():
+            rule.check(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What `tune` returns.
+
+    Attributes
+    ----------
+    best_estimator : estimator
+        The best model, fitted on all rows.
+    best : Trial or None
+        Its trial; None where the time was too short for any, and the model is boosting with its defaults.
+    trials : list of Trial
+        All models in the order in which they were tried.
+    stopped_by : {"time", "trials", "interrupt"}
+        Why the search ended.
+    seconds : float
+        The time of it all.
+    """
+
+    best_estimator: Any
+    best: Trial | None
+    trials: list[Trial]
+    stopped_by: str
+    seconds: float
+
+    @property
+    def leaderboard(self) -> list[Trial]:
+        """The models that were fitted on all folds, best first."""
+        return ranked(self.trials)
+
+
+def ranked(trials: list[Trial]) -> list[Trial]:
+    """The trials that are complete, best first."""
+    return sorted((trial for trial in trials if trial.is_complete), key=lambda trial: trial.loss)
+
+
+def tune(
+    X: Any,
+    y: Any,
+    task: str,
+    *,
+    sample_weight: Any = None,
+    time_limit: float = 600.0,
+    search: RandomSearch | None = None,
+) -> Tuned:
+    """Try models at random for a time, and return the best, fitted on all rows.
+
+    Kinds of models and their parameters are drawn from the spaces of TabArena. All are judged on the same folds;
+    boosting stops early by the rows of each fold that are held out, and is then fitted with the mean number of rounds.
+    A model that is worse than half of the others after some folds is given up. Ctrl-C ends the search, not the call:
+    the best model so far is fitted; a second one ends the call too.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+        An array, a data frame or an Arrow table.
+    y : array of shape (n_samples,)
+        Classes, or numbers.
+    task : {"classification", "regression"}
+        What y is.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the rows.
+    time_limit : float, default=600
+        Seconds for everything, the last fit included.
+    search : RandomSearch, optional
+        What is searched and how, and the file that keeps the trials.
+
+    Returns
+    -------
+    Tuned
+        The model, the trials, and why the search ended.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the table breaks a rule; if `search.state` is the file of another search.
+
+    References
+    ----------
+    Erickson et al. (2025), TabArena: a living benchmark for machine learning on tabular data.
+
+    Golovin et al. (2017), Google Vizier: a service for black-box optimization (the median stopping rule).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import fastens
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> search = fastens.RandomSearch(n_trials=4, n_folds=3)
+    >>> found = fastens.tune(X, y, "regression", time_limit=60, search=search)
+    >>> len(found.trials), found.best_estimator.predict(X[:2]).shape
+    (4, (2,))
+    """
+    start = time.monotonic()
+    one_of(*TASKS).check("task", task)
+    real(0, open_low=True).check("time_limit", time_limit)
+    search = RandomSearch() if search is None else search
+    data = _data(X, y, task, sample_weight, search)
+    whole(2, len(data.y)).check("n_folds", search.n_folds)
+    settings = [search.families, search.metric, search.n_folds, search.n_iter_no_change, search.random_state, task]
+    file = SearchFile(search.state, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
+    stopped_by = _search(data, search, file, (start, time_limit))
+    best = next(iter(ranked(file.trials)), None)
+    model = _fitted(data, best, start + time_limit)
+    return Tuned(model, best, file.trials, stopped_by, time.monotonic() - start)
+
+
+def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
+    y = column_or_1d(y)
+    if task != CLASSIFICATION:
+        y = y.astype(np.float64)
+    X = np.asarray(X) if isinstance(X, list) else X
+    if X.shape[0] != len(y):
+        raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
+    weight = None if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
+    if weight is not None and len(weight) != len(y):
+        raise ValueError(f"sample_weight must have a weight for each of the {len(y)} rows; got {len(weight)}.")
+    return Data(X, y, weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs)
+
+
+def _search(data: Data, search: RandomSearch, file: SearchFile, clock: tuple[float, float]) -> str:
+    """Try models until the time that is left is that of the last fit; why it ended."""
+    start, limit = clock
+    folds = fold_rows(data, search.n_folds)
+    index = 1 + max((trial.index for trial in file.trials), default=-1)
+    try:
+        while search.n_trials is None or len(file.trials) < search.n_trials:
+            moment = start + limit - _reserve(file.trials, search.n_folds, limit)
+            if time.monotonic() >= moment:
+                return BY_TIME
+            family, params = drawn(index, search.families, search.random_state)
+            trial = Trial(index, family, params)
+            index += 1
+            try:
+                file.append(run_trial(trial, data, folds, file.trials, moment))
+            except TimeIsUpError:
+                if family == BOOSTING or time.monotonic() >= moment:
+                    return BY_TIME
+                continue  # a forest that is too large for the time
+            if search.on_trial is not None:
+                search.on_trial(file.trials)
+    except KeyboardInterrupt:
+        if not ranked(file.trials):
+            raise
+        return BY_INTERRUPT
+    return BY_TRIALS
+
+
+def _reserve(trials: list[Trial], n_folds: int, limit: float) -> float:
+    """Seconds for the last fit: that of the best trial, on all rows."""
+    best = next(iter(ranked(trials)), None)
+    if best is None:
+        return FIRST_SHARE * limit
+    return REFIT_FACTOR * best.seconds / (n_folds - 1)
+
+
+def _fitted(data: Data, best: Trial | None, moment: float) -> Any:
+    """The best model on all rows; boosting with the mean number of rounds, and no longer than until the moment."""
+    rows = data.rows(np.arange(len(data.y)))
+    if best is None:
+        return _boosted(data.model(BOOSTING, {}), rows, moment)
+    model = data.model(best.family, best.params)
+    if best.family != BOOSTING:
+        return model.fit(**rows)
+    n_rounds = max(1, round(float(np.mean(best.n_estimators))))
+    return _boosted(model.set_params(n_estimators=n_rounds, early_stopping=False), rows, moment)
+
+
+def _boosted(model: Any, rows: dict[str, Any], moment: float) -> Any:
+    """A model of as many rounds as there is time for, one at least."""
+    model.set_params(callbacks=[Deadline(moment)]).fit(**rows)
+    return model.set_params(callbacks=None)

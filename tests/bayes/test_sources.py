@@ -1,0 +1,149 @@
+"""Bayesian models learn from tables in batches: the counts, and so the models, are those of the table in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import fastens as fe
+from fastens.table import sources
+
+N_ROWS = 500
+RNG = np.random.default_rng(11)
+FRAME = pd.DataFrame(
+    {
+        "size": RNG.normal(size=N_ROWS).round(1),
+        "count": RNG.integers(0, 5, N_ROWS),
+        "flag": RNG.random(N_ROWS) < 0.4,
+        "word": RNG.choice(["low", "high", "middle"], N_ROWS),
+        "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 400, N_ROWS), unit="D"),
+        "weight": RNG.choice([0, 0.3, 1, 2.7], N_ROWS),
+    }
+)
+FRAME.loc[::13, "size"] = np.nan
+FRAME.loc[::7, "word"] = None
+FRAME.loc[FRAME.index[-1], ["word", "weight"]] = ["absent", 0]
+FRAME["kind"] = np.where(FRAME["count"] + FRAME["size"].fillna(0) > 2, "much", "little")
+NUMBERS, COUNTS, CATEGORIES = ["size", "count"], ["count", "flag"], ["count", "flag", "word"]
+ALL = [*CATEGORIES, "size", "when"]
+
+MODELS = {
+    "gaussian": (fe.GaussianNB(), NUMBERS),
+    "categorical": (fe.CategoricalNB(), CATEGORIES),
+    "categorical fractions": (fe.CategoricalNB(), ["size", "word"]),
+    "bernoulli": (fe.BernoulliNB(binarize=1.5), ["count"]),
+    "multinomial": (fe.MultinomialNB(), ["count"]),
+    "complement": (fe.ComplementNB(), ["count"]),
+    "mixed": (fe.MixedNB(), ALL),
+    "mixed kinds": (fe.MixedNB(kinds={"count": "categorical", "size": "bernoulli"}), ALL),
+    "tan": (fe.TANClassifier(), ALL),
+    "aode": (fe.AODEClassifier(), CATEGORIES),
+    "a2de": (fe.AODEClassifier(order=2), CATEGORIES),
+    "network": (fe.BayesianNetwork(), CATEGORIES),
+    "network of bins": (fe.BayesianNetwork("tan", max_bins=4), ALL),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(sources, "BATCH_ROWS", 37)
+
+
+def state_of(model):
+    arrays, state = model._to_state()
+    return arrays, {name: value for name, value in state.items() if name != "metadata"}
+
+
+def assert_same(model, other):
+    (arrays, state), (others, other_state) = state_of(model), state_of(other)
+    assert state == other_state
+    assert arrays.keys() == others.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(others[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("weight", [None, "weight"])
+@pytest.mark.parametrize("kind", MODELS)
+def test_models_are_those_of_the_table_in_memory(kind, weight, tmp_path):
+    model, columns = MODELS[kind]
+    used = [*columns, "kind", *([weight] if weight else [])]
+    FRAME[used].to_parquet(tmp_path / "rows.parquet", row_group_size=150)
+    table = pa.Table.from_pandas(FRAME[used])
+    whole = clone(model).fit(FRAME[columns], FRAME["kind"], None if weight is None else FRAME[weight])
+    streamed = clone(model).fit(tmp_path / "rows.parquet", "kind", weight)
+    assert_same(whole, streamed)
+    found, expected = streamed.predict_proba(tmp_path / "rows.parquet"), whole.predict_proba(FRAME[columns])
+    # Inference in networks adds up the rows of a batch together.
+    np.testing.assert_allclose(found, expected, rtol=1e-13 if "network" in kind else 0)
+    one_pass = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=60))
+    assert_same(whole, clone(model).fit(one_pass, "kind", weight))
+
+
+def clone(model):
+    return type(model)(**model.get_params())
+
+
+TEXTS = [f"{' '.join(RNG.choice(list('abcdefgh'), 9))} word{k % 7} word{k % 3}".replace(" ", "x ") for k in range(200)]
+LABELS = np.where(np.arange(200) % 3 == 0, "spam", "ham")
+
+
+@pytest.mark.parametrize("weight", [None, RNG.choice([0, 0.3, 1, 2.7], 200)], ids=["plain", "weighted"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"features": "count", "min_df": 2, "max_df": 0.9, "ngram_range": (1, 2)},
+        {"model": "complement", "features": "count", "max_features": 6},
+        {"model": "bernoulli", "min_df": 0.05},
+    ],
+)
+def test_texts_in_batches(options, weight, tmp_path):
+    texts = [None, *TEXTS[1:]]
+    pd.DataFrame({"text": texts, "label": LABELS}).to_parquet(tmp_path / "texts.parquet")
+    pd.DataFrame({"text": texts}).to_parquet(tmp_path / "new.parquet")
+    whole = fe.TextClassifier(**options).fit(texts, LABELS, weight)
+    model = fe.TextClassifier(**options).fit(str(tmp_path / "texts.parquet"), "label", weight)
+    assert_same(whole, model)
+    np.testing.assert_array_equal(model.predict_proba(tmp_path / "new.parquet"), whole.predict_proba(texts))
+    with pytest.raises(ValueError, match=r"one column of texts; got the 2 columns \['text', 'label'\]"):
+        model.predict(tmp_path / "texts.parquet")
+
+
+def test_texts_without_words_in_batches(tmp_path):
+    pd.DataFrame({"text": ["a", "b"], "label": ["x", "y"]}).to_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(ValueError, match=r"words of at least two letters or digits .* empty vocabulary"):
+        fe.TextClassifier().fit(tmp_path / "texts.parquet", "label")
+    pd.DataFrame({"text": ["aa", "bb"], "label": ["x", "y"]}).to_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(ValueError, match="leave: After pruning, no terms remain"):
+        fe.TextClassifier(min_df=2).fit(tmp_path / "texts.parquet", "label")
+
+
+def test_more_rows_of_a_source(tmp_path):
+    FRAME[[*CATEGORIES, "kind"]].to_parquet(tmp_path / "rows.parquet")
+    first, rest = FRAME[:200], FRAME[200:]
+    whole = fe.CategoricalNB().partial_fit(first[CATEGORIES], first["kind"], ["little", "much"])
+    model = fe.CategoricalNB().partial_fit(first[CATEGORIES], first["kind"], ["little", "much"])
+    rest[[*CATEGORIES, "kind"]].to_parquet(tmp_path / "rest.parquet")
+    model.partial_fit(tmp_path / "rest.parquet", "kind")
+    assert_same(whole.partial_fit(rest[CATEGORIES], rest["kind"]), model)
+
+
+def test_a_network_without_a_class(tmp_path):
+    FRAME[[*CATEGORIES, "weight"]].to_parquet(tmp_path / "rows.parquet")
+    whole = fe.BayesianNetwork().fit(FRAME[CATEGORIES], sample_weight=FRAME["weight"])
+    assert_same(whole, fe.BayesianNetwork().fit(tmp_path / "rows.parquet", sample_weight="weight"))
+
+
+def test_faults_name_the_column(tmp_path):
+    frame = FRAME[["size", "kind"]].copy()
+    frame.loc[N_ROWS - 1, "size"] = np.inf
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for model, message in (
+        (fe.GaussianNB(), "infinity: column 'size'"),
+        (fe.CategoricalNB(), "infinity: column 'size'"),
+        (fe.MultinomialNB(), "column 'size' must hold finite numbers of at least 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(tmp_path / "rows.parquet", "kind")

@@ -1,0 +1,63 @@
+"""The file of a search, also one whose last line was cut."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fastens.tuning.state import SearchFile, SearchStateError, Trial, fingerprint
+
+TRIAL = Trial(0, "boosting", {"learning_rate": 0.1}, [0.5, 0.7], [10, 12], 1.5, True)
+
+
+def test_trials_are_kept(tmp_path):
+    path = tmp_path / "s.jsonl"
+    SearchFile(path, "a").append(TRIAL)
+    found = SearchFile(path, "a")
+    assert found.trials == [TRIAL]
+    found.append(Trial(1, "forest", {}))
+    assert len(SearchFile(path, "a").trials) == 2
+
+
+def test_a_line_that_was_cut_is_left_out(tmp_path):
+    path = tmp_path / "s.jsonl"
+    SearchFile(path, "a").append(TRIAL)
+    whole = path.read_bytes()
+    for n in range(len(whole)):
+        path.write_bytes(whole[:n])
+        if n == 0 or n > whole.index(b"\n"):
+            assert SearchFile(path, "a").trials == []
+            assert json.loads(path.read_text())["of"] == "a"
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "s.jsonl"
+    SearchFile(path, "a").append(TRIAL)
+    with pytest.raises(SearchStateError, match="of another one"):
+        SearchFile(path, "b")
+    path.write_text(path.read_text() + '{"no": 1}\n')
+    with pytest.raises(SearchStateError, match="holds a line that is no trial"):
+        SearchFile(path, "a")
+    for content in ["a,b\n1,2\n", "[1]\n", "3\n", "no end"]:
+        path.write_text(content)
+        with pytest.raises(SearchStateError, match="holds something else"):
+            SearchFile(path, "a")
+        assert path.read_text() == content
+
+
+def test_fingerprints():
+    X, y = np.zeros((3, 2)), np.array(["a", "b", "a"], dtype=object)
+    found = fingerprint(X, y, None, {"n_folds": 5})
+    assert found == fingerprint(X + 1, y.copy(), None, {"n_folds": 5})
+    others = [
+        fingerprint(X, y[::-1][[0, 2, 1]], None, {"n_folds": 5}),
+        fingerprint(X, y, np.ones(3), {"n_folds": 5}),
+        fingerprint(X, y, None, {"n_folds": 4}),
+    ]
+    assert found not in others
+
+
+def test_means():
+    assert TRIAL.loss == pytest.approx(0.6)
+    assert TRIAL.standard_error == pytest.approx(0.1)
+    assert Trial(0, "forest", {}).loss == float("inf")

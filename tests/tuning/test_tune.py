@@ -1,0 +1,166 @@
+"""`fastens.tune`: the same search again, taken up again, within its time, and after Ctrl-C."""
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+
+import fastens
+from fastens.tuning.search import Data, fold_rows, run_trial
+from fastens.tuning.spaces import SPACES, drawn
+from fastens.tuning.state import SearchStateError, Trial
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 5))
+Y = X[:, 0] * X[:, 1] + X[:, 2] + RNG.normal(0, 0.3, 240)
+LABELS = np.where(Y > 0.5, "high", np.where(Y < -0.8, "low", "middle"))
+QUICK = {"n_folds": 3, "n_iter_no_change": 5, "n_jobs": 1}
+
+
+def tried(y=Y, task="regression", time_limit=60.0, **search):
+    return fastens.tune(X, y, task, time_limit=time_limit, search=fastens.RandomSearch(**{**QUICK, **search}))
+
+
+def without_times(trials):
+    return [(one.index, one.family, one.params, one.losses, one.n_estimators) for one in trials]
+
+
+@pytest.mark.parametrize(("y", "task"), [(Y, "regression"), (LABELS, "classification"), (Y > 0, "classification")])
+def test_the_best_of_the_trials(y, task):
+    found = tried(y, task, n_trials=8)
+    assert [trial.index for trial in found.trials] == list(range(8))
+    assert [trial.family for trial in found.trials[:3]] == list(SPACES)
+    assert found.best == found.leaderboard[0]
+    assert found.best.loss == min(trial.loss for trial in found.trials if trial.is_complete)
+    assert found.stopped_by == "trials"
+    model = found.best_estimator
+    assert model.score(X, y) > 0.8
+    assert {name: model.get_params()[name] for name in found.best.params} == found.best.params
+    if found.best.family == "boosting":
+        assert model.n_estimators_ == round(np.mean(found.best.n_estimators))
+        assert model.callbacks is None
+
+
+def test_a_loss_is_that_of_its_fold():
+    data = Data(X, LABELS, None, "classification", "loss", 5, 0, 1)
+    folds = fold_rows(data, 3)
+    expected = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, LABELS))
+    for (train, test), (train_, test_) in zip(folds, expected, strict=True):
+        assert np.array_equal(train, train_)
+        assert np.array_equal(test, test_)
+    trial = run_trial(Trial(0, "forest", {}), data, folds, [], time.monotonic() + 60)
+    model = clone(fastens.RandomForestClassifier(random_state=0))
+    for (train, test), loss in zip(folds, trial.losses, strict=True):
+        model.fit(X[train], LABELS[train])
+        assert loss == pytest.approx(log_loss(LABELS[test], np.clip(model.predict_proba(X[test]), 2e-16, 1)))
+
+
+def test_weights_count():
+    weight = np.where(Y > 0, 3.0, 0.0)
+    found = fastens.tune(X, Y, "regression", sample_weight=weight, search=fastens.RandomSearch(n_trials=2, **QUICK))
+    only = fastens.tune(X, Y, "regression", search=fastens.RandomSearch(n_trials=2, **QUICK))
+    assert without_times(found.trials) != without_times(only.trials)
+    rows = Y > 0
+    assert np.mean((found.best_estimator.predict(X[rows]) - Y[rows]) ** 2) < np.var(Y[rows])
+
+
+def test_a_scorer_judges():
+    found = tried(Y > 0, "classification", n_trials=3, metric="roc_auc")
+    assert all(-1 <= trial.loss <= -0.5 for trial in found.leaderboard)
+
+
+def test_a_search_that_is_taken_up_again_goes_on_as_it_would_have(tmp_path):
+    whole = tried(n_trials=7)
+    path = tmp_path / "search.jsonl"
+    tried(n_trials=3, state=path)
+    text = path.read_text()
+    path.write_text(text + '{"index": 3, "fam')  # as a process leaves it that is killed
+    found = tried(n_trials=7, state=path)
+    assert without_times(found.trials) == without_times(whole.trials)
+    np.testing.assert_array_equal(found.best_estimator.predict(X), whole.best_estimator.predict(X))
+    with pytest.raises(SearchStateError, match="of another one"):
+        tried(Y + 1, n_trials=1, state=path)
+
+
+def test_the_median_stops_what_is_worse():
+    found = tried(n_trials=25)
+    assert any(len(trial.losses) < 3 for trial in found.trials)
+    assert not any(len(trial.losses) < 3 for trial in found.trials[:5])
+    assert all(len(trial.losses) == 3 for trial in found.leaderboard)
+
+
+def test_the_time_is_kept():
+    start = time.monotonic()
+    found = tried(time_limit=2.0, n_iter_no_change=50)
+    assert found.stopped_by == "time"
+    assert found.seconds <= time.monotonic() - start
+    # Twice what is promised: this machine may be busy with other tests.
+    assert time.monotonic() - start < 2.4
+
+
+def test_a_time_too_short_for_any_trial():
+    found = tried(time_limit=1e-3)
+    assert found.best is None
+    assert found.leaderboard == []
+    assert found.best_estimator.n_estimators_ == 1
+
+
+def test_ctrl_c_keeps_what_is_there(tmp_path):
+    def interrupt(trials):
+        if len(trials) == 4:
+            raise KeyboardInterrupt
+
+    found = tried(on_trial=interrupt, state=tmp_path / "s")
+    assert found.stopped_by == "interrupt"
+    assert len(found.trials) == 4
+    assert found.best_estimator.predict(X).shape == (240,)
+    assert len((tmp_path / "s").read_text().splitlines()) == 5
+
+
+def test_ctrl_c_before_there_is_a_model(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fastens.tuning.tune.run_trial", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tried()
+
+
+def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
+    families = tuple(SPACES)
+    for index in range(3, 200):
+        family, params = drawn(index, families, 7)
+        assert (family, params) == drawn(index, families, 7)
+        estimator = SPACES[family].classifier().set_params(**params)
+        assert 0.4 <= params.get("max_features", params.get("max_features_per_tree")) <= 1
+        if family == "boosting":
+            assert 0.005 <= estimator.learning_rate <= 0.1
+            assert 2 <= estimator.max_leaf_nodes <= 200
+    assert drawn(5, families, 7) != drawn(5, families, 8)
+    assert {drawn(index, families, 0)[0] for index in range(40)} == set(families)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"task": "ranking"}, "task must be"),
+        ({"time_limit": 0}, "time_limit must be"),
+        ({"y": Y[:9]}, "X and y must have the same rows; got 240 and 9"),
+        ({"sample_weight": np.ones(3)}, "sample_weight must have a weight for each of the 240 rows; got 3"),
+        ({"search": fastens.RandomSearch(n_folds=241)}, "n_folds must be"),
+    ],
+)
+def test_mistakes(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fastens.tune(**{"X": X, "y": Y, "task": "regression", **arguments})
+
+
+@pytest.mark.parametrize(
+    "option", [{"families": ("trees",)}, {"families": ()}, {"metric": "best"}, {"n_folds": 1}, {"n_trials": 0}]
+)
+def test_options_are_checked(option):
+    with pytest.raises(ValueError, match=f"{next(iter(option))} must be"):
+        fastens.RandomSearch(**option)
