@@ -19,7 +19,8 @@ from fastens.engine.bins.binning import Binning
 from fastens.engine.forest.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.rows.copies import repeated
-from fastens.engine.trees.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.engine.trees.adding import add_tree_to_raw
+from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.saving import nested_arrays, nested_model
 
 Codes = NDArray[np.unsignedinteger]

@@ -6,19 +6,19 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Table, on_grid
 from fastens.engine.bins.bundles import bundled
+from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, SparseMatrix
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.parts import as_array
+from fastens.engine.trees.adding import add_tree_to_raw
 from fastens.engine.trees.leaf_sums import leaves_of_rows
-from fastens.engine.trees.trees import Tree, TreeEnsemble, add_tree_to_raw
+from fastens.engine.trees.trees import Tree, TreeEnsemble
 
 if TYPE_CHECKING:
-    from fastens.engine.bins.binned import BinnedMatrix
     from fastens.engine.losses.losses import Loss
 
 
@@ -38,8 +38,10 @@ class ConstantLeaves:
         self.outputs = list(range(self.n_trees))
         self.grower = self._new_grower()
 
-    def _arranged(self, problem: Problem, growth: GrowthRules) -> BinnedMatrix:
+    def _arranged(self, problem: Problem, growth: GrowthRules) -> AnyMatrix:
         """The rows as growing reads them best."""
+        if isinstance(problem.matrix, SparseMatrix):
+            return problem.matrix
         return bundled(problem.matrix, growth.max_leaf_nodes, problem.n_threads)
 
     def _new_grower(self) -> TreeGrower:
@@ -53,7 +55,7 @@ class ConstantLeaves:
             n_threads=problem.n_threads,
         )
 
-    def on_one_thread(self, matrix: BinnedMatrix) -> ConstantLeaves:
+    def on_one_thread(self, matrix: AnyMatrix) -> ConstantLeaves:
         """Return the same for one of several threads, on rows of its own."""
         worker = copy(self)
         worker.problem = self.problem._replace(matrix=matrix, n_threads=1)
@@ -65,7 +67,7 @@ class ConstantLeaves:
         """The training rows."""
         return Table(self.problem.matrix.columns)
 
-    def table_of(self, codes: NDArray[np.unsignedinteger], X: Any) -> Table:
+    def table_of(self, codes: AnyCodes, X: Any) -> Table:
         """Other rows, given as codes and as they are."""
         return Table(codes)
 
@@ -125,7 +127,7 @@ class JointLeaves(ConstantLeaves):
         super().__init__(problem, growth)
         self.n_trees, self.outputs = 1, [slice(None)]
 
-    def _arranged(self, problem: Problem, growth: GrowthRules) -> BinnedMatrix:
+    def _arranged(self, problem: Problem, growth: GrowthRules) -> AnyMatrix:
         return problem.matrix.with_payloads(problem.loss.n_outputs)
 
     def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
@@ -164,7 +166,7 @@ class LinearModels(ConstantLeaves):
         """The training rows."""
         return Table(self.problem.matrix.columns, self._models.X)
 
-    def table_of(self, codes: NDArray[np.unsignedinteger], X: Any) -> Table:
+    def table_of(self, codes: AnyCodes, X: Any) -> Table:
         """Other rows, given as codes and as they are."""
         return Table(codes, as_array(X))
 

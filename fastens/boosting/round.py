@@ -11,7 +11,7 @@ from fastens.boosting.row_sampling import RowSample
 from fastens.monitoring.measuring import Rows
 
 if TYPE_CHECKING:
-    from fastens.engine.bins.binned import BinnedMatrix
+    from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
     from fastens.engine.losses.losses import Loss
 
 Array = NDArray[np.float64]
@@ -23,7 +23,7 @@ Outputs = int | slice
 class Problem(NamedTuple):
     """What the trees of all rounds are grown for."""
 
-    matrix: BinnedMatrix  # the training rows
+    matrix: AnyMatrix  # the training rows
     loss: Loss  # what to lower
     weight: Array | None  # sample weights
     constant_hessian: bool  # all hessians are 1 before weighting
@@ -34,7 +34,7 @@ class Problem(NamedTuple):
 class Table(NamedTuple):
     """Rows that trees are added to: their codes, (n_features, n_rows), and their values where leaves read them."""
 
-    codes: NDArray[np.unsignedinteger]
+    codes: AnyCodes
     X: Any = None
 
 

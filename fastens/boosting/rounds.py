@@ -17,6 +17,7 @@ from fastens.boosting.out_of_bag import OutOfBag
 from fastens.boosting.round import Problem, Round, on_grid
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
+from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, sparse_codes, sparse_matrix, stays_sparse
 from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.trees import Tree, TreeEnsemble
@@ -112,9 +113,20 @@ class Rounds:
             return on_grid(self.baseline[:, None] + data.offset, self._grid)
         return np.full((len(self.baseline), len(data.y)), self.baseline[:, None])
 
+    def _binned(self, data: TrainingData) -> AnyMatrix:
+        """The rows as trees are grown on them; linear models read values besides, and ranks add up all cells."""
+        if data.comm.size == 1 and self.rules.linear_l2 is None and stays_sparse(data.X):
+            return sparse_matrix(self.binning, data.X, self.rules.n_threads)
+        return self.binning.transform(data.X, self.rules.n_threads)
+
+    def _codes(self, X: Any) -> AnyCodes:
+        if self.rules.linear_l2 is None and stays_sparse(X):
+            return sparse_codes(self.binning, X, self.rules.n_threads)
+        return self.binning.codes(X, self.rules.n_threads)
+
     def _new_leaves(self, data: TrainingData, growth: GrowthRules) -> ConstantLeaves:
         loss, rules = self.loss, self.rules
-        matrix = replace(self.binning.transform(data.X, rules.n_threads), comm=data.comm)
+        matrix = replace(self._binned(data), comm=data.comm)
         constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)
         problem = Problem(matrix, loss, self.train.weight, constant_hessian, self._grid, rules.n_threads)
         if rules.linear_l2 is not None:
@@ -125,9 +137,8 @@ class Rounds:
 
     def validate_on(self, data: TrainingData) -> None:
         """Watch other rows."""
-        codes = self.binning.codes(data.X, self.rules.n_threads)
         self.validation = Rows(data.y, data.sample_weight, self._start(data))
-        self._watched = self.leaves.table_of(codes, data.X)
+        self._watched = self.leaves.table_of(self._codes(data.X), data.X)
 
     def measure_by(self, metrics: Metrics) -> None:
         """Let metrics of the rows to validate on decide when to stop, in place of their loss."""

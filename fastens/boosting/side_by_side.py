@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 from fastens.boosting.leaves import ConstantLeaves
 from fastens.boosting.round import Round
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.trees.trees import Tree
 
 # Codes of the rows: with fewer, handing trees to threads takes longer than growing them; with more, threads can share
@@ -65,6 +65,6 @@ class SideBySide:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _n_codes(matrix: BinnedMatrix) -> int:
+def _n_codes(matrix: AnyMatrix) -> int:
     """Codes that a tree counts for its root, or as many as its search costs: each node looks at every feature."""
-    return max(matrix.n_rows * len(matrix.bundles.n_codes), min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)
+    return max(matrix.n_rows * matrix.codes_per_row, min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)

@@ -3,6 +3,9 @@
 from fastens.engine.limits cimport Limits
 from fastens.engine.structs cimport int32_t, uint64_t
 
+cdef extern from "engine/bits.h" nogil:
+    int lowest_bit(uint64_t word)
+
 
 cdef inline int32_t mask_words(int32_t n_features) noexcept nogil:
     """Words of a mask."""
@@ -15,6 +18,19 @@ cdef inline bint has_feature(const uint64_t* mask, int32_t feature) noexcept nog
 
 cdef inline void add_feature(uint64_t* mask, int32_t feature) noexcept nogil:
     mask[feature >> 6] |= <uint64_t>1 << (feature & 63)
+
+
+cdef inline int32_t next_feature(const uint64_t* mask, int32_t feature, int32_t end) noexcept nogil:
+    """The first feature of the mask from this one on, or end; no mask (NULL) has all."""
+    cdef uint64_t word
+    if mask == NULL:
+        return feature
+    while feature < end:
+        word = mask[feature >> 6] >> (feature & 63)
+        if word:
+            return min(feature + <int32_t>lowest_bit(word), end)
+        feature = (feature | 63) + 1
+    return end
 
 
 cdef inline int32_t n_marked(const uint64_t* mask, int32_t n_features) noexcept nogil:

@@ -97,8 +97,8 @@ class BinnedTable(RowSource):
     `max_bins` of a model must be what it was made with. It has no values: linear leaves, target statistics, random
     thresholds and thresholds half-way between values need the table itself.
 
-    Make one with `from_source`, or open one with `open`; rows are chosen by ``table[rows]``, as scikit-learn's splitters
-    and searches do.
+    Make one with `from_source`, or open one with `open`; rows are chosen by ``table[rows]``, as scikit-learn's
+    splitters and searches do.
 
     Attributes
     ----------
@@ -334,8 +334,8 @@ class BinnedTable(RowSource):
         """Raise ValueError: there are codes and no values."""
         raise ValueError(
             "X must be the table itself, not a BinnedTable, for linear leaves, target statistics (set "
-            "Categories(encoding='partition')), random thresholds, single trees, which cut half-way between values, and "
-            "methods that read values: it has codes only."
+            "Categories(encoding='partition')), random thresholds, single trees, which cut half-way between values, "
+            "and methods that read values: it has codes only."
         )
 
     def __getitem__(self, rows: Any) -> BinnedTable:

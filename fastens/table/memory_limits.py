@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fastens.engine.bins.binned import record_stride
-from fastens.engine.bins.binning import BYTE_BINS, default_sample
+from fastens.engine.bins.binning import BYTE_BINS
+from fastens.engine.bins.row_sketch import default_sample
 from fastens.engine.places import MEMORY, Place, TemporaryFiles
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 

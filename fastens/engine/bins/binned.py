@@ -78,6 +78,8 @@ class BinnedMatrix:
     payloads_apart: np.ndarray | None = None
     comm: Comm = LOCAL
 
+    is_sparse = False
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -87,6 +89,11 @@ class BinnedMatrix:
     def n_features(self) -> int:
         """Number of columns."""
         return self.columns.shape[0]
+
+    @property
+    def codes_per_row(self) -> int:
+        """How many codes a histogram counts in a row."""
+        return len(self.bundles.n_codes)
 
     @property
     def payloads(self) -> np.ndarray:

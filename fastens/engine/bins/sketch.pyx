@@ -11,17 +11,14 @@ from fastens.engine.strided cimport GOLDEN, Strides, bits_of, strides_of
 from fastens.engine.structs cimport float32_t, float64_t, value_t
 from fastens.engine.team cimport share, share_pieces
 
-# A value as an unsigned integer in the same order.
-ctypedef fused key_t:
-    uint32_t
-    uint64_t
-
 cdef enum:
     TILE_ROWS = 512
     # The digits of the radix sort. Few keys: counting them must not take longer than sorting them.
     DIGIT_BITS = 11
     SMALL_DIGIT_BITS = 8
     SMALL_SORT = 4096
+    # Fewer keys are put in place one by one.
+    FEW_KEYS = 24
 
 cdef Py_ssize_t _n_places(const value_t* x, Py_ssize_t stride, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
@@ -134,33 +131,6 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
 
 # Sorting --------------------------------------------------------------------------------------------------------------
 
-cdef inline void _set_key(key_t* key, value_t value) noexcept nogil:
-    # key_t has the size of value_t. Negative values have all bits turned, the others only the sign.
-    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
-    value += 0
-    memcpy(key, &value, sizeof(key_t))
-    key[0] ^= ~<key_t> 0 if key[0] & sign else sign
-
-
-cdef inline float64_t _value_of(key_t key) noexcept nogil:
-    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
-    cdef float32_t narrow
-    cdef float64_t wide
-    key ^= sign if key & sign else ~<key_t> 0
-    if key_t is uint32_t:
-        memcpy(&narrow, &key, sizeof(narrow))
-        wide = narrow
-    else:
-        memcpy(&wide, &key, sizeof(wide))
-    return wide
-
-
-cdef struct Weights:
-    # The weights that travel with the keys and room for a second copy; NULL: none.
-    int64_t* values
-    int64_t* spare
-
-
 cdef bint _sort_digit(
     const key_t* keys, key_t* out, const Weights* weights, Py_ssize_t n, int shift, int n_bits
 ) noexcept nogil:
@@ -187,10 +157,31 @@ cdef bint _sort_digit(
     return True
 
 
-cdef key_t* _sort(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil:
+cdef void _insert_in_order(key_t* keys, const Weights* weights, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, place
+    cdef key_t key
+    cdef int64_t weight = 0
+    for i in range(1, n):
+        key, place = keys[i], i
+        if weights.values != NULL:
+            weight = weights.values[i]
+        while place > 0 and keys[place - 1] > key:
+            keys[place] = keys[place - 1]
+            if weights.values != NULL:
+                weights.values[place] = weights.values[place - 1]
+            place -= 1
+        keys[place] = key
+        if weights.values != NULL:
+            weights.values[place] = weight
+
+
+cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil:
     # Returns where the sorted keys are: in one of the two.
     cdef int shift = 0
     cdef int n_bits = DIGIT_BITS if n > SMALL_SORT else SMALL_DIGIT_BITS
+    if n <= FEW_KEYS:
+        _insert_in_order(keys, weights, n)
+        return keys
     while shift < 8 * <int> sizeof(key_t):
         if _sort_digit(keys, spare, weights, n, shift, n_bits):
             keys, spare = spare, keys
@@ -208,7 +199,7 @@ def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
         return None
     none.values = none.spare = NULL
     with nogil:
-        ordered = _sort(&numbers[0], &spare[0], &none, n)
+        ordered = sort_keys(&numbers[0], &spare[0], &none, n)
         while n_distinct < k and i < n - 1:
             i += 1
             n_distinct += ordered[i] != ordered[i - 1]
@@ -217,7 +208,7 @@ def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
 
 # Quantiles ------------------------------------------------------------------------------------------------------------
 
-cdef Py_ssize_t _join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
+cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
     # Distinct keys, in place, and their total weights (totals may be the weights); returns how many.
     cdef Py_ssize_t i, last = -1
     cdef int64_t weight
@@ -265,7 +256,7 @@ cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexc
     return shares
 
 
-cdef int32_t _cut(
+cdef int32_t cut_values(
     const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
 ) noexcept nogil:
     # Thresholds between n ascending distinct values; returns how many.
@@ -285,7 +276,7 @@ cdef int32_t _cut(
             or (totals[i + 1] > shares.heavy and 2 * current >= shares.target)
         ):
             continue
-        thresholds[n_cuts] = _between(_value_of(keys[i]), _value_of(keys[i + 1]))
+        thresholds[n_cuts] = _between(value_of(keys[i]), value_of(keys[i + 1]))
         n_cuts += 1
         current = 0
         if not is_heavy:
@@ -318,7 +309,7 @@ cdef void _write_codes(
     cdef int32_t below = 0
     cdef float64_t value
     for i in range(n):
-        value = _value_of(keys[i])
+        value = value_of(keys[i])
         while below < n_thresholds and thresholds[below] < value:
             below += 1
         codes[rows[i]] = <uint16_t> (below + 1)
@@ -335,18 +326,18 @@ cdef int32_t _cut_and_code(
     cdef key_t* distinct
     rows.values, rows.spare = room, room + cuts.n
     for i in range(cuts.n):
-        _set_key(&keys[n], x[i])
+        set_key(&keys[n], x[i])
         rows.values[n] = i
         n += x[i] == x[i]
     if n == 0:
         return 0
-    ordered = _sort(keys, keys + cuts.n, &rows, n)
+    ordered = sort_keys(keys, keys + cuts.n, &rows, n)
     distinct = keys + cuts.n if ordered == keys else keys
     for i in range(n):
         distinct[i] = ordered[i]
         rows.spare[i] = cuts.weights[rows.values[i]] if cuts.weights != NULL else 1
-    n_cuts = _cut(
-        distinct, rows.spare, _join_equal(distinct, rows.spare, n, rows.spare), cuts.max_bins, thresholds
+    n_cuts = cut_values(
+        distinct, rows.spare, join_equal(distinct, rows.spare, n, rows.spare), cuts.max_bins, thresholds
     )
     _write_codes(ordered, rows.values, n, thresholds, n_cuts, codes)
     return n_cuts
@@ -363,16 +354,16 @@ cdef int32_t _cut_column(
     if cuts.weights != NULL:
         weights.values, weights.spare = room, room + cuts.n
     for i in range(cuts.n):
-        _set_key(&keys[n], x[i])
+        set_key(&keys[n], x[i])
         if cuts.weights != NULL:
             weights.values[n] = cuts.weights[i]
         n += x[i] == x[i]
     if n == 0:
         return 0
-    keys = _sort(keys, keys + cuts.n, &weights, n)
+    keys = sort_keys(keys, keys + cuts.n, &weights, n)
     if cuts.weights != NULL:
         room = weights.values
-    return _cut(keys, room, _join_equal(keys, weights.values, n, room), cuts.max_bins, thresholds)
+    return cut_values(keys, room, join_equal(keys, weights.values, n, room), cuts.max_bins, thresholds)
 
 
 cdef int32_t _cut_one(

@@ -4,7 +4,7 @@ from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.histograms.cells cimport sums_difference
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
-from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint32_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint32_t
 from fastens.engine.team cimport MAX_THREADS, next_item, share
 from fastens.engine.splits.workspace cimport Node, Task, Workspace, release_slot, reserve_nodes, take_slot
 
@@ -25,8 +25,16 @@ cdef struct Partition:
 
 cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
     cdef Decision decision
+    cdef int64_t first
     decision.code_size = ws.table.code_size
     decision.column = <const uint8_t*>ws.codes + node.split.feature * ws.code_stride * decision.code_size
+    decision.stored_rows = NULL
+    if ws.stored_rows != NULL:
+        first = ws.first_stored[node.split.feature]
+        decision.column = <const uint8_t*>ws.codes + first * decision.code_size
+        decision.stored_rows = ws.stored_rows + first
+        decision.n_stored = ws.first_stored[node.split.feature + 1] - first
+        decision.zero_code = ws.features[node.split.feature].most_frequent_bin
     decision.n_codes = ws.features[node.split.feature].n_codes
     decision.bin = node.split.bin
     decision.missing_left = node.split.missing_left

@@ -8,8 +8,8 @@ touching every cell.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, ceil
-from libc.stdlib cimport calloc, malloc
-from libc.string cimport memset
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy, memset
 
 from fastens.engine.grow.frontier cimport (
     COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, next_set, place_rows, threads_for_rows
@@ -17,7 +17,7 @@ from fastens.engine.grow.frontier cimport (
 from fastens.engine.grow.leaves cimport (
     add_to_all, dispersion, is_kept, node_sums, prune_cost_complexity, sums_of_output
 )
-from fastens.engine.histograms.histogram cimport CELL_STRIDE
+from fastens.engine.grow.grown_table cimport allow_stored, set_table
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients, Scales, quantise
 from fastens.engine.limits cimport read_limits
 from fastens.engine.ranks cimport Exchange, sum_over
@@ -28,7 +28,7 @@ from fastens.engine.splits.workspace cimport (
     Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
 )
 from fastens.engine.structs cimport (
-    Column, Feature, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+    float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
 from fastens.engine.team cimport FEW_ROWS, MAX_THREADS
 
@@ -53,7 +53,7 @@ cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
     cdef int32_t i
     for i in range(ws.n_tasks):
         n_rows += ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin
-    return n_rows * ws.table.n_columns * ws.n_outputs
+    return n_rows * ws.table.codes_per_row * ws.n_outputs
 
 
 cdef inline int64_t _at_least(float64_t limit) noexcept nogil:
@@ -72,6 +72,7 @@ cdef class Grower:
     cdef Py_ssize_t n_rows
     cdef bint need_weights, renews_leaves
     cdef RowGradients source                # of all outputs, but for their gradients
+    cdef uint64_t[::1] all_active           # of sparse rows
     cdef object matrix, row_weights
     cdef readonly object rules
     cdef Exchange exchange                  # None: one rank
@@ -84,8 +85,9 @@ cdef class Grower:
         self.matrix, self.rules, self.row_weights = matrix, rules, weights.of_rows
         self.renews_leaves = renews_leaves
         self.ws.n_rooms = min(n_threads, MAX_THREADS)
-        self._set_table()
+        set_table(&self.ws, matrix, rules.monotone)
         self._set_limits()
+        self.all_active = allow_stored(&self.ws, 1 if self.row_weights is not None else self.ws.rules.min_count)
         self._set_ranks(weights.comm)
         self._set_weights(weights, constant_hessian)
         if not allocate_workspace(&self.ws, matrix.n_rows):
@@ -94,22 +96,6 @@ cdef class Grower:
 
     def __dealloc__(self):
         free_workspace(&self.ws)
-
-    cdef _set_table(self):
-        cdef Workspace* ws = &self.ws
-        cdef const uint8_t[:, ::1] records = self.matrix.records
-        ws.table.records = &records[0, 0]
-        ws.table.stride = records.shape[1]
-        ws.table.code_size = self.matrix.columns.itemsize
-        ws.table.n_features = self.matrix.n_features
-        ws.codes = <const void*><size_t>self.matrix.columns.ctypes.data
-        ws.code_stride = self.matrix.n_rows
-        ws.outputs = <Output*>calloc(self.matrix.n_payloads, sizeof(Output))
-        if ws.outputs == NULL:
-            raise MemoryError(f"no memory for growing trees of {self.matrix.n_payloads} outputs")
-        ws.n_outputs = self.matrix.n_payloads
-        self._set_columns()
-        self._set_features()
 
     cdef _set_outputs(self):
         cdef uint8_t[:, :] payloads = self.matrix.payloads
@@ -123,44 +109,6 @@ cdef class Grower:
             out.quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
             if out.quantised.words == NULL:
                 raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
-
-    cdef _set_columns(self):
-        cdef Workspace* ws = &self.ws
-        cdef int32_t c
-        bundles = self.matrix.bundles
-        cdef const int32_t[::1] n_codes = bundles.n_codes, features = bundles.features, first = bundles.first_feature
-        ws.table.n_columns = n_codes.shape[0]
-        ws.columns = <Column*>malloc(ws.table.n_columns * sizeof(Column))
-        if ws.columns == NULL:
-            raise MemoryError(f"no memory for {ws.table.n_columns} columns")
-        ws.table.columns = ws.columns
-        for c in range(ws.table.n_columns):
-            ws.columns[c].n_codes = n_codes[c]
-            ws.columns[c].offset = ws.table.n_counted
-            ws.columns[c].features = &features[first[c]]
-            ws.columns[c].n_features = first[c + 1] - first[c]
-            ws.table.n_codes += n_codes[c]
-            ws.table.n_counted += CELL_STRIDE if ws.table.code_size == 1 else n_codes[c]
-
-    cdef _set_features(self):
-        cdef Workspace* ws = &self.ws
-        cdef int32_t f
-        cdef Feature* feature
-        bundles = self.matrix.bundles
-        cdef const int32_t[::1] n_codes = np.ascontiguousarray(self.matrix.n_codes, dtype=np.int32)
-        cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(self.matrix.is_categorical, dtype=np.uint8)
-        cdef const int32_t[::1] first = bundles.first_member, usual = bundles.most_frequent_bin
-        cdef const uint8_t[::1] members = bundles.members
-        ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
-        if ws.features == NULL:
-            raise MemoryError(f"no memory for {ws.table.n_features} features")
-        for f in range(ws.table.n_features):
-            feature = &ws.features[f]
-            feature.index = f
-            feature.n_codes = n_codes[f]
-            feature.is_categorical = is_categorical[f]
-            feature.monotone = 0 if self.rules.monotone is None else self.rules.monotone[f]
-            feature.members, feature.most_frequent_bin = &members[first[f]], usual[f]
 
     cdef _set_limits(self):
         rules = self.rules
@@ -202,7 +150,7 @@ cdef class Grower:
         if rows is not None:
             given = rows
             self.given_rows, self.n_rows = &given[0], given.shape[0]
-        self.ws.n_threads = self.ws.n_rooms if self.n_rows * self.ws.table.n_columns >= WORK_WITH_HELPERS else 1
+        self.ws.n_threads = self.ws.n_rooms if self.n_rows * self.ws.table.codes_per_row >= WORK_WITH_HELPERS else 1
 
     cdef bint _quantise(self) noexcept nogil:
         """Gradients in whole numbers; False where one is not finite."""
@@ -251,6 +199,8 @@ cdef class Grower:
         ws.nodes[0].end = self.n_rows
         ws.nodes[0].parent = ws.nodes[0].split.feature = -1
         ws.nodes[0].slot = take_slot(ws) if ws.ranks != NULL or self.n_rows >= ws.kept_rows else -1
+        if ws.n_words > 0:
+            memcpy(ws.active, &self.all_active[0], ws.n_words * sizeof(uint64_t))
         draw_tree_features(ws)
         add_task(ws, 0, -1, True, False)
         return True

@@ -1,6 +1,6 @@
-from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums
+from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, word_of_payload
 from fastens.engine.histograms.quantise cimport Quantised
-from fastens.engine.structs cimport Column, Feature, int32_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     # Cells from one column to the next where codes are bytes: known to the compiler, and not a multiple of the
@@ -13,6 +13,10 @@ cdef struct Table:
     const uint8_t* records          # (n_rows, stride) bytes: the codes of a row, and room for its payload
     Py_ssize_t stride
     int32_t code_size               # 1 or 2 bytes
+    # or, where most codes are those of zeros: the cells of a row's other codes, ascending; NULL: there are records
+    const uint32_t* cells
+    const int64_t* first_cell       # of each row, and the end of the last
+    Py_ssize_t codes_per_row        # that histograms count, on average
     int32_t n_features
     int32_t n_columns
     const Column* columns           # for codes of one byte, the cells of column c start at c * CELL_STRIDE
@@ -25,6 +29,15 @@ cdef struct Columns:
     # Some neighbours of a table's columns.
     int32_t first
     int32_t end
+
+
+cdef inline uint64_t word_of(const Quantised* gradients, uint32_t row, bint is_ready) noexcept nogil:
+    """What a row adds to each of its cells."""
+    if is_ready:
+        return gradients.words[row]
+    return word_of_payload(
+        (<const uint32_t*>(gradients.payloads + row * gradients.payload_stride))[0], &gradients.layout
+    )
 
 
 cdef void build_histogram(

@@ -7,8 +7,7 @@ from the bundle's cells, which are whole numbers: to the bit what counting the f
 from libc.string cimport memcpy, memset
 
 from fastens.engine.histograms.cells cimport (
-    CellLayout, Histogram, Sums, add_row, cell_sums, flush_cell, set_cell, sums_difference, word_of_payload,
-    words_per_cell
+    CellLayout, Histogram, Sums, add_row, cell_sums, flush_cell, set_cell, sums_difference, words_per_cell
 )
 from fastens.engine.structs cimport (
     PREFETCH_AHEAD, Column, Feature, code_t, int32_t, int64_t, prefetch, uint8_t, uint16_t, uint32_t, uint64_t
@@ -19,15 +18,6 @@ from fastens.engine.structs cimport (
 cdef enum:
     ROW_BLOCK = 512
     COLUMN_BLOCK = 32
-
-
-cdef inline uint64_t _word(const Quantised* gradients, uint32_t row, bint is_ready) noexcept nogil:
-    """What a row adds to each of its cells."""
-    if is_ready:
-        return gradients.words[row]
-    return word_of_payload(
-        (<const uint32_t*>(gradients.payloads + row * gradients.payload_stride))[0], &gradients.layout
-    )
 
 
 cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
@@ -61,11 +51,11 @@ cdef inline void _add_rows_of_bytes(
             elif apart:
                 prefetch(gradients.payloads + rows[i + ahead] * gradients.payload_stride)
         a = table.records + rows[i] * table.stride
-        word_a = _word(gradients, rows[i], is_ready)
+        word_a = word_of(gradients, rows[i], is_ready)
         b, word_b = a, 0
         if i + 1 < n_rows:
             b = table.records + rows[i + 1] * table.stride
-            word_b = _word(gradients, rows[i + 1], is_ready)
+            word_b = word_of(gradients, rows[i + 1], is_ready)
         f = columns.first
         feature_cells = cells + f * <Py_ssize_t>CELL_STRIDE
         while f + 4 <= columns.end:
@@ -92,7 +82,7 @@ cdef void _add_rows_of_pairs(
     cdef uint64_t word
     for i in range(n_rows):
         record = table.records + rows[i] * table.stride
-        word = _word(gradients, rows[i], gradients.words != NULL)
+        word = word_of(gradients, rows[i], gradients.words != NULL)
         for f in range(columns.first, columns.end):
             cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
 

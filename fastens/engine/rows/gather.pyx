@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
-from fastens.engine.strided cimport GOLDEN, Strides, bits_of, strides_of
+from fastens.engine.strided cimport Strides, strides_of
 from fastens.engine.structs cimport float32_t, float64_t, value_t
 from fastens.engine.team cimport share_pieces
 
@@ -11,28 +11,6 @@ cdef enum:
     TILE_ROWS = 512
 
 # Hashes ---------------------------------------------------------------------------------------------------------------
-
-cdef inline uint64_t _mixed(float64_t value) noexcept nogil:
-    cdef uint64_t bits = bits_of(value) * GOLDEN
-    # Values with few leading bits, like whole numbers, have all their differences there: bring them down.
-    return (bits << 12) | (bits >> 52)
-
-
-cdef inline uint64_t _finished(uint64_t hashed) noexcept nogil:
-    hashed ^= hashed >> 33
-    hashed *= <uint64_t> 0xFF51AFD7ED558CCD
-    hashed ^= hashed >> 33
-    hashed *= <uint64_t> 0xC4CEB9FE1A85EC53
-    return hashed ^ (hashed >> 33)
-
-
-cdef inline uint64_t _salt_of(Py_ssize_t feature) noexcept nogil:
-    # An odd number, by the mixer of splitmix64.
-    cdef uint64_t bits = <uint64_t> (feature + 1) * GOLDEN
-    bits = (bits ^ (bits >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9
-    bits = (bits ^ (bits >> 27)) * <uint64_t> 0x94D049BB133111EB
-    return bits | 1
-
 
 cdef void _hash_tile(
     const value_t* x, Strides strides, Py_ssize_t n_features, Py_ssize_t n, uint64_t* out
@@ -42,11 +20,11 @@ cdef void _hash_tile(
     cdef const value_t* column
     memset(out, 0, n * sizeof(uint64_t))
     for f in range(n_features):
-        salt, column = _salt_of(f), x + f * strides.column
+        salt, column = salt_of(f), x + f * strides.column
         for i in range(n):
-            out[i] += _mixed(column[i * strides.row]) * salt
+            out[i] += mixed(column[i * strides.row]) * salt
     for i in range(n):
-        out[i] = _finished(out[i])
+        out[i] = finished(out[i])
 
 
 cdef struct Hashing:

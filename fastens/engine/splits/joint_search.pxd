@@ -10,7 +10,7 @@ cdef struct Side:
     bint wanted
     Histogram* histograms           # of each output
     uint8_t* allowed
-    Split* splits                   # best split of each feature
+    Split* best                     # the best split of the features searched in each part
     # where searches for one output begin: over thresholds or single categories, and over sets of categories
     Scan of_values
     Scan of_sets

@@ -10,6 +10,10 @@ cdef struct Decision:
     int32_t bin
     bint missing_left
     const uint32_t* category_words  # NULL for a numeric feature
+    # where only some rows have a code, and all others that of zeros; NULL: all have
+    const int32_t* stored_rows      # ascending
+    Py_ssize_t n_stored
+    int32_t zero_code
 
 
 cdef Py_ssize_t split_rows(

@@ -81,11 +81,57 @@ cdef inline Py_ssize_t _split(
     return n_left
 
 
+cdef inline Py_ssize_t _code_is_left(const Decision* decision, int32_t code) noexcept nogil:
+    if decision.category_words != NULL:
+        return (decision.category_words[code // 32] >> (code % 32)) & 1
+    return decision.missing_left if code == 0 else code <= decision.bin
+
+
+cdef inline Py_ssize_t _place_of(const Decision* decision, Py_ssize_t begin, uint32_t row) noexcept nogil:
+    """The first stored row from `begin` on that is no less: most often it is near."""
+    cdef Py_ssize_t step = 1, middle, end = begin
+    while end < decision.n_stored and <uint32_t>decision.stored_rows[end] < row:
+        begin = end + 1
+        end += step
+        step *= 2
+    end = min(end, decision.n_stored)
+    while begin < end:
+        middle = (begin + end) // 2
+        if <uint32_t>decision.stored_rows[middle] < row:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+cdef Py_ssize_t _split_stored(
+    const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
+) noexcept nogil:
+    """The ascending rows and those that have a code are gone through side by side."""
+    cdef Py_ssize_t zeros_left = _code_is_left(decision, decision.zero_code), is_left, i, place = 0, n_left = 0
+    cdef uint32_t* back = scratch + n_rows - 1
+    cdef int32_t code
+    for i in range(n_rows):
+        place, is_left = _place_of(decision, place, rows[i]), zeros_left
+        if place < decision.n_stored and <uint32_t>decision.stored_rows[place] == rows[i]:
+            if decision.code_size == 1:
+                code = (<const uint8_t*>decision.column)[place]
+            else:
+                code = (<const uint16_t*>decision.column)[place]
+            is_left = _code_is_left(decision, code)
+        scratch[n_left] = back[n_left] = rows[i]
+        n_left += is_left
+        back -= 1
+    return n_left
+
+
 cdef Py_ssize_t split_rows(
     const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
     """Rows that go left to the front of `scratch`, the others, reversed, to its back; return how many go left."""
     cdef uint8_t goes_left[BYTE_CODES]
+    if decision.stored_rows != NULL:
+        return _split_stored(decision, rows, n_rows, scratch)
     if decision.code_size == 1:
         _fill_table(decision, goes_left)
         return _split(decision, goes_left, TABLE, rows, n_rows, scratch)

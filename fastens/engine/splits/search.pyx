@@ -6,32 +6,31 @@ the splits of one feature: split.pyx for one output, joint_search.pyx for severa
 
 from libc.stdlib cimport free, malloc
 
-from fastens.engine.histograms.cells cimport CellLayout, Histogram
+from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, cell_sums
 from fastens.engine.histograms.histogram cimport (
     Columns, build_histogram, merge_histogram, subtract_histogram, unbundle
 )
+from fastens.engine.histograms.sparse_histogram cimport (
+    build_sparse_histogram, complete_zeros, subtract_zeros, sums_of_rows
+)
+from fastens.engine.paths cimport add_feature, next_feature
 from fastens.engine.ranks cimport sum_over
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features
-from fastens.engine.splits.gain cimport FeatureCells, Scan, limited_value, start_scan
+from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, limited_value, start_scan
 from fastens.engine.splits.joint_search cimport Side, best_joint_split, cells_of_output, complete_joint_split
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums
 from fastens.engine.splits.workspace cimport (
-    Node, Task, Workspace, node_histogram, partial_histogram, sums_of_node
+    UPDATES_PER_CODE, Node, Task, Workspace, active_columns, node_histogram, partial_histogram, sums_of_node
 )
-from fastens.engine.structs cimport Column, Feature, int32_t, int64_t
+from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint64_t
 from fastens.engine.team cimport next_item, share
 
 cdef enum:
-    # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
-    UPDATES_PER_CODE = 8            # what it takes to search a code in both children
     THREAD_GRAIN = 3 << 9           # work that is worth another thread: some 0.6 microseconds
     # A node of up to so many rows is counted by columns, each thread those that it searches; of more rows, by rows:
     # then no thread has to read them all, but what they counted must be added up.
     ROWS_BY_COLUMNS = 1 << 11
-    # Parts of the columns are those that suit a node of so many rows: always the same, so that a thread has the cells
-    # of a parent in its cache.
-    USUAL_ROWS = 1 << 8
 
 
 cdef struct Search:
@@ -53,7 +52,7 @@ cdef struct SmallTasks:
 cdef int32_t _threads(const Workspace* ws, const Task* task) noexcept nogil:
     """How many threads a task is worth."""
     cdef const Node* node = &ws.nodes[task.counted]
-    cdef int64_t work = (node.end - node.begin) * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
+    cdef int64_t work = (node.end - node.begin) * ws.table.codes_per_row + UPDATES_PER_CODE * ws.table.n_codes
     return <int32_t>max(1, min(<int64_t>ws.n_threads, ws.n_outputs * work // THREAD_GRAIN))
 
 
@@ -115,7 +114,10 @@ cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_thr
     cdef const Node* node = &ws.nodes[task.counted]
     cdef Search search
     search.ws, search.task, search.room, search.n_partials = ws, task, room, 0
-    if n_threads == 1 or task.is_root or node.end - node.begin > ROWS_BY_COLUMNS:
+    if ws.table.cells != NULL:
+        if task.is_root:
+            _sum_rows(ws)
+    elif n_threads == 1 or task.is_root or node.end - node.begin > ROWS_BY_COLUMNS:
         share(_count_part, &search, n_threads)
         search.n_partials = n_threads
         if task.is_root:
@@ -177,7 +179,7 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
     side.wanted = wanted and node >= 0
     side.histograms = ws.histograms + (3 * room + 1 + which) * ws.n_outputs
     side.allowed = ws.allowed + (2 * room + which) * n_features
-    side.splits = ws.feature_splits + (2 * room + which) * n_features
+    side.best = ws.best_splits + 2 * room + which
     if side.wanted:
         allow_features(ws, node, room, side.allowed)
     return side
@@ -209,60 +211,81 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             difference = &ws.nodes[task.difference]
             search.parent[o] = node_histogram(ws, &ws.nodes[difference.parent], difference.slot, o)
             search.difference.histograms[o] = node_histogram(ws, difference, difference.slot, o)
-    if task.is_root:
+    if task.is_root and ws.table.cells == NULL:
         _sum_root(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
     share(_search_part, search, n_threads)
-    _keep_best(ws, &search.counted, search.room)
-    _keep_best(ws, &search.difference, search.room)
+    _keep_best(ws, &search.counted, search.room, n_threads)
+    _keep_best(ws, &search.difference, search.room, n_threads)
 
 
 cdef void _sum_root(Workspace* ws, const Histogram* histograms) noexcept nogil:
+    """From the first column."""
+    cdef int32_t o
+    for o in range(ws.n_outputs):
+        _set_root(ws, o, column_sums(&histograms[o], &ws.table.columns[0], &ws.outputs[o].quantised.layout))
+
+
+cdef void _sum_rows(Workspace* ws) noexcept nogil:
+    """The same from the rows."""
     cdef Node* root = &ws.nodes[0]
     cdef int32_t o
-    root.sums = column_sums(&histograms[0], &ws.table.columns[0], &ws.outputs[0].quantised.layout)
-    root.limits.value = limited_value(&root.sums, ws.rules.l2, 0.0, &root.limits)
+    for o in range(ws.n_outputs):
+        _set_root(ws, o, sums_of_rows(&ws.outputs[o].quantised, ws.rows + root.begin, root.end - root.begin))
+
+
+cdef void _set_root(Workspace* ws, int32_t output, Sums sums) noexcept nogil:
+    cdef Node* root = &ws.nodes[0]
     if ws.n_outputs > 1:
-        for o in range(ws.n_outputs):
-            ws.sums_of_nodes[o] = column_sums(
-                &histograms[o], &ws.table.columns[0], &ws.outputs[o].quantised.layout
-            )
+        ws.sums_of_nodes[output] = sums
+    if output == 0:
+        root.sums = sums
+        root.limits.value = limited_value(&root.sums, ws.rules.l2, 0.0, &root.limits)
 
 
-cdef Columns _columns_of_part(const Workspace* ws, int32_t part, int32_t n_parts) noexcept nogil:
-    """Neighbours, whose cells lie together, with about as much work as other parts."""
-    cdef Columns columns = Columns(ws.table.n_columns, ws.table.n_columns)
-    cdef int64_t work = 0, total = USUAL_ROWS * ws.table.n_columns + UPDATES_PER_CODE * ws.table.n_codes
-    cdef int32_t c
-    for c in range(ws.table.n_columns):
-        if work * n_parts // total >= part:
-            columns.first = min(columns.first, c)
-        if work * n_parts // total > part:
-            columns.end = c
-            break
-        work += USUAL_ROWS + UPDATES_PER_CODE * ws.table.columns[c].n_codes
-    return columns
+cdef int32_t _first_of_part(const Workspace* ws, int32_t part, int32_t n_parts) noexcept nogil:
+    """The first column with its share of the work before it; of sparse rows, one that begins a word of a mask."""
+    cdef int32_t begin = 0, end = ws.table.n_columns, middle
+    if part == n_parts:
+        return end
+    while begin < end:
+        middle = (begin + end) // 2
+        if ws.work[middle] * n_parts < part * ws.work[ws.table.n_columns]:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin if ws.n_words == 0 else begin & ~63
 
 
 cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Some of the columns."""
+    """Some of the columns: neighbours, whose cells lie together."""
     cdef Search* search = <Search*>job
     cdef Workspace* ws = search.ws
-    cdef const Node* node = &ws.nodes[search.counted.node]
-    cdef Columns columns = _columns_of_part(ws, part, n_parts)
-    cdef int32_t c, o, room = search.room + part
+    cdef Columns columns = Columns(_first_of_part(ws, part, n_parts), _first_of_part(ws, part + 1, n_parts))
+    cdef int32_t c, room = search.room + part
+    search.counted.best[2 * part].feature = search.difference.best[2 * part].feature = -1
+    if ws.table.cells != NULL:
+        _search_sparse(search, columns, part)
+        return
     if search.n_partials == 0:
-        for o in range(ws.n_outputs):
-            build_histogram(
-                &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin, node.end - node.begin, columns,
-                ws.zeros + room * ws.table.n_counted, &search.counted.histograms[o],
-            )
+        _count_columns(search, columns, room)
     for c in range(columns.first, columns.end):
-        _search_column(search, &ws.table.columns[c], room)
+        _search_column(search, &ws.table.columns[c], part)
 
 
-cdef void _search_column(Search* search, const Column* column, int32_t room) noexcept nogil:
+cdef void _count_columns(const Search* search, Columns columns, int32_t room) noexcept nogil:
+    cdef Workspace* ws = search.ws
+    cdef const Node* node = &ws.nodes[search.counted.node]
+    cdef int32_t o
+    for o in range(ws.n_outputs):
+        build_histogram(
+            &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin, node.end - node.begin, columns,
+            ws.zeros + room * ws.table.n_counted, &search.counted.histograms[o],
+        )
+
+
+cdef void _search_column(Search* search, const Column* column, int32_t part) noexcept nogil:
     cdef Workspace* ws = search.ws
     cdef const Feature* feature
     cdef int32_t i, o
@@ -270,8 +293,8 @@ cdef void _search_column(Search* search, const Column* column, int32_t room) noe
         _complete_column(search, column, o)
     for i in range(column.n_features):
         feature = &ws.features[column.features[i]]
-        _search_side(ws, feature, &search.counted, room)
-        _search_side(ws, feature, &search.difference, room)
+        _search_side(ws, feature, &search.counted, search.room, part)
+        _search_side(ws, feature, &search.difference, search.room, part)
 
 
 cdef inline void _complete_column(Search* search, const Column* column, int32_t output) noexcept nogil:
@@ -286,42 +309,126 @@ cdef inline void _complete_column(Search* search, const Column* column, int32_t 
         subtract_histogram(&search.parent[output], counted, &search.difference.histograms[output], layout, column)
 
 
-cdef void _search_side(Workspace* ws, const Feature* feature, Side* side, int32_t room) noexcept nogil:
+# Sparse rows ---------------------------------------------------------------------------------------------------------
+
+cdef void _search_sparse(Search* search, Columns columns, int32_t part) noexcept nogil:
+    """Count and search the columns that may be split on; note which of them may in the nodes themselves."""
+    cdef Workspace* ws = search.ws
+    cdef const Node* node = &ws.nodes[search.counted.node]
+    cdef const uint64_t* active = active_columns(ws, max(node.parent, 0))
+    cdef int32_t c, o
+    if node.parent >= 0:
+        _clear_words(ws, search.counted.node, columns)
+    if search.difference.node >= 0:
+        _clear_words(ws, search.difference.node, columns)
+    for o in range(ws.n_outputs):
+        build_sparse_histogram(
+            &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin, node.end - node.begin, columns, active,
+            ws.zeros + (search.room + part) * ws.table.n_counted, &search.counted.histograms[o],
+        )
+    c = next_feature(active, columns.first, columns.end)
+    while c < columns.end:
+        _search_sparse_column(search, c, part)
+        c = next_feature(active, c + 1, columns.end)
+
+
+cdef void _clear_words(const Workspace* ws, int32_t node, Columns columns) noexcept nogil:
+    cdef uint64_t* active = active_columns(ws, node)
+    cdef int32_t w
+    for w in range(columns.first // 64, (columns.end + 63) // 64):
+        active[w] = 0
+
+
+cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcept nogil:
+    """A node has splits on a feature only if enough of its rows have other codes than that of zeros."""
+    cdef Workspace* ws = search.ws
+    cdef const Feature* feature = &ws.features[c]
+    cdef const CellLayout* layout
+    cdef Histogram* counted
+    cdef int64_t n_stored = 0, n_other = 0
+    cdef int32_t o
+    for o in range(ws.n_outputs):
+        counted, layout = &search.counted.histograms[o], &ws.outputs[o].quantised.layout
+        n_stored = sums_of_node(ws, search.counted.node, o).count
+        n_stored -= complete_zeros(counted, feature, sums_of_node(ws, search.counted.node, o), layout)
+        if search.difference.node >= 0:
+            n_other = _subtract_sparse(search, c, o, n_stored == 0)
+    if n_stored >= ws.rules.min_count:
+        add_feature(active_columns(ws, search.counted.node), c)
+        _search_side(ws, feature, &search.counted, search.room, part)
+    if n_other >= ws.rules.min_count:
+        add_feature(active_columns(ws, search.difference.node), c)
+        _search_side(ws, feature, &search.difference, search.room, part)
+
+
+cdef int64_t _subtract_sparse(Search* search, int32_t c, int32_t output, bint only_zeros) noexcept nogil:
+    """The other node's cells; return how many of its rows have stored codes."""
+    cdef Workspace* ws = search.ws
+    cdef const Feature* feature = &ws.features[c]
+    cdef const CellLayout* layout = &ws.outputs[output].quantised.layout
+    cdef const Histogram* counted = &search.counted.histograms[output]
+    cdef const Histogram* parent = &search.parent[output]
+    cdef Histogram* other = &search.difference.histograms[output]
+    if only_zeros and other.cells == parent.cells:
+        subtract_zeros(parent, counted, feature, other, layout)
+    else:
+        subtract_histogram(parent, counted, other, layout, &ws.table.columns[c])
+    return (
+        sums_of_node(ws, search.difference.node, output).count
+        - cell_sums(other, feature.offset + feature.most_frequent_bin, layout).count
+    )
+
+
+# Splits of one feature -----------------------------------------------------------------------------------------------
+
+cdef void _search_side(
+    Workspace* ws, const Feature* feature, Side* side, int32_t first_room, int32_t part
+) noexcept nogil:
+    """Keep the feature's best split if it is better than that of those before it in the part."""
     cdef const Scan* start = &side.of_values
+    cdef ScanRoom* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
-    if not side.wanted:
-        return
-    if not side.allowed[feature.index]:
-        side.splits[feature.index].feature = -1
+    cdef Split found
+    if not side.wanted or not side.allowed[feature.index]:
         return
     if ws.n_outputs > 1:
-        best_joint_split(ws, side, feature, &ws.rooms[room], &side.splits[feature.index])
-        return
-    if feature.is_categorical and not is_one_hot(feature, &ws.rules):
-        start = &side.of_sets
-    cells = cells_of_output(ws, side, feature, &ws.rooms[room], 0)
-    best_split_of_feature(&cells, start, &side.splits[feature.index])
+        best_joint_split(ws, side, feature, room, &found)
+    else:
+        if feature.is_categorical and not is_one_hot(feature, &ws.rules):
+            start = &side.of_sets
+        cells = cells_of_output(ws, side, feature, room, 0)
+        best_split_of_feature(&cells, start, &found)
+    if _is_better(&found, &side.best[2 * part]):
+        side.best[2 * part] = found
 
 
-cdef void _keep_best(Workspace* ws, Side* side, int32_t room) noexcept nogil:
-    """The best of the features' splits; of equal ones, that of the first feature."""
-    cdef int32_t f, by = 0, best = -1
+cdef inline bint _is_better(const Split* split, const Split* other) noexcept nogil:
+    """Of equal splits, that on the first feature is better."""
+    if split.feature < 0 or other.feature < 0:
+        return split.feature >= 0
+    return split.gain > other.gain or (split.gain == other.gain and split.feature < other.feature)
+
+
+cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) noexcept nogil:
+    """The best of the parts' splits."""
+    cdef int32_t t, by = 0
     cdef FeatureCells cells
     cdef Node* node
+    cdef const Split* best = side.best
     if not side.wanted:
         return
-    for f in range(ws.table.n_features):
-        if side.splits[f].feature >= 0 and (best < 0 or side.splits[f].gain > side.splits[best].gain):
-            best = f
-    if best < 0:
+    for t in range(1, n_parts):
+        if _is_better(&side.best[2 * t], best):
+            best = &side.best[2 * t]
+    if best.feature < 0:
         return
     node = &ws.nodes[side.node]
-    node.split = side.splits[best]
+    node.split = best[0]
     if ws.n_outputs > 1:
         by = complete_joint_split(ws, side, &ws.rooms[room], &node.split)
-    if ws.features[best].is_categorical:
+    if ws.features[node.split.feature].is_categorical:
         node.split.category_set = side.node * ws.words_per_node
-        cells = cells_of_output(ws, side, &ws.features[best], &ws.rooms[room], by)
+        cells = cells_of_output(ws, side, &ws.features[node.split.feature], &ws.rooms[room], by)
         write_category_set(&cells, &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node)
     if ws.n_outputs > 1:
         node.split.left = ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]

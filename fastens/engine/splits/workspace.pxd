@@ -8,6 +8,11 @@ from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients
 from fastens.engine.limits cimport Limits
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+cdef enum:
+    # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
+    UPDATES_PER_CODE = 8            # what it takes to search a code in both children
+
+
 cdef struct Node:
     # rows[begin:end] of the workspace; left_child 0 while it is a leaf, the right child is the next one.
     Py_ssize_t begin
@@ -46,8 +51,10 @@ cdef struct Output:
 cdef struct Workspace:
     # Everything that growing one tree after another needs. Belongs to one Grower; kernels allocate nothing but slots.
     Table table
-    const void* codes               # (n_features, n_rows)
+    const void* codes               # (n_features, n_rows), or one feature's stored codes after the other's
     Py_ssize_t code_stride          # from one feature's to the next
+    const int32_t* stored_rows      # of the stored codes, ascending for each feature; NULL: all rows have codes
+    const int64_t* first_stored     # where those of each feature begin
     Feature* features
     Column* columns                 # those of the table
     Output* outputs
@@ -55,6 +62,7 @@ cdef struct Workspace:
     Limits limits
     int32_t features_per_tree
     Py_ssize_t kept_rows            # histograms of nodes of fewer rows are not stored
+    int64_t* work                   # n_columns + 1: that of the columns before, to search a node of usual size
     float64_t min_hessian           # of several outputs: limits of the mean hessian and of the summed gains
     float64_t min_gain
     SplitRules rules                # of the first output, or where there are several, what holds for all
@@ -63,14 +71,14 @@ cdef struct Workspace:
     uint32_t* rows
     uint32_t* scratch_rows
     # one of each per room
-    uint64_t* zeros                 # n_counted cells, always left at 0
+    uint64_t* zeros                 # n_counted cells, always left at 0; of sparse rows they hold anything
     int64_t** partial               # cells of all outputs
     Histogram* histograms           # n_outputs for each of: a parent, the node that is counted, its sibling
     ScanRoom* rooms
     int32_t* sampled                # n_features: the features that may be drawn, in a random order
     uint64_t* masks                 # 2 * mask_words: the features of a path, and those that may not join them
     uint8_t* allowed                # 2 * n_features: the features that a node may use, for both nodes of a task
-    Split* feature_splits           # 2 * n_features
+    Split* best_splits              # 2: those of the features searched in it, for both nodes of a task
     uint8_t* of_tree                # n_features: those drawn for the tree
     uint64_t seed
     # stored histograms, of all outputs
@@ -91,6 +99,9 @@ cdef struct Workspace:
     int32_t n_chosen
     Task* tasks
     int32_t n_tasks
+    # of sparse rows: for each node the columns with stored codes enough for a split in it, n_words bits; NULL: all
+    uint64_t* active
+    int32_t n_words
     # once it is grown: exact sums of every node, for each output, then the parts of the threads after the first
     Moments* sums
     # room for the category set of every node, words_per_node each; 0 where no feature is categorical
@@ -102,6 +113,11 @@ cdef inline const Sums* sums_of_node(const Workspace* ws, int32_t node, int32_t 
     if ws.n_outputs == 1:
         return &ws.nodes[node].sums
     return &ws.sums_of_nodes[<Py_ssize_t>node * ws.n_outputs + output]
+
+
+cdef inline uint64_t* active_columns(const Workspace* ws, int32_t node) noexcept nogil:
+    """Those that a split of the node may be on; NULL: all."""
+    return NULL if ws.n_words == 0 else ws.active + <Py_ssize_t>node * ws.n_words
 
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil

@@ -11,6 +11,15 @@ from fastens.engine.paths cimport mask_words
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
+cdef enum:
+    # Parts of the columns are those that suit a node of so many rows: always the same, so that a thread has the cells
+    # of a parent in its cache.
+    USUAL_ROWS = 1 << 8
+    # Bytes that stored histograms may have together, where they are more than so many.
+    MOST_SLOT_BYTES = 1 << 30
+    MIN_SLOTS = 4
+
+
 cdef void _place_cells(Workspace* ws) noexcept nogil:
     """The cells of a bundle's features lie together, behind those of all columns."""
     cdef Column* column
@@ -28,6 +37,17 @@ cdef void _place_cells(Workspace* ws) noexcept nogil:
             column.n_own += feature.n_codes
         if column.n_features > 1:
             ws.table.n_cells += column.n_own
+
+
+cdef void _add_up_work(Workspace* ws) noexcept nogil:
+    cdef int32_t c
+    cdef int64_t n_codes
+    ws.work[0] = 0
+    for c in range(ws.table.n_columns):
+        n_codes = USUAL_ROWS
+        if ws.stored_rows != NULL:
+            n_codes = ws.first_stored[c + 1] - ws.first_stored[c]
+        ws.work[c + 1] = ws.work[c] + n_codes + UPDATES_PER_CODE * ws.columns[c].n_codes
 
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
@@ -49,12 +69,14 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ws.masks = <uint64_t*>malloc(2 * ws.n_rooms * mask_words(ws.table.n_features) * sizeof(uint64_t))
     ws.allowed = <uint8_t*>malloc(2 * ws.n_rooms * n_features)
     ws.of_tree = <uint8_t*>malloc(n_features)
-    ws.feature_splits = <Split*>malloc(2 * ws.n_rooms * n_features * sizeof(Split))
+    ws.best_splits = <Split*>malloc(2 * ws.n_rooms * sizeof(Split))
+    ws.work = <int64_t*>malloc((ws.table.n_columns + 1) * sizeof(int64_t))
     if not (
         ws.rows and ws.scratch_rows and ws.zeros and ws.partial and ws.rooms and ws.histograms and ws.sampled
-        and ws.masks and ws.allowed and ws.of_tree and ws.feature_splits
+        and ws.masks and ws.allowed and ws.of_tree and ws.best_splits and ws.work
     ):
         return False
+    _add_up_work(ws)
     for t in range(ws.n_rooms):
         ws.partial[t] = <int64_t*>malloc(3 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
@@ -110,7 +132,9 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.masks)
     free(ws.allowed)
     free(ws.of_tree)
-    free(ws.feature_splits)
+    free(ws.best_splits)
+    free(ws.work)
+    free(ws.active)
     free(ws.features)
     free(ws.columns)
     free(ws.nodes)
@@ -136,6 +160,8 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
         and resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))
     ):
         return False
+    if not resize(<void**>&ws.active, capacity * ws.n_words * sizeof(uint64_t)):
+        return False
     if ws.words_per_node > 0:
         if not resize(<void**>&ws.category_words, capacity * ws.words_per_node * sizeof(uint32_t)):
             return False
@@ -149,17 +175,23 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
     return True
 
 
+cdef inline Py_ssize_t _slot_bytes(const Workspace* ws) noexcept nogil:
+    return 4 * ws.n_outputs * ws.table.n_cells * <Py_ssize_t>sizeof(int64_t)
+
+
 cdef int32_t take_slot(Workspace* ws) noexcept nogil:
     """The number of a slot for a histogram, or -1 when memory is short: not to keep a node costs only time."""
     if ws.n_free > 0:
         ws.n_free -= 1
         return ws.free_slots[ws.n_free]
+    if ws.n_slots >= max(MIN_SLOTS, MOST_SLOT_BYTES // _slot_bytes(ws)):
+        return -1
     if not (
         resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(int64_t*))
         and resize(<void**>&ws.free_slots, (ws.n_slots + 1) * sizeof(int32_t))
     ):
         return -1
-    ws.slots[ws.n_slots] = <int64_t*>malloc(4 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))
+    ws.slots[ws.n_slots] = <int64_t*>malloc(_slot_bytes(ws))
     if ws.slots[ws.n_slots] == NULL:
         return -1
     ws.n_slots += 1

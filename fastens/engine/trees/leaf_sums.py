@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.trees.trees import Tree, add_tree_to_raw
+from fastens.engine.bins.sparse_binned import AnyCodes
+from fastens.engine.trees.adding import add_tree_to_raw
+from fastens.engine.trees.trees import Tree
 
 Array = NDArray[np.float64]
 # Bits that values are rounded to, so that their sums are exact.
 _BITS = 50
 
 
-def leaves_of_rows(codes: np.ndarray, tree: Tree, n_threads: int = 1) -> NDArray[np.intp]:
+def leaves_of_rows(codes: AnyCodes, tree: Tree, n_threads: int = 1) -> NDArray[np.intp]:
     """Return the leaf of each row, given as codes of shape (n_features, n_rows)."""
     node = np.zeros(codes.shape[1])
     numbers = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])

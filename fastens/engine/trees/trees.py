@@ -347,7 +347,7 @@ class TreeEnsemble:
         codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         n_nodes = len(self.value) * self.n_outputs // max(self.n_trees, 1)
-        n_threads = _enough_threads(codes.shape[1], n_nodes, 0, n_threads)
+        n_threads = enough_threads(codes.shape[1], n_nodes, 0, n_threads)
         for first in range(0, self.n_trees, self.trees_per_round):
             last = min(first + self.trees_per_round, self.n_trees)
             predict.add_to_raw(self.compiled, codes, raw, first, last, n_threads)
@@ -369,7 +369,7 @@ class TreeEnsemble:
     def _enough_threads(self, X: np.ndarray, n_threads: int) -> int:
         if n_threads == 1 or X.shape[0] == 1:
             return 1
-        return _enough_threads(X.shape[0], len(self.value), self.binning.n_features, n_threads)
+        return enough_threads(X.shape[0], len(self.value), self.binning.n_features, n_threads)
 
     # -------------------------------------------------------------------------------------------------- inspection
 
@@ -474,28 +474,7 @@ def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None
         arrays["category_set"][nodes] = first
 
 
-def add_tree_to_raw(codes: np.ndarray, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:
-    """Add a tree's values to a raw column, in place.
-
-    Parameters
-    ----------
-    codes : uint8 or uint16 array of shape (n_features, n_rows), C order
-        The binned rows.
-    tree : Tree
-        The tree.
-    raw_column : float64 array of shape (n_rows,)
-        Raw predictions.
-    n_threads : int
-        How many threads there may be.
-    """
-    # No TreeEnsemble: on small data, making one takes longer than all the rest.
-    alone = SimpleNamespace(
-        **vars(tree), node_offsets=np.array([0, tree.n_nodes]), tree_output=np.zeros(1, np.int32), baseline=np.zeros(1)
-    )
-    n_threads = _enough_threads(len(raw_column), tree.n_nodes, 0, n_threads)
-    predict.add_to_raw(CompiledTrees(alone, None, codes.itemsize), codes, raw_column[None], 0, 1, n_threads)
-
-
-def _enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
+def enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
+    """Return how many threads are worth it."""
     # Nanoseconds: about 0.02 for a row and node, 1 for a value to be binned. A thread should have 20 000 of them.
     return threads_for(n_rows * (0.02 * n_nodes + n_features), n_threads, 20_000)

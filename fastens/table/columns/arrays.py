@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from fastens.engine.rows.sparse_rows import canonical
 from fastens.table.columns.numbers import FLOATS
 
 EXACT = 1 << 53  # whole numbers up to here are exact as floats
@@ -50,7 +51,7 @@ def checked_array(X: Any, owner: str) -> Any:
         X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
     X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=owner, input_name="X")
     if sparse.issparse(X):
-        return X if X.dtype in FLOATS else X.astype(np.float64)
+        return canonical(X if X.dtype in FLOATS else X.astype(np.float64))
     X = np.asarray(X)
     # As floats, large whole numbers would be equal that are not, which matters where they are categories.
     keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)

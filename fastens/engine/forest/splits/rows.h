@@ -15,6 +15,7 @@
 #include <intrin.h>
 #endif
 
+#include "engine/bits.h"
 #include "engine/dispatch.h"
 
 typedef struct {
@@ -40,16 +41,8 @@ enum { FEATURES_AT_ONCE = 4, ENTRIES_AHEAD = 16 };
 
 #if defined(__GNUC__) || defined(__clang__)
 #define FASTENS_PREFETCH_ROW(address) __builtin_prefetch(address)
-#define lowest_bit(word) __builtin_ctzll(word)
-#elif defined(_MSC_VER)
+#else
 #define FASTENS_PREFETCH_ROW(address)
-static inline int lowest_bit(uint64_t word)
-{
-    int i = 0;
-    while (!(word & 1))
-        word >>= 1, i++;
-    return i;
-}
 #endif
 
 /* One pass over the rows for up to FEATURES_AT_ONCE features; all arguments but the first four are constants. */

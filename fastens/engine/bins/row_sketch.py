@@ -1,0 +1,338 @@
+"""What must be known of rows to learn their bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from fastens.engine.bins.distinct import DistinctValues
+from fastens.engine.bins.sketch import count_categories, cut_columns, kth_distinct
+from fastens.engine.bins.sparse_columns import cut_sparse_columns
+from fastens.engine.parts import parts_of
+from fastens.engine.rows.gather import gather_columns
+from fastens.engine.rows.sparse_rows import Columns, canonical, columns_of, hash_table
+from fastens.engine.threads import threads_for
+
+# Rows that a sketch keeps: 100 000 (a bin of 255 then holds its share to within 5 %), more where there are few features
+# or many bins, fewer where there are very many features.
+_SAMPLE_ROWS = 100_000
+_LEAST_SAMPLE_VALUES = 1 << 21
+_MOST_SAMPLE_VALUES = 1 << 25
+_ROWS_PER_BIN = 20
+# How many times as many rows as needed may be held before the surplus is dropped.
+_SLACK = 1.5
+_NO_BOUND = 2**64 - 1
+# Values, or slots, that are worked on at a time.
+_BLOCK = 1 << 20
+# Values that keep a thread busy for some tens of microseconds.
+_BIN_GRAIN = 20_000
+_SORT_GRAIN = 5_000
+
+
+def default_sample(n_features: int, max_bins: int) -> int:
+    """Return how many rows a sketch keeps."""
+    n_features = max(n_features, 1)
+    rows = max(min(_SAMPLE_ROWS, _MOST_SAMPLE_VALUES // n_features), _LEAST_SAMPLE_VALUES // n_features)
+    return max(rows, _ROWS_PER_BIN * max_bins)
+
+
+@dataclass
+class _Rows:
+    """Rows that a sketch holds: values by row and feature, whole weights (None: all alike), hashes once it samples."""
+
+    values: Any  # an array, or a CSR matrix in canonical format
+    weights: np.ndarray | None
+    hashes: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """How many."""
+        return self.values.shape[0]
+
+
+def _joined(parts: list[Any]) -> Any:
+    """The rows of arrays, or of sparse matrices, as one."""
+    if not any(map(scipy.sparse.issparse, parts)):
+        return np.concatenate(parts)
+    return parts[0] if len(parts) == 1 else scipy.sparse.csr_matrix(scipy.sparse.vstack(parts, format="csr"))
+
+
+class RowSketch:
+    """What must be known of the rows so far to learn their bins; sketches of parts merge to the sketch of the whole.
+
+    Weights are rounded to whole multiples of `weight_unit`, so that sums do not depend on the order of the rows. Up to
+    `n_sample` rows all are kept; of more rows, those whose content (in this order of the columns) has one of the
+    `n_sample` smallest hashes. All copies of a row are kept or none, so weights mean repetition. The distinct values of
+    a numeric feature are followed over all rows until there are more than `max_bins`, so few values are never sampled;
+    so are the weights of categories.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    max_bins : int
+        Most bins of a feature, not counting the code of missing values.
+    is_categorical : bool array of shape (n_features,) or None
+        Which columns hold positions of categories.
+    n_sample : int or None
+        How many distinct rows to keep.
+    weight_unit : float
+        A power of two; no weight counts as less than one unit, and all together must be below 2**63 units.
+    n_threads : int
+        Most threads to use.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        max_bins: int = 255,
+        is_categorical: np.ndarray | None = None,
+        n_sample: int | None = None,
+        weight_unit: float = 2.0**-24,
+        n_threads: int = 1,
+    ) -> None:
+        self.n_features = n_features
+        self.max_bins = max_bins
+        self.is_categorical = np.zeros(n_features, bool) if is_categorical is None else np.asarray(is_categorical, bool)
+        self.n_sample = default_sample(n_features, max_bins) if n_sample is None else n_sample
+        self.weight_unit = weight_unit
+        self.n_threads = n_threads
+        self._rows: list[_Rows] = []
+        # When there were too many rows: the largest hash kept, and the distinct values (None: too many) of all rows.
+        self._is_sampled = False
+        self._bound = np.uint64(_NO_BOUND)
+        self._distinct = DistinctValues(self.is_categorical, max_bins)
+        self._category_weights = dict.fromkeys(np.flatnonzero(self.is_categorical).tolist(), np.zeros(0, np.int64))
+
+    def update(self, X: Any, sample_weight: np.ndarray | None = None) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
+            Rows that are kept are copied.
+        sample_weight : array of shape (n_rows,) or None
+            Positive.
+        """
+        self.add(X, sample_weight)
+        for rows in self._rows:
+            if isinstance(X, np.ndarray) and np.may_share_memory(rows.values, X):
+                rows.values = rows.values.copy()
+
+    def merge(self, other: RowSketch) -> None:
+        """Add the rows of another sketch, made with the same parameters."""
+        for f, weights in other._category_weights.items():
+            self._add_category_weights(f, weights)
+        if not other._is_sampled:
+            for rows in other._rows:
+                self._keep(rows)
+            return
+        self._start_sampling()
+        self._bound = min(self._bound, other._bound)
+        self._rows = [self._select(rows) for rows in self._rows + other._rows]
+        self._distinct.merge(other._distinct)
+        self._drop_surplus(_SLACK)
+
+    def holds_all(self) -> bool:
+        """Whether all rows so far are held, as one array of numbers."""
+        is_dense = not any(scipy.sparse.issparse(rows.values) for rows in self._rows)
+        return is_dense and len(self._rows) == 1 and not self._is_sampled and not self._category_weights
+
+    def bins(self, codes: np.ndarray | None = None) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
+        """Return the thresholds and category codes of all rows so far, as a `Binning` has them.
+
+        Parameters
+        ----------
+        codes : uint16 array of shape (n_features, n_rows), optional
+            Gets the codes of the rows, where `holds_all()`, but for missing values.
+        """
+        thresholds = [np.zeros(0)] * self.n_features
+        to_cut = ~self.is_categorical
+        if self._is_sampled:
+            self._drop_surplus(1.0)
+            to_cut &= self._distinct.is_over
+            self._put(thresholds, np.flatnonzero(~self.is_categorical & ~to_cut), self._cut_distinct())
+        features = np.flatnonzero(to_cut)
+        self._put(thresholds, features, self._cut_held(features, codes))
+        of_categories: list[np.ndarray | None] = [None] * self.n_features
+        for f, found in self._category_codes().items():
+            of_categories[f] = found
+        return thresholds, of_categories
+
+    # Taking rows in
+
+    def add(self, X: Any, sample_weight: np.ndarray | None) -> None:
+        """Add rows that do not change before the sketch is finished; the parameters are those of `update`."""
+        weights = None
+        if sample_weight is not None:
+            weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
+        if scipy.sparse.issparse(X) and not self._category_weights:
+            self._keep(_Rows(canonical(X), weights, np.zeros(0, np.uint64)))
+            return
+        for start, values in parts_of(X):
+            of_rows = None if weights is None else weights[start : start + len(values)]
+            known, one = list(self._category_weights), self._one if of_rows is None else 1
+            for f, totals in zip(known, count_categories(values, known, of_rows, one), strict=True):
+                self._add_category_weights(f, totals)
+            if not self.is_categorical.all():
+                self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)))
+
+    def _keep(self, rows: _Rows) -> None:
+        if not self._is_sampled:
+            if sum(held.n for held in self._rows) + rows.n <= self.n_sample:
+                self._rows.append(rows)
+                return
+            self._start_sampling()
+        self._sample(rows)
+
+    def _start_sampling(self) -> None:
+        if not self._is_sampled:
+            held, self._rows, self._is_sampled = self._rows, [], True
+            for rows in held:
+                self._sample(rows)
+
+    def _sample(self, rows: _Rows) -> None:
+        """Note the values of new rows, and keep those with small hashes."""
+        self._distinct.note(rows.values, self._threads(rows.values.size, _BIN_GRAIN))
+        hashes = np.empty(rows.n, dtype=np.uint64)
+        hash_table(rows.values, hashes, self._threads(rows.values.size, _BIN_GRAIN))
+        self._rows.append(_Rows(rows.values, rows.weights, hashes))
+        self._drop_surplus(_SLACK)
+        if self._rows[-1].values is rows.values:
+            self._rows[-1] = self._select(self._rows[-1])
+
+    def _drop_surplus(self, slack: float) -> None:
+        """Lower the bound, and join copies of rows, if many more are held than needed."""
+        hashes = np.concatenate([rows.hashes for rows in self._rows])
+        hashes = hashes[hashes <= self._bound]
+        if len(hashes) <= slack * self.n_sample:
+            return
+        # Where few rows are copies, a little more than this share of the smallest hashes has enough distinct ones.
+        guess = np.uint64(int(self._bound) * min(int(1.05 * self.n_sample), len(hashes)) // len(hashes))
+        for limit in (guess, self._bound):
+            candidates = hashes[hashes <= limit]
+            found = kth_distinct(candidates, np.empty_like(candidates), self.n_sample)
+            if found is not None:
+                self._bound = np.uint64(found)
+                break
+        self._rows = [self._select(rows) for rows in self._rows]
+        if sum(rows.n for rows in self._rows) > _SLACK * self.n_sample:
+            values = _joined([rows.values for rows in self._rows])
+            hashes = np.concatenate([rows.hashes for rows in self._rows])
+            self._rows = [self._select(_Rows(values, self._held_weights(), hashes))]
+
+    def _select(self, rows: _Rows) -> _Rows:
+        """Copy the rows with hashes up to the bound; where many are alike, one of them with their joint weight."""
+        kept = np.flatnonzero(rows.hashes <= self._bound)
+        weights = None if rows.weights is None else rows.weights[kept]
+        if len(kept) > _SLACK * self.n_sample:
+            order = np.argsort(rows.hashes[kept], kind="stable")
+            ordered = rows.hashes[kept[order]]
+            first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+            weights = np.full(len(kept), self._one) if weights is None else weights
+            weights = np.add.reduceat(weights[order], first)
+            kept = kept[order[first]]
+        if scipy.sparse.issparse(rows.values):
+            return _Rows(rows.values[kept], weights, rows.hashes[kept])
+        columns = np.empty((self.n_features, len(kept)), dtype=rows.values.dtype)
+        gather_columns(rows.values, kept, columns, self._threads(columns.size, _BIN_GRAIN))
+        return _Rows(columns.T, weights, rows.hashes[kept])
+
+    def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
+        known = self._category_weights[f]
+        if len(known):
+            few, many = sorted((known, weights), key=len)
+            weights = many.copy()
+            weights[: len(few)] += few
+        self._category_weights[f] = weights
+
+    # Finishing
+
+    @property
+    def _one(self) -> int:
+        """The weight of a row without weight, in units."""
+        return max(1, round(1 / self.weight_unit))
+
+    def _threads(self, n_values: int, grain: int) -> int:
+        return threads_for(n_values, self.n_threads, grain)
+
+    def _held_weights(self) -> np.ndarray | None:
+        if all(rows.weights is None for rows in self._rows):
+            return None
+        return np.concatenate(
+            [np.full(rows.n, self._one) if rows.weights is None else rows.weights for rows in self._rows]
+        )
+
+    @staticmethod
+    def _put(thresholds: list[np.ndarray], features: np.ndarray, found: list[np.ndarray]) -> None:
+        if len(features) == len(thresholds):
+            thresholds[:] = found
+            return
+        for f, limits in zip(features.tolist(), found, strict=True):
+            thresholds[f] = limits
+
+    def _cut_distinct(self) -> list[np.ndarray]:
+        """Thresholds between all values of the features that have few."""
+        values, starts = self._distinct.values, self._distinct.starts
+        followed = ~self.is_categorical & ~self._distinct.is_over
+        return self._cut_sparse(Columns(values, np.zeros(0, np.int32), starts), None, 0, followed)
+
+    def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
+        """Thresholds of some features from the rows held, and of all features their codes."""
+        if not self._rows or len(features) == 0:
+            return [np.zeros(0)] * len(features)
+        weights = self._held_weights()
+        if any(scipy.sparse.issparse(rows.values) for rows in self._rows):
+            joined = _joined([rows.values for rows in self._rows])
+            total = joined.shape[0] if weights is None else int(weights.sum())
+            wanted = np.zeros(self.n_features, dtype=bool)
+            wanted[features] = True
+            return self._cut_sparse(columns_of(joined), weights, total, wanted)
+        block = max(1, _BLOCK // sum(rows.n for rows in self._rows))
+        thresholds = []
+        for start in range(0, len(features), block):
+            of_block = features[start : start + block]
+            # Columns side by side need not be copied.
+            is_run = of_block[-1] - of_block[0] == len(of_block) - 1
+            place = slice(of_block[0], of_block[-1] + 1) if is_run else of_block
+            columns = [rows.values.T[place] for rows in self._rows]
+            joined = np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0]
+            thresholds += self._cut(joined, weights, None if codes is None else codes[start : start + block])
+        return thresholds
+
+    def _cut(
+        self, columns: np.ndarray, weights: np.ndarray | None, codes: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        n_features, n = columns.shape
+        n_threads = min(self._threads(columns.size, _SORT_GRAIN), n_features)
+        room = np.empty((n_threads, 4 * n), dtype=np.int64)
+        thresholds = np.empty((n_features, min(self.max_bins, n)))
+        n_thresholds = np.empty(n_features, dtype=np.int32)
+        cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds, codes)
+        return [limits[:n].copy() for limits, n in zip(thresholds, n_thresholds.tolist(), strict=True)]
+
+    def _cut_sparse(
+        self, columns: Columns, weights: np.ndarray | None, total: int, wanted: np.ndarray
+    ) -> list[np.ndarray]:
+        """Thresholds of the wanted columns, where what values leave of the total weight is that of zeros."""
+        n_threads = self._threads(len(columns.values), _SORT_GRAIN)
+        found, n_found = cut_sparse_columns(*columns, weights, total, self.max_bins, False, n_threads)
+        ends = np.cumsum(n_found, dtype=np.int64)
+        chosen = np.flatnonzero(wanted)
+        first, last = (ends - n_found)[chosen].tolist(), ends[chosen].tolist()
+        return [found[begin:end] for begin, end in zip(first, last, strict=True)]
+
+    def _category_codes(self) -> dict[int, np.ndarray]:
+        """Codes by weight; the rarest categories of a feature share one where there are more than bins."""
+        weights = np.concatenate([np.zeros(0, np.int64), *self._category_weights.values()])
+        ends = np.cumsum([0, *map(len, self._category_weights.values())])
+        sizes = np.diff(ends)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        rank = np.arange(1, len(weights) + 1) - np.repeat(ends[:-1], sizes)
+        codes = np.empty(len(weights), dtype=np.uint16)
+        codes[np.lexsort((-weights, owner))] = np.minimum(rank, self.max_bins)
+        codes[weights == 0] = 0
+        return {f: codes[a:b] for f, a, b in zip(self._category_weights, ends[:-1], ends[1:], strict=True)}

@@ -1,0 +1,44 @@
+# Sorted columns of values and where bins begin among them.
+
+from libc.string cimport memcpy
+
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
+
+# A value as an unsigned integer in the same order.
+ctypedef fused key_t:
+    uint32_t
+    uint64_t
+
+
+cdef struct Weights:
+    # The weights that travel with the keys and room for a second copy; NULL: none.
+    int64_t* values
+    int64_t* spare
+
+
+cdef inline void set_key(key_t* key, value_t value) noexcept nogil:
+    # key_t has the size of value_t. Negative values have all bits turned, the others only the sign.
+    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
+    value += 0
+    memcpy(key, &value, sizeof(key_t))
+    key[0] ^= ~<key_t> 0 if key[0] & sign else sign
+
+
+cdef inline float64_t value_of(key_t key) noexcept nogil:
+    cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
+    cdef float32_t narrow
+    cdef float64_t wide
+    key ^= sign if key & sign else ~<key_t> 0
+    if key_t is uint32_t:
+        memcpy(&narrow, &key, sizeof(narrow))
+        wide = narrow
+    else:
+        memcpy(&wide, &key, sizeof(wide))
+    return wide
+
+
+cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil
+cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil
+cdef int32_t cut_values(
+    const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
+) noexcept nogil

@@ -1,0 +1,42 @@
+"""Raw predictions of binned rows: those of one tree more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+
+from fastens.engine.bins.sparse_binned import AnyCodes, SparseCodes
+from fastens.engine.predict import predict
+from fastens.engine.predict.compile import CompiledTrees
+from fastens.engine.trees.trees import Tree, enough_threads
+
+
+def add_tree_to_raw(codes: AnyCodes, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:
+    """Add a tree's values to a raw column, in place.
+
+    Parameters
+    ----------
+    codes : uint8 or uint16 array of shape (n_features, n_rows), C order, or SparseCodes
+        The binned rows.
+    tree : Tree
+        The tree.
+    raw_column : float64 array of shape (n_rows,)
+        Raw predictions.
+    n_threads : int
+        How many threads there may be.
+    """
+    if isinstance(codes, SparseCodes):
+        features, place = np.unique(np.append(0, tree.feature[tree.feature >= 0]), return_inverse=True)
+        own = tree.feature.copy()
+        own[own >= 0] = place[1:]
+        for first, part in codes.of_features(features.astype(np.int32), n_threads):
+            add_tree_to_raw(part, replace(tree, feature=own), raw_column[first : first + part.shape[1]], n_threads)
+        return
+    # No TreeEnsemble: on small data, making one takes longer than all the rest.
+    alone = SimpleNamespace(
+        **vars(tree), node_offsets=np.array([0, tree.n_nodes]), tree_output=np.zeros(1, np.int32), baseline=np.zeros(1)
+    )
+    n_threads = enough_threads(len(raw_column), tree.n_nodes, 0, n_threads)
+    predict.add_to_raw(CompiledTrees(alone, None, codes.itemsize), codes, raw_column[None], 0, 1, n_threads)
