@@ -93,9 +93,9 @@ class _Codes(NamedTuple):
 class BinnedTable(RowSource):
     """A table that is binned once: many fits read its codes, and nothing of it is read or binned again.
 
-    Boosting, random forests and AdaBoost take it as X. Its bins are those of the whole table, for folds too, and
-    `max_bins` of a model must be what it was made with. It has no values: linear leaves, target statistics, random
-    thresholds and thresholds half-way between values need the table itself.
+    Boosting, random forests and AdaBoost take it as X. Its bins are those of the whole table, for folds and rows that
+    are held out too, and `max_bins` of a model must be what it was made with. It has no values: linear leaves, target
+    statistics, random thresholds and thresholds half-way between values need the table itself.
 
     Make one with `from_source`, or open one with `open`; rows are chosen by ``table[rows]``, as scikit-learn's
     splitters and searches do.
@@ -103,7 +103,7 @@ class BinnedTable(RowSource):
     Attributes
     ----------
     y : array or None
-        The targets it was made with, which `fit` takes where it is given none.
+        The targets it was made with, which `fit` takes where it is given None.
     sample_weight : array or None
         The weights likewise.
     path : path or None
@@ -115,7 +115,7 @@ class BinnedTable(RowSource):
     >>> from fastens import BinnedTable, GradientBoostingRegressor
     >>> X = np.arange(400.0).reshape(100, 4)
     >>> table = BinnedTable.from_source(X, X[:, 0])
-    >>> models = [GradientBoostingRegressor(n_estimators=n).fit(table) for n in (5, 10)]
+    >>> models = [GradientBoostingRegressor(n_estimators=n).fit(table, table.y) for n in (5, 10)]
     >>> models[0].predict(table[:2]).shape
     (2,)
     """
@@ -255,8 +255,8 @@ class BinnedTable(RowSource):
         old = [file for file in self.path.iterdir() if file.name != _DESCRIPTION]
         try:
             arrays = self._joined(data, place)
-            with open(self.path / f"binning-{generation}.npz", "wb") as file:
-                np.savez(file, **self.binning.to_arrays())
+            bins: dict[str, Any] = self.binning.to_arrays()
+            np.savez(self.path / f"binning-{generation}.npz", **bins)
             self._describe(arrays, generation)
         except BaseException:
             for file in set(self.path.iterdir()) - {*old, self.path / _DESCRIPTION}:

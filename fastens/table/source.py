@@ -94,7 +94,8 @@ class TableParts(RowSource):
         if sparse.issparse(table):
             raise ValueError("max_memory must be None for a sparse matrix, which is not read in parts.")
         self._is_frame = is_frame(table)
-        self._table: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
+        own: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
+        self._table = own
         if not self._is_frame and self._table.ndim != 2:
             raise ValueError(f"X must be a table of two dimensions; got {self._table.ndim}.")
         self.columns: list[Any] = list(self._table.columns) if self._is_frame else []
