@@ -111,8 +111,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._check_ranks(len(data.y))
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
-        place_within_limits(X, self, target)
-        return data._replace(y=target, sample_weight=weight).with_table(self._learn_placed(X, target))
+        place_within_limits(X, self, target, weighted=weight is not None)
+        rows = self._learn_placed(X, target, weighted=weight is not None)
+        return data._replace(y=target, sample_weight=weight).with_table(rows)
 
     def _check_source(self, X: Any) -> None:
         """Raise ValueError for a table in files or streams where it has to be in memory."""
@@ -156,11 +157,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             f"max_memory must be None for {type(self).__name__}, whose memory does not follow from the table's size."
         )
 
-    def _learn_placed(self, X: Any, y: NDArray[Any] | None = None) -> Any:
+    def _learn_placed(self, X: Any, y: NDArray[Any] | None = None, *, weighted: bool = False) -> Any:
         """The same, where the row source knows where codes go within its limits of memory."""
         rows = self._learn_table(X)
         if getattr(X, "limits", None) is not None:
-            rows.place = place_within_limits(X, self, y, self.n_features_in_)
+            rows.place = place_within_limits(X, self, y, self.n_features_in_, weighted=weighted)
         return rows
 
     def _reading(self) -> Reading:

@@ -11,8 +11,8 @@ from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, bytes_to_read
 
-# Bytes of a row: its target as it was given and as a number; raw prediction, gradient and hessian of an output.
-_TARGET = 16
+# Bytes of a row: its target; raw prediction, gradient and hessian of an output.
+_TARGET = 8
 _OUTPUT = 16
 # Of the growth of a tree: the row's place in the tree's order, twice; the payload of its record where codes are files.
 _GROWTH = 8
@@ -34,7 +34,7 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     n_rows, k, jointly = shape.n_rows, shape.n_outputs, shape.n_targets > 1 and not model.linear_leaves
     code = 1 if model.max_bins <= BYTE_BINS else 2
     codes = bytes_of_codes(shape, model.max_bins)
-    of_row = _TARGET + _OUTPUT * k + _GROWTH + _PAYLOAD + WEIGHT
+    of_row = _TARGET + _OUTPUT * k + _GROWTH + _PAYLOAD + WEIGHT * shape.is_weighted
     of_row += _HELD_OUT * holds_out(model)
     of_row += (_DRAWN + 8 * k) * row_sampling(model).draws + 16 * k * model.oob_score
     of_row += _RENEWED * (hasattr(model, "quantile") and model._loss_of_target().renews_leaves)

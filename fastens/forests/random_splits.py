@@ -54,8 +54,9 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         continues = self.warm_start and hasattr(self, "_ensemble")
         if continues:
             check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
-        place_within_limits(X, self)
-        table = self._encode_table(X) if continues else self._learn_placed(X)
+        weighted = sample_weight is not None
+        place_within_limits(X, self, weighted=weighted)
+        table = self._encode_table(X) if continues else self._learn_placed(X, weighted=weighted)
         weight = check_weights(sample_weight, table.shape[0])
         kept = None if weight is None else np.flatnonzero(weight)
         if weight is not None:

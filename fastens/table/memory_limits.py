@@ -61,6 +61,7 @@ class TableShape(NamedTuple):
     n_columns: int
     n_outputs: int = 1  # raw predictions of a row
     n_targets: int = 1
+    is_weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def bytes_to_read(shape: TableShape, max_bins: int) -> dict[str, int]:
     n_columns = max(1, shape.n_columns)
     batch = min(shape.n_rows, BATCH_ROWS, max(1, BATCH_VALUES // n_columns)) * n_columns
     sample = min(shape.n_rows, _SAMPLE_COPIES * default_sample(n_columns, max_bins))
-    learning = sample * (8 * n_columns + _SORTED) + shape.n_rows * (_TARGET * shape.n_targets + WEIGHT)
+    of_row = _TARGET * shape.n_targets + WEIGHT * shape.is_weighted
+    learning = sample * (8 * n_columns + _SORTED) + shape.n_rows * of_row
     return {"learning": learning, "reading": _BATCH_BYTES * batch + _BESIDES}
 
 
@@ -166,7 +168,7 @@ def checked_folder(folder: Any) -> str | None:
 
 
 def estimate_memory(
-    estimator: Any, n_rows: int, n_columns: int, *, n_outputs: int = 1, n_targets: int = 1
+    estimator: Any, n_rows: int, n_columns: int, *, n_outputs: int = 1, n_targets: int = 1, weighted: bool = False
 ) -> MemoryNeeds:
     """Estimate what a fit will take, by the arrays that it holds at the same time; nothing is read.
 
@@ -180,6 +182,8 @@ def estimate_memory(
         Raw predictions of a row: the number of classes where it is above two, of targets, of quantiles.
     n_targets : int, default=1
         How many targets there are.
+    weighted : bool, default=False
+        Whether there are weights.
 
     Returns
     -------
@@ -204,7 +208,7 @@ def estimate_memory(
         if number < 1:
             raise ValueError(f"{name} must be at least 1; got {number!r}.")
     estimator._check_parameters()
-    needs = estimator._memory_needs(TableShape(n_rows, n_columns, n_outputs, n_targets))
+    needs = estimator._memory_needs(TableShape(n_rows, n_columns, n_outputs, n_targets, weighted))
     if needs is None:
         raise ValueError(f"estimator must be one model, not one made of others; got {type(estimator).__name__}.")
     return needs

@@ -42,7 +42,9 @@ def in_parts(X: Any) -> Any:
     return open_batches(X) if is_source(X) else X
 
 
-def place_within_limits(X: Any, model: Any, y: NDArray[Any] | None = None, n_columns: int | None = None) -> Place:
+def place_within_limits(
+    X: Any, model: Any, y: NDArray[Any] | None = None, n_columns: int | None = None, *, weighted: bool = False
+) -> Place:
     """Return where the codes of a table go for a fit; ValueError where the fit takes more memory than it may.
 
     Before the targets `y` are known, and how many columns there are once dates have become several, it is the least
@@ -57,7 +59,7 @@ def place_within_limits(X: Any, model: Any, y: NDArray[Any] | None = None, n_col
     n_outputs = n_targets * (len(classes) if has_many and classes is not None else 1)
     n_outputs *= len(quantile) if isinstance(quantile, list | tuple) else 1
     n_columns = X.shape[1] if n_columns is None else n_columns
-    needs = model._memory_needs(TableShape(X.shape[0], n_columns, n_outputs, n_targets))
+    needs = model._memory_needs(TableShape(X.shape[0], n_columns, n_outputs, n_targets, weighted))
     return MEMORY if needs is None else limits.place(needs, type(model).__name__)
 
 

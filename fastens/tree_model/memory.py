@@ -36,7 +36,7 @@ def forest_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     of_entry = _ENTRY + _OF_CLASS * shape.n_outputs
     of_entry += _RANDOM * bool(getattr(model, "_has_random_thresholds", True))
     of_entry += _MEDIAN * shape.n_targets * (params.get("criterion") == "absolute_error")
-    of_row = _ROW + _TARGET * shape.n_targets + WEIGHT + of_entry * n_threads
+    of_row = _ROW + _TARGET * shape.n_targets + WEIGHT * shape.is_weighted + of_entry * n_threads
     of_row += _RESAMPLED * bool(params.get("resample"))
     if params.get("oob_score"):
         of_row += 16 * shape.n_outputs + 16
