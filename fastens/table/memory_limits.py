@@ -18,7 +18,10 @@ _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 # Bytes for each value of a batch: as Arrow reads it, as a column of floats, as a row of them.
 _BATCH_BYTES = 32
-# What batches of pages, threads and allocators take besides, whatever the table.
+# Bytes for each column of the pages of a Parquet file that are decoded at a time, and of a row there.
+_PAGES = 2 << 20
+_PAGE_ROW = 24
+# What threads and allocators take besides, whatever the table.
 _BESIDES = 48 << 20
 # How often there are rows of the sample for bins: half as many again as needed, twice while some are dropped; and the
 # bytes of a row in the room to sort columns of them.
@@ -119,7 +122,8 @@ def bytes_to_read(shape: TableShape, max_bins: int) -> dict[str, int]:
     sample = min(shape.n_rows, _SAMPLE_COPIES * default_sample(n_columns, max_bins))
     of_row = _TARGET * shape.n_targets + WEIGHT * shape.is_weighted
     learning = sample * (8 * n_columns + _SORTED) + shape.n_rows * of_row
-    return {"learning": learning, "reading": _BATCH_BYTES * batch + _BESIDES}
+    pages = n_columns * min(_PAGES, _PAGE_ROW * shape.n_rows)
+    return {"learning": learning, "reading": _BATCH_BYTES * batch + pages + _BESIDES}
 
 
 def in_bytes(value: Any, name: str = "max_memory") -> int:
