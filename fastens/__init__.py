@@ -65,6 +65,7 @@ from fastens.options import (
     LambdaRankLoss,
     LinearLeaves,
     Mvs,
+    PosteriorAverage,
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
@@ -130,6 +131,7 @@ __all__ = [
     "MultinomialNB",
     "Mvs",
     "OptunaPruning",
+    "PosteriorAverage",
     "RandomForestClassifier",
     "RandomForestRegressor",
     "RandomSearch",

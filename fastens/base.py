@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
@@ -24,7 +26,7 @@ from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
 from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.opening import in_parts, place_within_limits, split_columns
+from fastens.table.opening import in_parts, place_within_limits, taking_names
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.sources import Batches, is_source
 from fastens.table.tables import is_plain
@@ -59,7 +61,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _statistics: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let public methods take names of columns for targets and weights, and those that predict streams."""
         super().__init_subclass__(**kwargs)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, taking_names(method))
         answer_streams(cls)
 
     def _is_source(self, X: Any) -> bool:
@@ -101,10 +107,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """The same with parameters already checked."""
         X = in_parts(X)
         self._check_source(X)
-        if getattr(X, "limits", None) is not None:
-            n_named = len({name for name in (y, sample_weight) if isinstance(name, str)})
-            place_within_limits(X, self, n_columns=X.shape[1] - n_named)
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+        if is_coded(X):
+            X, y, sample_weight = X.with_columns({"y": y, "sample_weight": sample_weight})
+        place_within_limits(X, self)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
@@ -130,8 +135,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             return
         if not self._takes_parts:
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
-        if 0 in (sizes := comm.gather(n_rows)):
-            raise ValueError(f"Every rank must have rows of positive weight; rank {sizes.index(0)} has none.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
@@ -202,7 +205,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         data = TrainingData.of_target(self._encode_target(self._read_target(y)), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
         return data._replace(sample_weight=weight).with_table(self._encode_table(X))
@@ -219,7 +221,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _encode_table(self, X: Any) -> Any:
         """The same with categories as positions, before target statistics."""
-        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads())
+        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads(), self._comm)
 
     # Saving --------------------------------------------------
 
@@ -273,7 +275,6 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -322,7 +323,6 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return super().score(X, y, weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:
@@ -355,7 +355,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        return multiplied(weight, self._class_factors(class_weight, y, weight))
+        return multiplied(weight, self._class_factors(class_weight, y, weight), self._comm)
 
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -371,4 +371,4 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             )
         targets = zip(given, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight, self._comm)[k.astype(np.intp)] for g, c, k in targets)
-        return reduce(multiplied, factors)
+        return reduce(partial(multiplied, comm=self._comm), factors)

@@ -9,7 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, dataclass_transform
 
-from fastens.parameters import ANYTHING, FLAG, NONE, Rule, declared, one_of, parameter, real, whole
+from fastens.parameters import (
+    ANYTHING,
+    FLAG,
+    NONE,
+    POSITIVE,
+    SPLIT_PRIOR,
+    Rule,
+    declared,
+    one_of,
+    parameter,
+    real,
+    whole,
+)
 
 SPLITTER = Rule(
     "a splitter of scikit-learn", lambda value: callable(getattr(value, "split", None)) and not isinstance(value, str)
@@ -266,6 +278,44 @@ class Categories(Options):
     l2: float = parameter(real(0), default=3.0)
 
 
+# How trees predict --------------------------------------------------
+
+
+class PosteriorAverage(Options):
+    """The average of a forest's trees over all their prunings, weighted by their posterior probability.
+
+    Parameters
+    ----------
+    evidence : {"train", "oob"}, default="train"
+        The rows of the likelihood: those that a tree was grown on, or those out of its bag, given the others.
+    split_prior : {"search", "strict", "features"}, float, pair or None, default=None
+        Prior probability that a node splits, as in `BayesTreeClassifier`. None: 0.2 for classes, 0.5 for numbers.
+    temperature : float, default=1
+        The likelihood is raised to the power of 1 / temperature.
+    alpha : float, default=0.01
+        For classes: so many rows of each class are in a leaf beforehand.
+    prior_weight : float, default=0.02
+        For numbers: how many rows the prior mean of a leaf, which is the mean of all targets, is worth.
+    prior_shape : float, default=1
+        For numbers: the shape of the inverse gamma prior of a leaf's variance, which is worth twice as many rows.
+    prior_scale : float, default=0.02
+        For numbers: the prior variance of a leaf's targets, as a share of the variance of all.
+
+    Examples
+    --------
+    >>> from fastens import PosteriorAverage, RandomForestClassifier
+    >>> model = RandomForestClassifier(averaging=PosteriorAverage(alpha=0.1, split_prior="search"))
+    """
+
+    evidence: str = parameter(one_of("train", "oob"), default="train")
+    split_prior: Any = parameter(SPLIT_PRIOR | NONE, default=None)
+    temperature: float = parameter(POSITIVE, default=1.0)
+    alpha: float = parameter(POSITIVE, default=0.01)
+    prior_weight: float = parameter(POSITIVE, default=0.02)
+    prior_shape: float = parameter(POSITIVE, default=1.0)
+    prior_scale: float = parameter(POSITIVE, default=0.02)
+
+
 # Losses with options --------------------------------------------------
 
 
@@ -354,6 +404,7 @@ SHORT_FORMS: dict[str, dict[Any, Options]] = {
     "growth": {None: Growth()},
     "linear_leaves": {True: LinearLeaves()},
     "categories": {None: Categories()},
+    "averaging": {"posterior": PosteriorAverage()},
     "loss": {"huber": HuberLoss(), "tweedie": TweedieLoss(), "lambdarank": LambdaRankLoss(), "aft": AFTLoss()},
 }
 

@@ -117,3 +117,4 @@ DECLINE = Rule(
         isinstance(value, tuple | list) and len(value) == 2 and PROBABILITY.holds(value[0]) and real(0).holds(value[1])
     ),
 )
+SPLIT_PRIOR = one_of("search", "strict", "features") | PROBABILITY | DECLINE

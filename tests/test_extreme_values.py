@@ -11,15 +11,19 @@ from sklearn.base import clone, is_classifier
 
 import fastens
 from fastens import (
+    AdaBoostClassifier,
     AdaBoostRegressor,
     BaggingRegressor,
     BayesTreeRegressor,
     CascadeForestRegressor,
     ConformalRegressor,
     DecisionStumpRegressor,
+    DecisionTreeClassifier,
     DecisionTreeRegressor,
     ExtraTreesRegressor,
+    GradientBoostingClassifier,
     GradientBoostingRegressor,
+    RandomForestClassifier,
     RandomForestRegressor,
     StackingRegressor,
     VotingRegressor,
@@ -125,6 +129,39 @@ def test_columns_of_extreme_values(name, column):
         return
     check_answers(model, X)
     assert time.perf_counter() - started < PATIENCE
+
+
+# Trees whose thresholds are sought, on all rows: bags are drawn by the rows' content.
+SEARCHED = [
+    AdaBoostClassifier(n_estimators=5),
+    AdaBoostRegressor(n_estimators=5, random_state=0),
+    BayesTreeRegressor(),
+    DecisionStumpRegressor(),
+    DecisionTreeClassifier(max_depth=4, random_state=0),
+    DecisionTreeRegressor(criterion="absolute_error", random_state=0),
+    GradientBoostingClassifier(n_estimators=5, min_samples_leaf=2),
+    GradientBoostingRegressor(n_estimators=5, min_samples_leaf=2),
+    RandomForestClassifier(n_estimators=5, bootstrap=False, max_features=1, random_state=0),
+    RandomForestRegressor(n_estimators=5, bootstrap=False, max_features=1, random_state=0),
+]
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize("model", SEARCHED, ids=lambda model: type(model).__name__)
+def test_trees_of_extreme_values_are_those_of_their_ranks(model, column):
+    """To the bit: a tree knows only the order of values."""
+    other = np.random.default_rng(2).normal(size=N_ROWS)
+    X = np.column_stack([column.astype(np.float64), other])
+    ranks = X.copy()
+    is_known = ~np.isnan(column)
+    ranks[is_known, 0] = np.unique(column[is_known], return_inverse=True)[1]
+    y = other + np.sin(np.nan_to_num(ranks[:, 0]))
+    y = (y > 0).astype(int) if is_classifier(model) else y
+    said = []
+    for table in (X, ranks):
+        trees = clone(model).fit(table, y)
+        said.append(trees.predict_proba(table) if is_classifier(model) else trees.predict(table))
+    np.testing.assert_array_equal(*said)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -30,6 +30,7 @@ from fastens import (
     LambdaRankLoss,
     LinearLeaves,
     Mvs,
+    RandomForestRegressor,
     TweedieLoss,
 )
 from fastens.options import SHORT_FORMS, Options
@@ -114,6 +115,8 @@ def test_a_short_form_is_its_record(parameter, short, record):
         kind, y = GradientBoostingRanker, (Y > 0.5).astype(int)
     if short == "aft":
         kind, y = GradientBoostingSurvival, Y - Y.min() + 0.1
+    if parameter == "averaging":
+        kind = RandomForestRegressor
     options |= {"subsample": 0.5} if short == "mvs" else {}
     if short == "auto":  # without rows to validate on it is not the same
         options |= {"X_val": X[100:], "y_val": y[100:]}

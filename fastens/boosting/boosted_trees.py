@@ -46,6 +46,7 @@ from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.used_columns import on_used_columns
 from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
 from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.monitoring.stages import score_of
@@ -445,5 +446,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
         X = self._check_table(X)
-        for raw in self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs)):
+        trees, rows = on_used_columns(self._ensemble, X)
+        for raw in trees.staged_raw(rows, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)

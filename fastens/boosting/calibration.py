@@ -23,7 +23,6 @@ from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import one_of
-from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 
@@ -42,7 +41,7 @@ class IntervalCalibration:
     @classmethod
     def learn(cls, model: Any, rows: tuple[Any, Any, Any], init_score: Any) -> IntervalCalibration:
         """Learn from a table, its targets and weights."""
-        X, y, sample_weight = _split(rows)
+        X, y, sample_weight = rows
         predicted = _predicted_targets(model, X, init_score)
         targets, weight = _encoded_targets(model, y, len(predicted[0])), check_weights(sample_weight, len(predicted[0]))
         parts = zip(predicted, targets, losses_of_targets(model._loss), strict=True)
@@ -77,7 +76,7 @@ class SetCalibration:
     @classmethod
     def learn(cls, model: Any, rows: tuple[Any, Any, Any], init_score: Any, conformity: str) -> SetCalibration:
         """Learn from a table, its targets and weights."""
-        X, y, sample_weight = _split(rows)
+        X, y, sample_weight = rows
         probabilities, score = _predicted_probabilities(model, X, init_score), SetScore(conformity)
         n_rows = len(probabilities[0])
         targets, weight = _encoded_targets(model, y, n_rows), check_weights(sample_weight, n_rows)
@@ -114,12 +113,6 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
             f"({type(model).__name__}(...)), which keeps some of its rows for that."
         )
     return model._calibration
-
-
-def _split(rows: tuple[Any, Any, Any]) -> list[Any]:
-    """A table without the columns that are targets or weights, and these."""
-    X, y, sample_weight = rows
-    return split_columns(X, y=y, sample_weight=sample_weight)
 
 
 def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:

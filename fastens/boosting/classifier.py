@@ -24,7 +24,6 @@ from fastens.engine.losses.loss_names import (
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.stages import score_of
 from fastens.parameters import ANYTHING, one_of, parameter
-from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
 
@@ -172,7 +171,6 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X, y, sample_weight
             Rows, their classes and weights.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
 
     # Calibrate --------------------------------------------------

@@ -18,6 +18,7 @@ from fastens.engine.losses.losses import Loss
 from fastens.engine.parts import as_array, map_parts
 from fastens.engine.trees.leaf_sums import leaf_sums
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.used_columns import on_used_columns
 from fastens.parameters import real
 
 Array = NDArray[np.float64]
@@ -45,7 +46,8 @@ class LeafRefit:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
         self.learning_rate = model.learning_rate
         self.rules = model._growth_rules().for_weights(data.sample_weight)
-        self.leaves = map_parts(self.ensemble.apply, data.X).astype(np.intp)
+        trees, rows = on_used_columns(self.ensemble, data.X)
+        self.leaves = map_parts(trees.apply, rows).astype(np.intp)
         self.y, self.weight = data.y, data.sample_weight
         self.raw = np.repeat(self.ensemble.baseline[:, None], len(self.leaves), axis=1)
         self.derivatives = np.empty((2, *self.raw.shape), dtype=np.float32)

@@ -159,6 +159,7 @@ class LinearModels(ConstantLeaves):
         super().__init__(problem, growth)
         is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
         self._models = LeafModels(as_array(X), is_categorical, problem.weight, l2, problem.n_threads, growth.monotone)
+        self._models.join(problem.matrix.comm)
         self._has_limits = growth.monotone is not None or growth.max_delta_step is not None
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.boosting.row_sampling import RowSample
+from fastens.engine.comm import gathered, is_any
 from fastens.monitoring.measuring import Rows
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class OutOfBag:
         left_out = np.setdiff1d(np.arange(train.raw.shape[1]), sample.rows, assume_unique=True)
         before = train.take(left_out)
         yield
-        if len(left_out) == 0:
+        if not is_any(self._loss.comm, len(left_out) > 0):
             self.improvement.append(np.nan)
             return
         after = train.take(left_out)
@@ -52,15 +53,16 @@ class OutOfBag:
 
 
 def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag, data: TrainingData) -> dict[str, Array]:
-    """The fitted attributes of an estimator that was trained on some rows of those given to `fit`."""
+    """The fitted attributes of an estimator that was trained on some rows of those given to `fit`, on all ranks."""
     raw = np.ascontiguousarray(out_of_bag.raw().T)
     is_classifier = hasattr(model, "predict_proba")
     found = model._response("predict_proba" if is_classifier else "predict", raw)
     if isinstance(found, list):
         found = np.concatenate(found, axis=1)
     if data.rows is not None:
-        spread = np.full((int(data.rows.max()) + 1, *found.shape[1:]), np.nan)
+        spread = np.full((data.n_given, *found.shape[1:]), np.nan)
         spread[data.rows] = found
         found = spread
+    (found,) = gathered(data.comm, [found])
     name = "oob_decision_function_" if is_classifier else "oob_prediction_"
     return {"oob_improvement_": np.array(out_of_bag.improvement), name: found}

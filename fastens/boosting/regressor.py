@@ -24,7 +24,6 @@ from fastens.engine.losses.numeric_losses import Tweedie
 from fastens.monitoring.stages import levels_of, score_of
 from fastens.options import HuberLoss, TweedieLoss, record
 from fastens.parameters import NONE, Rule, one_of, parameter, read_with, real
-from fastens.table.opening import split_columns
 
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(
@@ -151,7 +150,6 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         X, y, sample_weight
             Rows, their targets and weights.
         """
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         return score_of(self, y, self.predict(X), sample_weight)
 
     @property

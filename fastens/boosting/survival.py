@@ -17,6 +17,7 @@ from fastens.engine.comm import gathered
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events
 from fastens.engine.parts import map_parts
+from fastens.engine.trees.used_columns import on_used_columns
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
@@ -87,6 +88,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         # Target statistics of categories are means of the negative gradients before the first round.
         loss, slopes = self._get_loss(), np.empty((2, 1, len(data.y)), dtype=np.float32)
+        loss.join(data.comm)
         raw = np.repeat(loss.start(data.y, data.sample_weight)[:, None], len(data.y), axis=1)
         loss.start_round(data.y, raw, data.sample_weight)
         loss.gradients(data.y, raw, slopes[0], slopes[1])
@@ -100,7 +102,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return Cox() if options is None else AFT(options.distribution, options.scale)
 
     def _own_metric(self, name: str) -> OwnMetric:
-        return lambda rows: self._score_of_raw(rows.raw.T, rows.y, rows.weight)
+        return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
     def _keep(self, rounds: Rounds, n_rounds: int) -> None:
         super()._keep(rounds, n_rounds)
@@ -113,7 +115,8 @@ class GradientBoostingSurvival(BoostedTrees):
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
         if self.loss == "cox":
-            raw = map_parts(self._ensemble.predict_raw, data.X)[:, 0]
+            trees, rows = on_used_columns(self._ensemble, data.X)
+            raw = map_parts(trees.predict_raw, rows)[:, 0]
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)

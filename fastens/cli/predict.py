@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
+from fastens.cli.models.model_files import feature_kinds, load_model, predicted_values, table_schema
+from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
+from fastens.cli.table.card import ModelCard
+from fastens.cli.table.columns import features
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.outputs import add_overwrite, check_output
-from fastens.cli.table.tables import output_format, read_table, write_table
+from fastens.cli.table.parts import TableParts, open_parts
+from fastens.cli.table.tables import output_format, write_tables
 from fastens.cli.table.task import named_columns
 from fastens.files.csv_files import unique_names
 
@@ -24,7 +29,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     text = "Predict every row of a table, in order: the class and the probability of each class, or the value."
     parser = commands.add_parser("predict", help="predict the rows of a table", description=text)
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
-    parser.add_argument("table", metavar="TABLE", help="CSV or Parquet file with the columns of training")
+    text = "CSV or Parquet files with the columns of training, by name or as a pattern such as 'new/*.parquet'"
+    parser.add_argument("tables", metavar="TABLE", nargs="+", help=text)
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="CSV or Parquet file to write")
     keep = "columns of TABLE to write before the predictions, separated by commas"
     parser.add_argument("--keep", action="append", default=[], metavar="COLUMNS", help=keep)
@@ -38,18 +44,30 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, predict, write."""
     output_format(options.output)
-    check_output(options.output, None, [options.model, options.table], options.overwrite)
-    model, card = load_model(options.model)
-    table = read_table(options.table, table_schema(card)).table
-    kept = table.column_names if options.keep_all else named_columns(options.keep, table, "--keep")
-    X = model_features(model, card, table)
+    check_output(options.output, None, [options.model, *options.tables], options.overwrite)
     start = time.perf_counter()
-    predictions = predicted_table(model, predicted_values(model, X))
-    if options.coverage is not None:
-        predictions = _with_columns(predictions, _covering(model, X, options.coverage))
+    model, card = load_model(options.model)
+    table = open_parts(options.tables, table_schema(card))
+    kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
+    report = Report()
+    with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
+        write_tables(_predicted_parts(model, card, table, kept, options.coverage, on_rows), options.output)
     seconds = time.perf_counter() - start
-    write_table(_with_columns(table.select(kept), _columns_of(predictions)), options.output)
-    Report().line(f"{predictions.num_rows:,} rows predicted in {seconds:.2f} s, written to {options.output}")
+    report.line(f"{table.n_rows:,} rows predicted in {seconds:.2f} s, written to {options.output}")
+
+
+def _predicted_parts(
+    model: Any, card: ModelCard, table: TableParts, kept: list[str], coverage: float | None, on_rows: OnRows
+) -> Iterator[pa.Table]:
+    """The predictions part by part, behind the columns that are kept."""
+    kinds = feature_kinds(model, card, table.empty)
+    for part in table.read(list(dict.fromkeys([*kept, *kinds]))):
+        X = features(part, kinds)
+        predictions = predicted_table(model, predicted_values(model, X))
+        if coverage is not None:
+            predictions = _with_columns(predictions, _covering(model, X, coverage))
+        yield _with_columns(part.select(kept), _columns_of(predictions))
+        on_rows(part.num_rows)
 
 
 def predicted_table(model: Any, values: NDArray) -> pa.Table:

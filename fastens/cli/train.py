@@ -18,8 +18,10 @@ from fastens.cli.report.progress import training_progress, waiting
 from fastens.cli.report.report import Report, shown
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.large import large_task
 from fastens.cli.table.outputs import add_overwrite, check_output
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
+from fastens.table.sources import Batches
 
 DEFAULT_OUTPUT = "model.fastens"
 DESCRIPTION = """Train a model on a table and report its scores on rows held out from training.
@@ -39,9 +41,9 @@ class Trained:
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    usage = "fastens train [TABLE] [--target COL] [options]"
+    usage = "fastens train [TABLE ...] [--target COL] [options]"
     parser = commands.add_parser("train", help="train a model on a table", description=DESCRIPTION, usage=usage)
-    add_task_options(parser)
+    add_task_options(parser, takes_several=True)
     add_text(parser)
     add_test_fraction(parser)
     where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
@@ -57,8 +59,8 @@ def run(options: argparse.Namespace) -> None:
     family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if output is not None:
-        check_output(output, "a model", [options.table], options.overwrite)
-    task = read_task(options)
+        check_output(output, "a model", _files_of(options), options.overwrite)
+    task = large_task(options) or read_task(options)
     report.facts(task.facts())
     report.notes(task.notes)
     trained = train(task, make_model(task.card.task, options), report)
@@ -68,6 +70,10 @@ def run(options: argparse.Namespace) -> None:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
     _describe(trained.model, task, report)
     report.facts(_outcome(trained, output, FAMILIES[family].unit))
+
+
+def _files_of(options: argparse.Namespace) -> list[str | None]:
+    return options.table if isinstance(options.table, list) else [options.table]
 
 
 def train(task: Task, model: Any, report: Report) -> Trained:
@@ -99,7 +105,7 @@ def _fit(model: Any, rows: Rows, report: Report) -> None:
         with waiting(report.err, "training"):
             fit(model, rows.X, rows.y, sample_weight=rows.weight)
         return
-    with training_progress(report.err) as model._on_round:
+    with training_progress(report.err, rows.X if isinstance(rows.X, Batches) else None) as model._on_round:
         fit(model, rows.X, rows.y, sample_weight=rows.weight)
     del model._on_round
 
@@ -111,7 +117,7 @@ def _describe(model: Any, task: Task, report: Report) -> None:
         report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])
     shares = getattr(model, "feature_importances_", None)
     if shares is not None:
-        report.importances(zip(task.rows.X.column_names, shares, strict=True))
+        report.importances(zip(task.rows.names, shares, strict=True))
     if hasattr(model, "most_informative_terms"):
         report.informative_terms(model.most_informative_terms())
 

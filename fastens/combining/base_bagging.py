@@ -58,7 +58,7 @@ from fastens.parameters import (
     whole,
 )
 from fastens.saving import nested_arrays, nested_model
-from fastens.table.opening import open_table, split_columns
+from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
 from fastens.table.tables import is_frame
 from fastens.tree_model.docs import DOCS as TREE_DOCS
@@ -177,7 +177,6 @@ class BaseBagging(BaseOneEstimator):
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
         self._forest = self._forest_for_trees()
         if self._forest is not None:
-            X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
             check_metadata(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []

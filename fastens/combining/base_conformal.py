@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from fastens.checked_parameters import with_parameters
 from fastens.combining.folds import (
+    FittedMember,
     Fold,
     GivenRows,
     MemberData,
@@ -33,7 +34,7 @@ from fastens.table.parts import as_numbers
 
 Array = NDArray[np.float64]
 
-_MEMBERS, _FOLD = "members.", "fold"
+_MEMBERS, _FOLD, _N_PARTS = "members.", "fold", "n_parts"
 
 CONFORMAL_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
@@ -70,20 +71,27 @@ class BaseConformal(BaseOneEstimator):
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
-        spec = self._spec("estimator", self._template(), self._seed_source(), 0)
-        spec = replace(spec, multi_output=True)
-        folds: list[Fold] = [(np.arange(0), np.arange(data.n_rows))]
-        if not self._is_prefit:
-            splits_copies = self.cv is None and data.groups is None
-            data, folds = self._split(data) if splits_copies else (data, self._folds(data, rows))
-        (member,), (responses,) = self._fit_level([spec], data, folds, refit=False)
-        copies = as_copies(data.sample_weight)
-        weight = np.ones(data.n_rows) if copies is None else copies
+        data, folds = self._parted(data, rows)
+        member, responses = self._fit_copies(data, folds)
+        weight = copies_of(data)
         self._parts = [
             self._calibrate(model, responses[test], data.y[test], weight[test])
             for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._member = member
+
+    def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
+        """The rows, and which of them are to be held out from which others; all from none of a fitted estimator."""
+        if self._is_prefit:
+            return data, [(np.arange(0), np.arange(data.n_rows))]
+        splits_copies = self.cv is None and data.groups is None
+        return self._split(data) if splits_copies else (data, self._folds(data, rows))
+
+    def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
+        """The estimator fitted for each fold, and its responses for the rows held out."""
+        spec = replace(self._spec("estimator", self._template(), self._seed_source(), 0), multi_output=True)
+        (member,), (responses,) = self._fit_level([spec], data, folds, refit=False)
+        return member, responses
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
         """Training rows and rows held out; no row is held out twice."""
@@ -142,7 +150,7 @@ class BaseConformal(BaseOneEstimator):
     # Saving --------------------------------------------------
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = members_to_arrays(_MEMBERS, [self._member])
+        found = members_to_arrays(_MEMBERS, [self._member]) | {_N_PARTS: np.array(len(self._parts))}
         for number, part in enumerate(self._parts):
             found |= part.to_arrays(f"{_FOLD}{number}.")
         return found
@@ -151,4 +159,10 @@ class BaseConformal(BaseOneEstimator):
         (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
         self._member = replace(member, multi_output=True)
         kind = SetScores if is_classifier(self) else Errors
-        self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(len(self._member.models))]
+        self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(int(arrays[_N_PARTS]))]
+
+
+def copies_of(data: MemberData) -> Array:
+    """How often each row counts in a calibration."""
+    copies = as_copies(data.sample_weight)
+    return np.ones(data.n_rows) if copies is None else copies

@@ -13,8 +13,10 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
-from fastens.combining.base_conformal import BaseConformal
+from fastens.combining.base_conformal import BaseConformal, copies_of
 from fastens.combining.defaults import BOOSTING
+from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
+from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles
 from fastens.combining.members import joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
@@ -28,10 +30,16 @@ from fastens.conformal.scores import (
     sets,
 )
 from fastens.engine.threads import resolve_n_jobs
+from fastens.forests.forest_regressor import RandomForestRegressor
+from fastens.forests.tree_errors import LEVELS
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import FLAG, Rule, one_of, real, whole
 
 Array = NDArray[np.float64]
+
+# With fewer rows all intervals have one width.
+MIN_ROWS = 20
+_FOREST = "forest."
 
 
 def _are_levels(value: Any) -> bool:
@@ -40,7 +48,7 @@ def _are_levels(value: Any) -> bool:
     return len(value) > 1 and all(low < high for low, high in pairwise(value))
 
 
-LEVELS = Rule("two or more ascending numbers between 0 and 1", _are_levels)
+QUANTILES = Rule("two or more ascending numbers between 0 and 1", _are_levels)
 
 
 @with_parameters
@@ -48,10 +56,10 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     """Intervals around the predictions of any regressor that hold the target with a given probability.
 
     The errors on held-out rows calibrate the intervals. With one part of the rows held out (split conformal) the
-    coverage is guaranteed for any estimator and distribution. With folds (CV+) every row is used for training and for
-    calibration; the proven coverage is 1 - 2 (1 - coverage), slightly less with few folds, and the observed one is
-    close to `coverage`. Both need new rows that are exchangeable with those of `fit`: no drift, and `groups` where rows
-    belong together.
+    coverage is guaranteed for any estimator and distribution. With folds every row is used for training and for
+    calibration, and the observed coverage is slightly above `coverage`; proven is 1 - 2 (1 - coverage), slightly less
+    with few folds, for method="constant" (CV+). Both need new rows that are exchangeable with those of `fit`: no drift,
+    and `groups` where rows belong together.
 
     Parameters
     ----------
@@ -60,9 +68,13 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         Of this package or any other with scikit-learn's interface. One that predicts several quantiles, a column for
         each, gives intervals as wide as each row needs. None: gradient boosting that bounds the weight of its leaves,
         not their rows, so that weights mean repetition.
-    method : {"auto", "cqr"}, default="auto"
-        "auto": the estimator as it is. "cqr": conformalised quantile regression; the estimator, which must be gradient
-        boosting of this package, is fitted with loss="quantile" and `quantiles`.
+    method : {"auto", "constant", "cqr"}, default="auto"
+        "auto": intervals as wide as each row needs. A random forest learns the errors of held-out predictions, and its
+        quantiles of a new row's error, moved by what it takes for the coverage, are the ends. With one part of the rows
+        held out, the prediction is the mean of the models of five folds of the others. "constant": one model, or one
+        for each fold, and one width for all rows. It is also what "auto" does with fewer than 20 rows, with folds of
+        groups, and for an estimator that predicts several quantiles. "cqr": conformalised quantile regression; the
+        estimator, which must be gradient boosting of this package, is fitted with loss="quantile" and `quantiles`.
     quantiles : list of float, default=(0.05, 0.5, 0.95)
         With method="cqr": ascending levels. Intervals start from the two nearest to (1 - coverage) / 2 and
         (1 + coverage) / 2, and `predict` gives the one nearest to 0.5.
@@ -75,7 +87,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     ----------
     V. Vovk, A. Gammerman, G. Shafer (2005). Algorithmic learning in a random world. R. Barber, E. Candes, A. Ramdas, R.
     Tibshirani (2021). Predictive inference with the jackknife+. Annals of Statistics 49. Y. Romano, E. Patterson, E.
-    Candes (2019). Conformalized quantile regression. NeurIPS 32.
+    Candes (2019). Conformalized quantile regression. NeurIPS 32. B. Lu, J. Hardin (2021). A unified framework for
+    random forest prediction error estimation. JMLR 22.
 
     Examples
     --------
@@ -91,8 +104,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
     _parameter_rules: ClassVar = {
         **BaseConformal._parameter_rules,
-        "method": one_of("auto", "cqr"),
-        "quantiles": LEVELS,
+        "method": one_of("auto", "constant", "cqr"),
+        "quantiles": QUANTILES,
     }
 
     method: str = "auto"
@@ -116,6 +129,36 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 "method must be 'auto' with cv='prefit' where the estimator does not predict several quantiles; "
                 f"got {self.method!r}."
             )
+
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        self._error_forest = None
+        is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
+        # Rows of a group share errors, which those out of a bag would give away.
+        is_local &= self.cv is None or data.groups is None
+        if not (is_local and self._fit_local(data, rows)):
+            super()._fit_data(data, rows)
+
+    def _fit_local(self, data: MemberData, rows: GivenRows) -> bool:
+        """Fit the estimator on folds, and a forest on their errors; False where the estimator gives several columns."""
+        train, folds = self._parted(data, rows)
+        held_out = None
+        if self.cv is None:
+            ((chosen, others),) = folds
+            held_out, train = train.take(others), train.take(chosen)
+            folds = inner_folds(train)
+            if not folds:
+                return False
+        member, responses = self._fit_copies(train, folds)
+        if responses.shape[1] > 1:
+            return False
+        forest = fit_error_forest(train, responses, self._draw_seed(), self.n_jobs)
+        if held_out is None:
+            errors = forest._measured().measured_conformity().errors
+        else:
+            columns = local_quantiles(forest, held_out.X, member.respond(held_out.X))
+            errors = Errors.of(columns, held_out.y, np.ones(held_out.n_rows), copies_of(held_out))
+        self._parts, self._member, self._error_forest = [errors], member, forest
+        return True
 
     def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Errors:
         return Errors.of(responses, y, _deviation(model, responses), weight)
@@ -153,12 +196,37 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         """
         COVERAGE.check("coverage", coverage)
         predicted = self._responses(X)
-        columns = nearest_columns(levels_of(self._member.models[0]), predicted[0].shape[1], coverage)
-        scales = [_deviation(model, found) for model, found in zip(self._member.models, predicted, strict=True)]
+        if self._error_forest is None:
+            levels = levels_of(self._member.models[0])
+            scales = [_deviation(model, found) for model, found in zip(self._member.models, predicted, strict=True)]
+        else:
+            levels = LEVELS
+            predicted = [local_quantiles(self._error_forest, self._check_table(X), np.mean(predicted, axis=0))]
+            scales = [np.ones(len(predicted[0]))]
+        columns = nearest_columns(levels, predicted[0].shape[1], coverage)
         parts = [part.scores(columns) for part in self._parts]
         found = intervals(parts, predicted, scales, columns, coverage, resolve_n_jobs(self.n_jobs))
         loss = _loss(self._member.models[0])
         return found if loss is None else np.clip(found, *loss.bounds)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        found = super()._fitted_arrays()
+        return (
+            found
+            if self._error_forest is None
+            else found | members_to_arrays(_FOREST, [_as_member(self._error_forest)])
+        )
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        self._error_forest = None
+        if any(name.startswith(_FOREST) for name in arrays):
+            (member,) = members_from_arrays(_FOREST, arrays, None)
+            self._error_forest = member.kept
+
+
+def _as_member(forest: RandomForestRegressor) -> FittedMember:
+    return FittedMember("errors", None, "predict", [forest], None, uses_labels=False)
 
 
 def _loss(model: Any) -> Any:

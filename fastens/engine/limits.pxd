@@ -17,6 +17,16 @@ cdef struct Limits:
     int32_t n_groups
 
 
+cdef inline void bind_side(
+    int32_t monotone, bint right, float64_t middle, float64_t* lower, float64_t* upper
+) noexcept nogil:
+    """Bound a child's values by the middle of the two children's, where the split is on a monotone feature."""
+    if monotone != 0 and (monotone > 0) == right:
+        lower[0] = middle
+    elif monotone != 0:
+        upper[0] = middle
+
+
 cdef inline Limits read_limits(limits, int32_t n_features):
     """The fields of a Limits record of Python."""
     cdef const float64_t[::1] weights

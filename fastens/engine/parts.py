@@ -124,7 +124,7 @@ def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
     """Return a function of the rows, called with one part after the other; of an array it is called once."""
     if isinstance(X, np.ndarray):
         return function(X)
-    return np.concatenate([function(part) for _, part in parts_of(X)])
+    return np.concatenate([function(part) for _, part in parts_of(X)] or [function(np.empty(X.shape))])
 
 
 def column_of(X: Any, index: int) -> NDArray[np.floating]:
@@ -145,7 +145,7 @@ def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
 
 def as_array(X: Any) -> NDArray[np.floating]:
     """Return all rows as one array: linear leaves read rows in any order."""
-    return X if isinstance(X, np.ndarray) else np.concatenate([part for _, part in parts_of(X)])
+    return X if isinstance(X, np.ndarray) else np.concatenate([part for _, part in parts_of(X)] or [np.empty(X.shape)])
 
 
 def in_memory(X: Any) -> Any:

@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +47,10 @@ def read_csv(
     """The table, how it was written, and notes on the header. `text_columns` are read as text."""
     for encoding in ENCODINGS if schema.encoding is None else [schema.encoding]:
         try:
-            dialect = _dialect(open_file, schema, encoding)
+            dialect = dialect_of(open_file, schema, encoding)
             table = _read(open_file, dialect, schema, text_columns)
         except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-            if schema.encoding is not None or encoding == ENCODINGS[-1] or not _is_about_encoding(error):
+            if schema.encoding is not None or encoding == ENCODINGS[-1] or not is_about_encoding(error):
                 raise
             continue
         if not any(pa.types.is_binary(field.type) for field in table.schema):
@@ -76,11 +76,13 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return found, [note] if repeated else []
 
 
-def _is_about_encoding(error: Exception) -> bool:
+def is_about_encoding(error: Exception) -> bool:
+    """Whether a file could not be read for bytes that are no letters of an encoding."""
     return isinstance(error, UnicodeDecodeError) or "UTF" in str(error) or "decode" in str(error)
 
 
-def _dialect(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
+def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
+    """Find out from the head of a file how it is written."""
     with open_file() as stream:
         head = stream.read(HEAD_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -135,22 +137,49 @@ def _consistency(rows: list[list[str]]) -> tuple[int, int]:
 
 def _read(open_file: Callable[[], Any], dialect: Dialect, schema: TableSchema, text_columns: Sequence[str]) -> pa.Table:
     names, _ = unique_names(dialect.names)
-    convert = pa.csv.ConvertOptions(
+    types = dict.fromkeys(set(text_columns) & set(names), pa.string())
+    table, ragged = _read_rows(open_file, dialect, names, convert_options(dialect, schema, types))
+    if ragged:
+        # Only one thread knows the numbers of the lines.
+        convert = convert_options(dialect, schema, types)
+        raise ragged_error(_read_rows(open_file, dialect, names, convert, use_threads=False)[1])
+    return table
+
+
+def ragged_error(rows: Sequence[Any]) -> TableFileError:
+    """The error of rows with more or fewer values than there are columns."""
+    first, *others = rows
+    more = f"; so has not line {listed([row.number for row in others], 8)}" if others else ""
+    return TableFileError(
+        f"every line must have {first.expected_columns} values, as the header; line {first.number} has "
+        f"{first.actual_columns}: {first.text[:80]!r}{more}"
+    )
+
+
+def convert_options(dialect: Dialect, schema: TableSchema, types: Mapping[str, pa.DataType]) -> pa.csv.ConvertOptions:
+    """How values become those of columns; those of `types` have a type already."""
+    return pa.csv.ConvertOptions(
         null_values=[*MISSING_CODES, *schema.missing],
         strings_can_be_null=True,
         decimal_point="," if dialect.prefers_comma else ".",
-        column_types=dict.fromkeys(set(text_columns) & set(names), pa.string()),
+        column_types=dict(types),
     )
-    table, ragged = _read_rows(open_file, dialect, names, convert)
-    if ragged:
-        # Only one thread knows the numbers of the lines.
-        _, (first, *others) = _read_rows(open_file, dialect, names, convert, use_threads=False)
-        more = f"; so has not line {listed([row.number for row in others], 8)}" if others else ""
-        raise TableFileError(
-            f"every line must have {first.expected_columns} values, as the header; line {first.number} has "
-            f"{first.actual_columns}: {first.text[:80]!r}{more}"
-        )
-    return table
+
+
+def parse_options(dialect: Dialect, ragged: list[Any]) -> pa.csv.ParseOptions:
+    """How lines become values; `ragged` is where rows go that have more or fewer than there are columns."""
+
+    def skip(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    return pa.csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True, invalid_row_handler=skip)
+
+
+def read_options(dialect: Dialect, names: list[str], **options: Any) -> pa.csv.ReadOptions:
+    """Where the rows begin, and what the columns are called."""
+    encoding = dialect.encoding.removesuffix("-sig")
+    return pa.csv.ReadOptions(encoding=encoding, column_names=names, skip_rows=dialect.n_header_lines, **options)
 
 
 def _read_rows(
@@ -162,19 +191,11 @@ def _read_rows(
 ) -> tuple[pa.Table, list[Any]]:
     """The rows with as many values as there are names, and the others."""
     ragged: list[Any] = []
-
-    def skip(row: Any) -> str:
-        ragged.append(row)
-        return "skip"
-
-    encoding = dialect.encoding.removesuffix("-sig")
-    parse = {"delimiter": dialect.separator, "newlines_in_values": True, "invalid_row_handler": skip}
-    options = {"column_names": names, "skip_rows": dialect.n_header_lines, "use_threads": use_threads}
     with open_file() as stream:
         table = pa.csv.read_csv(
             stream,
-            read_options=pa.csv.ReadOptions(encoding=encoding, **options),
-            parse_options=pa.csv.ParseOptions(**parse),
+            read_options=read_options(dialect, names, use_threads=use_threads),
+            parse_options=parse_options(dialect, ragged),
             convert_options=convert,
         )
     return table, ragged

@@ -23,6 +23,7 @@ from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, Tab
 # A text column is called nearly all numbers when at least this share of its different values are.
 NEARLY = 0.8
 SAMPLE = 1000
+MOST_NAMED = 8
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 _IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -49,18 +50,18 @@ def read(
     """Read a table; `fastens.read_table` has the parameters. Names that the table lacks are passed over."""
     given = {name: Column(type_) for name, type_ in column_types.items()}
     typed = {**schema.columns, **given}
-    as_text = [name for name, column in typed.items() if column.type == TEXT or _is_written(column)]
-    files = _files(path)
+    as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
+    files = files_of(path)
     table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet) for file in files])
     is_typed = all(format_of(file) in TYPED for file in files)
-    typing = _Typing(schema.columns, given, prefers_comma, is_typed, notes)
+    typing = Typing(schema.columns, given, prefers_comma, is_typed, notes)
     columns = {name: typing.read(name, _plain_text(table[name])) for name in table.column_names}
     found = replace(schema, columns={name: column for name, (_, column) in columns.items()})
-    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, notes)
+    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, _grouped(notes))
 
 
 @dataclass(frozen=True)
-class _Typing:
+class Typing:
     """Types and writings of columns: known from an earlier table, given by the person, or found out."""
 
     known: Mapping[str, Column]
@@ -74,12 +75,13 @@ class _Typing:
         if name in self.given:
             return self._as_given(name, values, self.given[name])
         if name in self.known:
-            return _as_known(name, values, self.known[name]), self.known[name]
+            return as_known(name, values, self.known[name]), self.known[name]
         if not _any(_IS_TEXT, values.type):
             return values, Column(_type_of(values.type))
-        return self._guessed(name, values)
+        return self.guessed(name, values)
 
-    def _guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+    def guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """The same of a column of texts of which nothing is known."""
         first = values.slice(0, SAMPLE).unique().drop_null()
         if len(first) and number_format(first, self.prefers_comma)[1] >= NEARLY:
             return self._maybe_numbers(name, values)
@@ -125,11 +127,14 @@ class _Typing:
             return _numbers(values, style), Column(NUMBER, style.decimal, style.thousands, style.symbol)
         if column.type == DATE and (found := date_format(distinct)) is not None:
             return pa.chunked_array([parse_dates(values.combine_chunks(), found[0])]), replace(column, format=found[0])
-        return _as_known(name, values, column), column
+        return as_known(name, values, column), column
 
 
-def _as_known(name: str, values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    """The values as the schema has them, or an error with the first row that does not fit."""
+def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0) -> pa.ChunkedArray:
+    """The values as the schema has them, or an error with the first row that does not fit.
+
+    `first` is the number of the first of them in the table.
+    """
     if column.type == TEXT and not _any(_IS_TEXT, values.type):
         return _cast(values, pa.string(), name, column)
     if column.type == OTHER or not _any(_IS_TEXT, values.type) or column.type == TEXT:
@@ -137,11 +142,12 @@ def _as_known(name: str, values: pa.ChunkedArray, column: Column) -> pa.ChunkedA
     distinct = values.unique().drop_null()
     if column.type == NUMBER:
         style = NumberFormat(column.decimal, column.thousands, column.symbol)
-        _refuse(name, values, distinct.filter(pc.invert(style.fits(distinct))), f"a number written like {str(style)!r}")
+        odd = distinct.filter(pc.invert(style.fits(distinct)))
+        _refuse(name, values, odd, f"a number written like {str(style)!r}", first)
         return _numbers(values, style)
     if column.type == DATE and column.format:
         odd = distinct.filter(pc.is_null(parse_dates(distinct, column.format)))
-        _refuse(name, values, odd, f"a date written as {column.format}")
+        _refuse(name, values, odd, f"a date written as {column.format}", first)
         return pa.chunked_array([parse_dates(values.combine_chunks(), column.format)])
     return _cast(values, pa.bool_() if column.type == BOOLEAN else pa.timestamp("s"), name, column)
 
@@ -164,11 +170,31 @@ def _cast(values: pa.ChunkedArray, type_: pa.DataType, name: str, column: Column
         raise TableFileError(f"column {name!r} must hold what the schema has, {column.type}: {error}") from error
 
 
-def _refuse(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str) -> None:
+def _refuse(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, first: int) -> None:
     if len(odd):
-        row = pc.index(values, odd[0]).as_py()
+        row = first + pc.index(values, odd[0]).as_py()
         more = f", and {len(odd) - 1} other values are not" if len(odd) > 1 else ""
         raise TableFileError(f"column {name!r}, row {row + 1}: {odd[0].as_py()!r} is not {rule}{more}")
+
+
+def _grouped(notes: list[str]) -> list[str]:
+    """One note for all columns that are written alike."""
+    between = " is read as "
+    names: dict[str, list[str]] = {}
+    for note in notes:
+        name, found, writing = note.partition(between)
+        if found:
+            names.setdefault(writing, []).append(name)
+    grouped = []
+    for note in notes:
+        name, found, writing = note.partition(between)
+        if not found:
+            grouped.append(note)
+        elif (alike := names.pop(writing, None)) is not None:
+            several = alike if len(alike) <= MOST_NAMED else [*alike[:MOST_NAMED], f"{len(alike) - MOST_NAMED} more"]
+            one = between if len(alike) == 1 else " are read as "
+            grouped.append(" and ".join(filter(None, [", ".join(several[:-1]), several[-1]])) + one + writing)
+    return grouped
 
 
 def _where(values: pa.ChunkedArray, odd: pa.Array) -> str:
@@ -222,7 +248,8 @@ def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
     return table, list(dict.fromkeys(note for part in parts for note in part[1])), any(part[2] for part in parts)
 
 
-def _files(path: Any) -> list[str]:
+def files_of(path: Any) -> list[str]:
+    """The files that a path, a pattern or several paths name."""
     if not isinstance(path, str | os.PathLike):
         return [os.fspath(one) for one in path]
     path = os.fspath(path)
@@ -238,7 +265,8 @@ def _plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
 
 
-def _is_written(column: Column) -> bool:
+def is_written(column: Column) -> bool:
+    """Whether the values of a column are written in a way of their own, so that they are read as texts first."""
     return bool(column.format or column.thousands or column.symbol or column.decimal != ".")
 
 

@@ -437,7 +437,7 @@ class BaseForest(TreeParameters, TreeModel):
         Parameters
         ----------
         **prior
-            New values of keys of `averaging`, but for "evidence".
+            New values of options of `PosteriorAverage`, but for `evidence`.
 
         Returns
         -------
@@ -446,7 +446,7 @@ class BaseForest(TreeParameters, TreeModel):
         Raises
         ------
         ValueError
-            Where `averaging` was None in `fit`, or for other keys, or values that break their rules.
+            Where `averaging` was None in `fit`, or for other options, or values that break their rules.
         """
         self._check_fitted()
         if self._averaging is None:

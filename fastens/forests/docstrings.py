@@ -44,10 +44,9 @@ criterion : {"squared_error", "absolute_error", "poisson"}
 bootstrap : bool
     Draw the rows of each tree with replacement, as many as there are (the sum of the weights where they are whole
     numbers), with chances in proportion to their weights.
-averaging : "posterior", dict or None
-    Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. A dict has
-    values for the prior: "prior_weight" (0.02), "prior_shape" (1), "prior_scale" (0.02), "split_prior" (0.5),
-    "temperature" (1); and "evidence": "train" (the default), the rows of the bag, or "oob", the others given those.
+averaging : "posterior", PosteriorAverage or None
+    Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. `PosteriorAverage`
+    chooses the prior and the rows that are evidence.
 monotonic_cst : array of -1, 0, 1 or dict by name
     Features with which the prediction must not fall (1) or rise (-1).
 classes_ : array of shape (n_classes,), or list of arrays
@@ -66,10 +65,9 @@ voting : {"soft", "hard"}
 class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None
     Factors of the rows' weights by class; with bootstrap, of their chances to be drawn. "balanced_subsample"
     balances the classes of each bag instead. A list has a dict for each target.
-averaging : "posterior", dict or None
-    Average each tree over all its prunings (see `BayesTreeClassifier`); predicting costs the same. A dict has
-    values for the prior: "alpha" (0.01), "split_prior" (0.2), "temperature" (1); and "evidence": "train" (the
-    default), the rows of the bag, or "oob", the others, given those.
+averaging : "posterior", PosteriorAverage or None
+    Average each tree over all its prunings (see `BayesTreeClassifier`); predicting costs the same. `PosteriorAverage`
+    chooses the prior and the rows that are evidence.
 monotonic_cst : array of -1, 0, 1 or dict by name
     Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
 """)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
+from fastens.conformal.quantiles import ConformalScores
 from fastens.conformal.scores import COVERAGE, SetScore, SetScores, sets
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.trees.trees import TreeEnsemble
@@ -132,9 +133,9 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
     def _conformity(
         self, matrix: BinnedMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
-    ) -> tuple[Array, float]:
-        """The scores of rows out of bag, by the probabilities of their classes, and a scale that is not used."""
-        return SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), 1.0
+    ) -> ConformalScores:
+        """The scores of rows out of bag, by the probabilities of their classes."""
+        return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return, for each row, a set of classes that holds the right one with a given probability.

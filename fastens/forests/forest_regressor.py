@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,21 +10,38 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
-from fastens.conformal.scores import COVERAGE, intervals
+from fastens.conformal.scores import COVERAGE
 from fastens.engine.bins.binned import BinnedMatrix
-from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.parts import map_parts
+from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
+from fastens.engine.trees.used_columns import on_used_columns
 from fastens.engine.trees.walks import Walker
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.base_trees import TreesRegressor
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import NumberAveraging
+from fastens.forests.tree_errors import MAX_ROWS, TreeErrors, quantiles_of_trees
 from fastens.parameters import FLAG, parameter
 
 Array = NDArray[np.float64]
 _LEAF_VALUES = "uncertainty.leaf_values"
+# Numbers that the predictions of the trees for a block of rows may be.
+_BLOCK_VALUES = 1 << 22
+# With these parameters leaves hold one row, or rows of one target or the same features.
+_NO_LIMITS = {
+    "min_samples_leaf": 1,
+    "min_samples_split": 2,
+    "max_depth": None,
+    "max_leaf_nodes": None,
+    "min_weight_fraction_leaf": 0.0,
+    "min_impurity_decrease": 0.0,
+    "ccp_alpha": 0.0,
+    "averaging": None,
+    "monotonic_cst": None,
+    "interaction_cst": None,
+}
 
 
 @with_parameters
@@ -72,32 +89,41 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
     def _conformity(
         self, matrix: BinnedMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
-    ) -> tuple[Array, float]:
-        """The scores of rows out of bag, residuals over the spread of the trees, and what is added to the spread."""
-        mean = mean[:, 0]
-        spread = self._left_out_spread(matrix, mean)[known]
-        floor = weighted_quantile(spread, 0.5, weight) or 1.0
-        return np.abs(y[known] - mean[known]) / (spread + floor), floor
+    ) -> TreeErrors | None:
+        """The errors of rows out of bag; of many rows, those of a part that is drawn by content."""
+        order = content_hashes(mean[known], y[known])
+        chosen = (
+            order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
+        )
+        values = self._left_out_values(matrix, np.flatnonzero(known)[chosen])
+        return TreeErrors.learn(values, y[known][chosen], None if weight is None else weight[chosen])
 
-    def _left_out_spread(self, matrix: BinnedMatrix, mean: Array) -> Array:
-        """Standard deviation, for each row, of the trees whose bags do not have it."""
+    def _left_out_values(self, matrix: BinnedMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
+        """What each tree predicts for rows that its bag does not have, NaN for those it has, (n_rows, n_trees)."""
         trees, bags, offsets = self._ensemble, self._bags(), self._ensemble.node_offsets
         walker, n_threads = Walker(trees, matrix), resolve_n_jobs(self.n_jobs)
-        squares, n_trees = np.zeros((len(mean), 1)), np.zeros(len(mean), dtype=np.int32)
-        centre = np.float32(np.nanmean(mean))
+        found = np.full((len(rows), trees.n_trees), np.nan, dtype=trees.value.dtype)
         for t in range(trees.n_trees):
-            value = (trees.value[offsets[t] : offsets[t + 1]] - centre) ** 2
-            walker.add_left_out(t, value, bags.counts(t, t + 1)[0], squares, n_trees, n_threads)
-        with np.errstate(invalid="ignore"):
-            return np.sqrt(np.maximum(squares[:, 0] / n_trees - (mean - centre) ** 2, 0.0))
+            counts = bags.counts(t, t + 1)[0]
+            predicted, times = np.zeros((len(counts), 1)), np.zeros(len(counts), dtype=np.int32)
+            walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, predicted, times, n_threads)
+            left_out = counts[rows] == 0
+            found[left_out, t] = predicted[rows[left_out], 0]
+        return found
+
+    def _blocks_of_values(self, X: ArrayLike) -> Iterator[NDArray[np.floating]]:
+        """What each tree predicts for each row, for blocks of rows, (n_rows, n_trees)."""
+        trees, leaves = self._ensemble, self._leaves(X)
+        step = max(1, _BLOCK_VALUES // trees.n_trees)
+        for first in range(0, len(leaves), step):
+            yield trees.value[trees.node_offsets[:-1] + leaves[first : first + step], 0]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
         """Return an interval for each row that holds its target with a given probability.
 
-        The interval is the prediction plus and minus (spread + its median) times q: spread is the standard deviation of
-        the trees' predictions, and q the quantile `coverage`, with its correction for the number of rows, of what that
-        factor would have had to be for each training row, predicted out of bag (conformal regression with normalised
-        errors: Johansson et al. 2014). Needs ``oob_score=True``; for one target.
+        Its ends are quantiles of the target that follow from the trees' predictions (see `predict_quantiles`), both
+        moved by what it takes for the coverage on the training rows, each predicted out of bag (conformalised quantile
+        regression: Romano et al. 2019). Needs ``oob_score=True``; for one target.
 
         Parameters
         ----------
@@ -113,18 +139,14 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
         References
         ----------
-        U. Johansson, H. Bostrom, T. Lofstrom, H. Linusson (2014). Regression conformal prediction with random forests.
-        Machine Learning 97.
+        Y. Romano, E. Patterson, E. Candes (2019). Conformalized quantile regression. NeurIPS 32.
         """
         self._check_fitted()
         if self._n_targets > 1:
             raise ValueError("predict_interval must be used with one target; this forest has several.")
         COVERAGE.check("coverage", coverage)
-        measured = self._measured()
-        scores = measured.measured_conformity()
-        middle = np.asarray(self.predict(X), dtype=np.float64)[:, None]
-        scale = self.predict_spread(X) + measured.spread_floor
-        return intervals([scores], [middle], [scale], (0, 0), coverage, resolve_n_jobs(self.n_jobs))
+        errors, n_threads = self._measured().measured_conformity(), resolve_n_jobs(self.n_jobs)
+        return np.concatenate([errors.intervals(part, coverage, n_threads) for part in self._blocks_of_values(X)])
 
     # Quantiles --------------------------------------------------
 
@@ -139,13 +161,18 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         self._leaf_values, rank = np.unique(data.y, return_inverse=True)
         ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: ones
-        leaf = map_parts(self._ensemble.apply, data.X)
+        trees, rows = on_used_columns(self._ensemble, data.X)
+        leaf = map_parts(trees.apply, rows)
         self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
-        """Return quantiles of the target given each row: those of the training targets in its leaves.
+        """Return quantiles of the target given each row.
 
-        Needs ``keep_leaves=True``. Every tree counts the same, and so does, in a leaf, every draw of a row.
+        With ``keep_leaves=True`` those of the training targets in the row's leaves (Meinshausen 2006): every tree
+        counts the same, and so does, in a leaf, every draw of a row. Without, they follow from one number a tree, its
+        prediction: with ``oob_score=True`` they are the mean of the quantiles of the trees' predictions, and of their
+        mean plus their standard deviation times the quantile of the errors out of bag over it; else the former alone,
+        for which leaves must not be held together by a limit of growth, as they are not at the defaults.
 
         Parameters
         ----------
@@ -157,7 +184,13 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         Returns
         -------
         array of shape (n_samples, n_quantiles)
-            The smallest target with at least so much of the weight at or below it.
+            With ``keep_leaves=True`` the smallest target with at least so much of the weight at or below it.
+
+        Raises
+        ------
+        ValueError
+            For several targets, or where a limit of growth holds rows together in leaves and neither ``keep_leaves``
+            nor ``oob_score`` was True in fit.
 
         References
         ----------
@@ -167,10 +200,25 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
         if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(f"quantiles must hold numbers from 0 to 1; got {quantiles!r}.")
+        if self._n_targets > 1:
+            raise ValueError("predict_quantiles must be used with one target; this forest has several.")
         if not hasattr(self, "_leaf_rows"):
-            raise ValueError("keep_leaves must be True in fit for predict_quantiles; it was False.")
+            return np.concatenate([self._quantiles_of(part, levels) for part in self._blocks_of_values(X)])
         leaf = np.ascontiguousarray(self._leaves(X))
         return self._leaf_rows.quantiles(leaf, self._leaf_values, levels, resolve_n_jobs(self.n_jobs))
+
+    def _quantiles_of(self, values: NDArray[np.floating], levels: Array) -> Array:
+        """Quantiles of targets from what the trees predict."""
+        if self._out_of_bag is not None:
+            return self._out_of_bag.measured_conformity().quantiles.predict(values, levels)
+        for name, value in _NO_LIMITS.items():
+            given = getattr(self, name)
+            if given is not None if value is None else given != value:
+                raise ValueError(
+                    f"{name} must be {value!r} for predict_quantiles where keep_leaves and oob_score were False in "
+                    f"fit; got {given!r}: one number a leaf says nothing of how its rows vary."
+                )
+        return quantiles_of_trees(values, levels)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         found = super()._fitted_arrays()

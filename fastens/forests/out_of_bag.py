@@ -19,12 +19,13 @@ from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Walker
 from fastens.engine.whole import as_copies
 from fastens.forests.bags import PERMUTING
+from fastens.forests.tree_errors import TreeErrors
 from fastens.tree_model.permutation import importance_bunch
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
-_PREFIX, _UNCERTAINTY = "out_of_bag.", "uncertainty."
-_SCORES = _UNCERTAINTY + "scores."
+_PREFIX = "out_of_bag."
+_OF_CLASSES, _OF_NUMBERS = "uncertainty.scores.", "uncertainty.errors."
 # Rows whose walks through a tree take some tens of microseconds.
 _GRAIN = 500
 IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some."
@@ -42,8 +43,7 @@ class OutOfBag:
     score: float
     tree_scores: Array  # (n_trees,)
     error_curve: Array  # the mean loss after each tree, (n_trees,)
-    conformity: ConformalScores  # how far each row's prediction is off; empty where that is not measured
-    spread_floor: float = 1.0  # of numbers: added to the spread of the trees, by which `conformity` is scaled
+    conformity: ConformalScores | TreeErrors | None  # how far predictions are off; of numbers TreeErrors
 
     @classmethod
     def measure(cls, forest: Any, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> OutOfBag:
@@ -55,23 +55,23 @@ class OutOfBag:
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
         of_known = _taken(data, known)
         score = _score(forest, mean[known], of_known) if known.any() else np.nan
-        scores_of_rows, floor = ConformalScores.of(np.empty(0)), 1.0
+        conformity = None
         if data.y.ndim == 1 and known.any():
             weight = None if of_known.sample_weight is None else as_copies(of_known.sample_weight)
-            found, floor = forest._conformity(matrix, mean, data.y, known, weight)
-            scores_of_rows = ConformalScores.of(found, weight)
+            conformity = forest._conformity(matrix, mean, data.y, known, weight)
         if data.rows is not None:
             spread = np.full((n_rows, mean.shape[1]), np.nan)
             spread[data.rows] = mean
             mean = spread
-        return cls(mean, score, scores, errors, scores_of_rows, floor)
+        return cls(mean, score, scores, errors, conformity)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Arrays from which `from_arrays` restores this."""
         found = {"mean": self.mean, "errors": self.error_curve, "score": self.score, "scores": self.tree_scores}
         arrays = {_PREFIX + name: np.asarray(array) for name, array in found.items()}
-        arrays[_UNCERTAINTY + "spread_floor"] = np.array(self.spread_floor)
-        return arrays | self.conformity.to_arrays(_SCORES)
+        if self.conformity is not None:
+            arrays |= self.conformity.to_arrays(_OF_NUMBERS if isinstance(self.conformity, TreeErrors) else _OF_CLASSES)
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_outputs: int) -> OutOfBag | None:
@@ -81,13 +81,14 @@ class OutOfBag:
         mean, score, scores, errors = (arrays[_PREFIX + name] for name in ("mean", "score", "scores", "errors"))
         if mean.ndim != 2 or mean.shape[1] != n_outputs:
             raise ValueError("the out-of-bag predictions and the trees do not fit together")
-        conformity = ConformalScores.from_arrays(_SCORES, arrays)
-        floor = float(arrays.get(_UNCERTAINTY + "spread_floor", 1.0))
-        return cls(mean, float(score), scores, errors, conformity, floor)
+        kinds: dict[str, Any] = {_OF_NUMBERS: TreeErrors, _OF_CLASSES: ConformalScores}
+        found = [prefix for prefix in kinds if any(name.startswith(prefix) for name in arrays)]
+        conformity = kinds[found[0]].from_arrays(found[0], arrays) if found else None
+        return cls(mean, float(score), scores, errors, conformity)
 
-    def measured_conformity(self) -> ConformalScores:
-        """The scores of conformal prediction; ValueError where no row was out of a bag."""
-        if not len(self.conformity.values):
+    def measured_conformity(self) -> Any:
+        """What calibrates intervals or sets; ValueError where no row was out of a bag."""
+        if self.conformity is None:
             raise ValueError(
                 "max_samples must leave rows out of bags, to measure how far predictions are off; all rows are in all "
                 "bags. Whole numbers in sample_weight are draws: divide them by a number, or set max_samples."

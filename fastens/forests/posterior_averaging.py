@@ -15,34 +15,28 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.forests.bags import Samples
 from fastens.forests.parameters import features_per_split
-from fastens.parameters import DECLINE, PROBABILITY, Rule, instance, one_of, real
+from fastens.options import PosteriorAverage, record
+from fastens.parameters import one_of
 from fastens.posterior.averaging import PruningPrior, TreeAverager, TreeRows, nodes_of, of_all_nodes, together
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.posterior.prunings import Prunings
-from fastens.posterior.split_priors import NAMES, TableSearch, thresholds_of_features
+from fastens.posterior.split_priors import TableSearch, thresholds_of_features
 from fastens.table.sample_weights import multiplied
 
 Array = NDArray[np.float64]
-POSTERIOR, TRAIN, OUT_OF_BAG = "posterior", "train", "oob"
+OUT_OF_BAG = "oob"
 _PREFIX = "averaging."
-_POSITIVE = real(0, open_low=True)
 
-AVERAGING = one_of(None, POSTERIOR) | instance(Mapping, "a dict of the prior's parameters")
-SPLIT_PRIOR = one_of(*NAMES) | PROBABILITY | DECLINE
-OPTIONS = {"evidence": one_of(TRAIN, OUT_OF_BAG), "split_prior": SPLIT_PRIOR, "temperature": _POSITIVE}
-CLASS_OPTIONS = {**OPTIONS, "alpha": _POSITIVE}
-NUMBER_OPTIONS = {**OPTIONS, "prior_weight": _POSITIVE, "prior_shape": _POSITIVE, "prior_scale": _POSITIVE}
-# Chosen on other tables than those reported: see docs/posterior.md.
-DEFAULTS = {"evidence": TRAIN, "split_prior": 0.2, "temperature": 1.0}
-CLASS_DEFAULTS = {**DEFAULTS, "alpha": 0.01}
-NUMBER_DEFAULTS = {**DEFAULTS, "split_prior": 0.5, "prior_weight": 0.02, "prior_shape": 1.0, "prior_scale": 0.02}
+AVERAGING = one_of(None, "posterior") | record(PosteriorAverage)
+_DEFAULTS = PosteriorAverage()
 
 
 class Averaging:
     """What averaging a forest's trees over their prunings needs after the fit, for another prior."""
 
-    rules: ClassVar[Mapping[str, Rule]]
-    defaults: ClassVar[Mapping[str, Any]]
+    # The default, chosen on other tables than those reported (see docs/posterior.md), and options that are not read.
+    split_prior: ClassVar[float]
+    of_others: ClassVar[tuple[str, ...]]
     n_thresholds: Array
     # Of the leaves of all trees, one after another, for the rows they learn from: see `together`.
     leaf_statistics: list[NDArray[Any]]
@@ -52,21 +46,20 @@ class Averaging:
         self.leaf_statistics = []
 
     @classmethod
-    def options(cls, forest: Any) -> dict[str, Any]:
-        """The options of a forest, with defaults for those not given."""
-        return {**cls.defaults, **(forest.averaging if isinstance(forest.averaging, Mapping) else {})}
+    def check_read(cls, options: PosteriorAverage) -> None:
+        """Raise ValueError for options that only forests of the other kind of target read."""
+        for name in cls.of_others:
+            value, default = getattr(options, name), getattr(_DEFAULTS, name)
+            if value != default:
+                raise ValueError(f"averaging.{name} must be {default!r}: it is not read here; got {value!r}.")
 
     @classmethod
     def check(cls, forest: Any) -> None:
         """Raise ValueError for options that are none, or do not fit the forest's other parameters."""
         if forest.averaging is None:
             return
-        options = cls.options(forest)
-        for name, value in options.items():
-            if name not in cls.rules:
-                known = ", ".join(cls.rules)
-                raise ValueError(f"averaging must be a dict with keys among {known}; got {name!r}.")
-            cls.rules[name].check(f"averaging[{name!r}]", value)
+        options = forest._options("averaging")
+        cls.check_read(options)
         if getattr(forest, "monotonic_cst", None) is not None:
             raise ValueError(
                 "averaging must be None with monotonic_cst: averages over prunings need not keep to it; "
@@ -77,9 +70,9 @@ class Averaging:
                 "averaging must be None with criterion='absolute_error', which is no likelihood; "
                 f"got {forest.averaging!r}."
             )
-        if options["evidence"] == OUT_OF_BAG and (forest.oob_score or not forest.bootstrap):
+        if options.evidence == OUT_OF_BAG and (forest.oob_score or not forest.bootstrap):
             wrong = "with oob_score, whose rows it would use up" if forest.oob_score else "without bootstrap"
-            raise ValueError(f"averaging['evidence'] must be 'train' {wrong}; got 'oob'.")
+            raise ValueError(f"averaging.evidence must be 'train' {wrong}; got 'oob'.")
 
     def leaf_prior(self, forest: Any) -> ClassPrior | NumberPrior | RatePrior:
         """The prior of a leaf's distribution."""
@@ -91,23 +84,24 @@ class Averaging:
 
     def pruning_prior(self, forest: Any) -> PruningPrior:
         """The prior of a tree's prunings."""
-        options = self.options(forest)
+        options = forest._options("averaging")
+        split_prior = self.split_prior if options.split_prior is None else options.split_prior
         cost = TableSearch(self.n_thresholds, features_per_split(forest), forest._has_random_thresholds)
-        return PruningPrior(self.leaf_prior(forest), options["split_prior"], cost, options["temperature"])
+        return PruningPrior(self.leaf_prior(forest), split_prior, cost, options.temperature)
 
     # Fit --------------------------------------------------
 
     def averager(self, forest: Any, data: TrainingData, matrix: BinnedMatrix) -> TreeAverager:
         """What averages each tree as it is grown."""
         prior = self.pruning_prior(forest)
-        uses_rest = self.options(forest)["evidence"] == OUT_OF_BAG
+        uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         return TreeAverager(prior, TreeRows(matrix, prior.leaves.statistics(data.y)) if uses_rest else None)
 
     def finisher(
         self, forest: Any, averager: TreeAverager, data: TrainingData, samples: Samples, first: int
     ) -> Callable[[int, Tree], Tree]:
         """What is done to a grown tree of a number, `samples` being those of the trees from `first` on."""
-        uses_rest = self.options(forest)["evidence"] == OUT_OF_BAG
+        uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         weight_of_rest = _weigher_of_rows_left_out(forest, data) if uses_rest else lambda drawn: None
 
         def average(number: int, tree: Tree) -> Tree:
@@ -123,17 +117,14 @@ class Averaging:
 
     # Another prior --------------------------------------------------
 
-    def replaced(self, forest: Any, prior: Mapping[str, Any]) -> dict[str, Any]:
+    def replaced(self, forest: Any, prior: Mapping[str, Any]) -> PosteriorAverage:
         """The options of a forest with some other values; ValueError where they break their rules."""
-        before = forest.averaging
         if "evidence" in prior:
             raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
-        forest.averaging = {**(before if isinstance(before, Mapping) else {}), **prior}
-        try:
-            self.check(forest)
-            return forest.averaging
-        finally:
-            forest.averaging = before
+        options: PosteriorAverage = forest._options("averaging").replaced(prior)
+        options.check("averaging")
+        self.check_read(options)
+        return options
 
     def trees_with_statistics(self, ensemble: TreeEnsemble) -> Iterator[tuple[Tree, list[NDArray[Any]]]]:
         """Each tree with the statistics of its leaves: see `PruningPrior.averaged`."""
@@ -187,12 +178,12 @@ class Averaging:
 class ClassAveraging(Averaging):
     """Averaging for a forest of classes."""
 
-    rules: ClassVar = CLASS_OPTIONS
-    defaults: ClassVar = CLASS_DEFAULTS
+    split_prior: ClassVar = 0.2
+    of_others: ClassVar = ("prior_weight", "prior_shape", "prior_scale")
 
     def leaf_prior(self, forest: Any) -> ClassPrior:
         """A Dirichlet prior of the classes' shares."""
-        return ClassPrior(self.options(forest)["alpha"], tuple(forest._targets.counts))
+        return ClassPrior(forest._options("averaging").alpha, tuple(forest._targets.counts))
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
         """As many as are drawn, where the rows of a bag are weighted by class."""
@@ -203,8 +194,8 @@ class ClassAveraging(Averaging):
 class NumberAveraging(Averaging):
     """Averaging for a forest of numbers."""
 
-    rules: ClassVar = NUMBER_OPTIONS
-    defaults: ClassVar = NUMBER_DEFAULTS
+    split_prior: ClassVar = 0.5
+    of_others: ClassVar = ("alpha",)
     # Of the targets.
     location: Array
     variance: Array
@@ -215,11 +206,10 @@ class NumberAveraging(Averaging):
 
     def leaf_prior(self, forest: Any) -> NumberPrior | RatePrior:
         """A prior of the mean and the variance, or of the rate of counts."""
-        options = self.options(forest)
+        options = forest._options("averaging")
         if forest.criterion == "poisson":
-            return RatePrior(self.location, options["prior_weight"])
-        shape, scale = options["prior_shape"], options["prior_scale"]
-        return NumberPrior(self.location, self.variance, options["prior_weight"], shape, scale)
+            return RatePrior(self.location, options.prior_weight)
+        return NumberPrior(self.location, self.variance, options.prior_weight, options.prior_shape, options.prior_scale)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Arrays from which `from_arrays` restores this."""

@@ -85,6 +85,8 @@ Callback = Callable[[CallbackEnv], Any]
 class Checkpoint:
     """A callback that saves the model every so many rounds; ``fit(..., resume=path)`` goes on from the file.
 
+    Where a fit is on several ranks, the first of them writes, and all go on from the file.
+
     Parameters
     ----------
     path : path
@@ -120,8 +122,11 @@ class Checkpoint:
 
     def __call__(self, env: CallbackEnv) -> None:
         """Save the model after the rounds that are due."""
-        if (env.iteration + 1) % self.every == 0:
-            env.model.save(self.path)
+        if (env.iteration + 1) % self.every:
+            return
+        model = env.model
+        if model._comm.rank == 0:
+            model.save(self.path)
 
 
 class OptunaPruning:

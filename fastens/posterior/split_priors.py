@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 SEARCH, STRICT, FEATURES = "search", "strict", "features"
-NAMES = (SEARCH, STRICT, FEATURES)
 # Sets of more categories than this and one are as good as infinitely many.
 _MOST_BITS = 1000.0
 

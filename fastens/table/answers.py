@@ -56,18 +56,21 @@ def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if type(X) is np.ndarray:
             return method(self, X, *args, **kwargs)
-        is_one_pass = is_stream(X)
-        if not is_one_pass and (self._reads_parts or not self._is_source(X)):
-            return method(self, X, *args, **kwargs)
-        self._check_fitted()
-        bound = signature(method).bind(self, X, *args, **kwargs).arguments
-        given = {name: value for name, value in bound.items() if name not in ("self", "X")}
-        parts = _parts(open_stream(X) if is_one_pass else _needed(open_batches(X), self))
-        answers = _answers(method, self, parts, given)
-        return _stream(self, method.__name__, answers, given) if is_one_pass else _joined(list(answers))
+        if is_stream(X) or (not self._reads_parts and self._is_source(X)):
+            given = signature(method).bind(self, X, *args, **kwargs).arguments
+            return _answer_in_parts(method, **given)
+        return method(self, X, *args, **kwargs)
 
     setattr(answer, _MARK, True)
     return answer
+
+
+def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:
+    """The answer for a table that is read in batches: a stream for a stream, else all batches' together."""
+    self._check_fitted()
+    if is_stream(X):
+        return _stream(self, method.__name__, _answers(method, self, _parts(open_stream(X)), given), given)
+    return _joined(list(_answers(method, self, _parts(_needed(open_batches(X), self)), given)))
 
 
 def _needed(source: Batches, model: Any) -> Batches:

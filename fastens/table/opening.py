@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -17,21 +20,26 @@ from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.streamed import StreamedTable
 from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_from_array, table_from_frame
 
+# What may be the name of a column of a table, by the parameters that take both.
+_NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
 _WITH_COLUMNS = (Batches, TableParts)
 
 
-def open_table(X: Any, owner: str) -> Table:
-    """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes."""
-    return Table(X, array=X) if is_plain(X) else with_rows(_opened(X, owner))
+def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
+    """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes.
+
+    ValueError for one of fewer rows.
+    """
+    return Table(X, array=X) if is_plain(X) else with_rows(_opened(X, owner, fewest), fewest)
 
 
-def _opened(X: Any, owner: str) -> Table:
+def _opened(X: Any, owner: str, fewest: int) -> Table:
     if is_frame(X):
         return table_from_frame(X)
     X = in_parts(X)
     if isinstance(X, RowSource):
         return StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
-    array = checked_array(X, owner)
+    array = checked_array(X, owner, fewest)
     return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
 
 
@@ -63,11 +71,11 @@ def place_within_limits(
     return MEMORY if needs is None else limits.place(needs, type(model).__name__)
 
 
-def with_rows(table: Table) -> Table:
-    """Return the table; ValueError for one without rows or columns, as scikit-learn words it."""
+def with_rows(table: Table, fewest: int = 1) -> Table:
+    """Return the table; ValueError for one of fewer rows or without columns, as scikit-learn words it."""
     shape = table.n_rows, len(table)
-    for count, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
-        if count == 0:
+    for count, needed, what in zip(shape, (fewest, 1), ("sample(s)", "feature(s)"), strict=True):
+        if count < needed:
             raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
     return table
 
@@ -102,3 +110,34 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     values = dict(zip(chosen, columns, strict=True))
     found = [values[names[what]] if what in names else value for what, value in given.items()]
     return [rest if is_parted else rest.to_native(), *found]
+
+
+def taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose targets, weights and queries may be names of columns of its table, which it gets without them.
+
+    Streams, which can be read once, are opened for all that the method does with them.
+    """
+    parameters = signature(method).parameters
+    order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(order, args, strict=False)), **kwargs}
+        if _split_tables(given):
+            args = (*(given[name] for name in order[: len(args)]), *args[len(order) :])
+            kwargs = {name: given[name] for name in kwargs}
+        return method(self, *args, **kwargs)
+
+    return call if "X" in parameters and not parameters.keys().isdisjoint(_NAMED["X"]) else method
+
+
+def _split_tables(given: dict[str, Any]) -> bool:
+    """Put columns for their names among a method's arguments, and tables without them; whether there was any."""
+    is_split = False
+    for table, names in _NAMED.items():
+        columns = {name: given[name] for name in names if isinstance(given.get(name), str)}
+        if columns or is_stream(given.get(table)):
+            given[table], *found = split_columns(given.get(table), **columns)
+            given.update(zip(columns, found, strict=True))
+            is_split = True
+    return is_split

@@ -15,6 +15,7 @@ from fastens.table.columns.factorize import Categories
 from fastens.table.columns.frames import listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.sources import Batches
 from fastens.table.tables import Table, is_frame, table_from_frame
 
 
@@ -94,7 +95,7 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     if is_coded(X):
         return X[rows]
     if isinstance(X, RowSource):
-        return _SelectedTables(X, rows)
+        return X[rows] if isinstance(X, Batches) else _SelectedTables(X, rows)
     if isinstance(X, ReadTable):
         return X.take(rows)
     return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]

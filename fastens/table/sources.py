@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource
+from fastens.files.schema import TableSchema
+from fastens.warn import warn
 
 # Rows and values of a batch: what is decoded at a time.
 BATCH_ROWS = 1 << 16
@@ -25,7 +27,6 @@ _CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
 _PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
 _INDEX = re.compile(r"__index_level_\d+__")  # that pandas writes beside the columns
 _STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # of pyarrow, arro3, DuckDB; of nanoarrow
-_CSV_FAULT = re.compile(r"In CSV column #(\d+)")
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Reader:
     schema: Any
     read: Callable[[list[str]], Iterable[Any]]
     n_rows: int | None = None  # None before it has been counted
+    on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     owned: Any = None  # what must live as long as the table
 
 
@@ -61,13 +63,36 @@ class Batches(RowSource):
             self._reader.n_rows = sum(batch.num_rows for batch in self._reader.read(self.columns[:1]))
         return self._reader.n_rows, len(self.columns)
 
+    @property
+    def on_rows(self) -> Callable[[int | None], None] | None:
+        """What is called where a pass over the table begins, with None, and after a batch, with its number of rows."""
+        return self._reader.on_rows
+
+    @on_rows.setter
+    def on_rows(self, function: Callable[[int | None], None] | None) -> None:
+        self._reader.on_rows = function
+
+    def __getitem__(self, rows: Any) -> Batches:
+        """Return some of the rows: ascending row numbers, a mask or a slice."""
+        if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
+            rows = np.arange(len(self))[rows]
+        chosen = np.asarray(rows, dtype=np.intp)
+        return Batches(Reader(self._reader.schema, partial(_chosen, self._reader, chosen), len(chosen)), self.columns)
+
     def parts(self) -> Iterator[Any]:
         """Yield the batches as Arrow tables."""
         arrow = _arrow()
         n_most = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(self.columns))))
-        for batch in self._reader.read(self.columns):
+        for batch in self._read(self.columns):
             for first in range(0, batch.num_rows, n_most):
                 yield arrow.Table.from_batches([batch.slice(first, n_most)])
+
+    def _read(self, columns: list[str]) -> Iterator[Any]:
+        tell = self._reader.on_rows or (lambda _: None)
+        tell(None)
+        for batch in self._reader.read(columns):
+            yield batch
+            tell(batch.num_rows)
 
     def select(self, columns: Iterable[str]) -> Batches:
         """Return the table with only these columns, in this order."""
@@ -83,12 +108,24 @@ class Batches(RowSource):
         """Return columns as NumPy arrays, of strings as arrays of shared objects."""
         arrow = _arrow()
         parts: list[list[Any]] = [[] for _ in columns]
-        for batch in self._reader.read(columns):
+        for batch in self._read(columns):
             for own, column in zip(parts, batch.columns, strict=True):
                 is_text = column.type in (arrow.string(), arrow.large_string(), arrow.string_view())
                 own.append(column.dictionary_encode() if is_text else column)
         self._reader.n_rows = sum(map(len, parts[0]))
         return [_as_numpy(own, self._reader.schema.field(name).type) for own, name in zip(parts, columns, strict=True)]
+
+
+def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
+    """Read some of the rows."""
+    start = 0
+    for batch in reader.read(columns):
+        first, last = np.searchsorted(rows, [start, start + batch.num_rows])
+        if last - first == batch.num_rows:
+            yield batch
+        elif first < last:
+            yield batch.take(_arrow().array(rows[first:last] - start))
+        start += batch.num_rows
 
 
 def _as_numpy(parts: list[Any], type_: Any) -> NDArray[Any]:
@@ -290,49 +327,9 @@ def _of_parquet(paths: list[str]) -> Reader:
 
 
 def _of_csv(paths: list[str]) -> Reader:
-    types, n_rows = _types_of_csv(paths)
+    from fastens.files.csv_streams import CsvStream
 
-    def read(columns: list[str]) -> Iterator[Any]:
-        for path in paths:
-            with _open_csv(path, types, columns) as batches:
-                yield from batches
-
-    return Reader(_arrow().schema(types), read, n_rows)
-
-
-def _open_csv(path: str, types: dict[str, Any], columns: list[str] | None = None) -> Any:
-    csv = _arrow().csv
-    options = csv.ConvertOptions(column_types=types, include_columns=columns, strings_can_be_null=True)
-    parse = csv.ParseOptions(newlines_in_values=True)
-    return csv.open_csv(path, parse_options=parse, convert_options=options)
-
-
-def _types_of_csv(paths: list[str]) -> tuple[dict[str, Any], int]:
-    """The type of each column that holds all its values in all files, and the number of rows.
-
-    Arrow's stream takes the types from the first values. Where a later one does not fit, the next type is tried, so
-    that the types are those of a table that is read as a whole.
-    """
-    arrow = _arrow()
-    order = [arrow.null(), arrow.int64(), arrow.bool_(), arrow.float64(), arrow.date32(), arrow.time32("s")]
-    order += [arrow.timestamp("s"), arrow.timestamp("ns"), arrow.string()]
-    types: dict[str, Any] = {}
-    while True:
-        n_rows = 0
-        try:
-            for path in paths:
-                with _open_csv(path, types) as batches:
-                    names = batches.schema.names
-                    if types and set(names) != set(types):
-                        raise ValueError(f"X must have the same columns in all files; {path} has {names}.")
-                    for field in batches.schema:
-                        types.setdefault(field.name, field.type)
-                    n_rows += sum(batch.num_rows for batch in batches)
-        except arrow.ArrowInvalid as error:
-            fault = _CSV_FAULT.search(str(error))
-            name = names[int(fault[1])] if fault else None
-            if name is None or types[name] not in order[:-1]:
-                raise ValueError(f"X must name CSV files that can be read; {path}: {error}") from error
-            types[name] = order[order.index(types[name]) + 1]
-        else:
-            return types, n_rows
+    found = CsvStream(paths, TableSchema())
+    for note in found.notes:
+        warn(note)
+    return Reader(found.arrow_schema, found.batches, found.n_rows)

@@ -14,11 +14,12 @@ from fastens.engine.parts import is_coded, map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.used_columns import on_used_columns
 from fastens.exchange.writing.export import export
 from fastens.options import Categories
 from fastens.storage import ModelFileError
 from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.target_statistics import METHODS, TargetStatistics
+from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
 from fastens.tree_model.memory import forest_needs
 
 PREFIX = "ensemble."
@@ -43,6 +44,7 @@ class SavedEnsemble:
     _statistics: TargetStatistics | None = None
     # What the trees' values are combined to: "sum", "mean", "path length", "weighted median" or "leaves".
     _combination: ClassVar[str] = "sum"
+    _has_random_thresholds: ClassVar[Any] = False
 
     if TYPE_CHECKING:  # of the estimator
         n_jobs: int | None
@@ -51,6 +53,7 @@ class SavedEnsemble:
         _encoder: Any
         n_features_in_: int
         _options: Any
+        get_params: Any
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return tree_arrays(self._ensemble, PREFIX)
@@ -72,6 +75,10 @@ class SavedEnsemble:
     def _restored(self) -> None:
         """Make again what follows from the rest."""
 
+    def _of_members(self) -> dict[str, Any]:
+        """The parameters that its trees by themselves have."""
+        return self.get_params(deep=False) | {"splitter": "random" if self._has_random_thresholds else "best"}
+
     # Categories --------------------------------------------------
 
     def _category_options(self) -> Categories:
@@ -83,8 +90,8 @@ class SavedEnsemble:
         method, columns = self._columns_of_statistics(data.y)
         if not columns:
             return data
-        targets = _targets(data.y, self._n_classes_of(data.y))
-        self._statistics, X = TargetStatistics.learn(data.X, targets, data.sample_weight, columns, method, seed)
+        targets = Targets(_targets(data.y, self._n_classes_of(data.y)), data.sample_weight, data.comm)
+        self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed)
         return data._replace(X=X)
 
     def _columns_of_statistics(self, y: NDArray[np.float64]) -> tuple[str, list[int]]:
@@ -201,6 +208,7 @@ class SavedEnsemble:
             return trees.predict_raw(X, n_threads)
         if is_coded(X):
             return trees.raw_of_codes(X.codes(trees.binning), n_threads)
+        trees, X = on_used_columns(trees, X)
         return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 
     def _predicting_trees(self) -> TreeEnsemble:
@@ -237,7 +245,8 @@ class SavedEnsemble:
     def _leaves_of(self, table: Any) -> NDArray[np.int32]:
         """The same of a row source."""
         n_threads = resolve_n_jobs(self.n_jobs)
-        return map_parts(lambda part: self._ensemble.apply(part, n_threads), table)
+        trees, table = on_used_columns(self._ensemble, table)
+        return map_parts(lambda part: trees.apply(part, n_threads), table)
 
 
 def _targets(y: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -59,6 +60,13 @@ def test_sklearn_check(estimator, check):
 def make_rows(rng, n_rows):
     X = rng.normal(size=(n_rows, 3))
     return X, X[:, 0] - 2 * X[:, 1] + (0.3 + np.abs(X[:, 2])) * rng.standard_normal(n_rows)
+
+
+def interval_score(interval, y, coverage):
+    """Gneiting & Raftery (2007), eq. 43: the width, and how far outside targets lie, 2 / (1 - coverage) times."""
+    low, high = interval.T
+    outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
+    return float((high - low + 2 / (1 - coverage) * outside).mean())
 
 
 def covers(interval, y):
@@ -115,6 +123,55 @@ def test_quantile_regression_adapts(cv, rng):
     given = GradientBoostingRegressor("quantile", quantile=[0.05, 0.5, 0.95], n_estimators=40)
     same = ConformalRegressor(given, cv=cv, random_state=0).fit(X[:2000], y[:2000])
     np.testing.assert_array_equal(same.predict_interval(X[2000:], 0.9), interval)
+
+
+@pytest.mark.parametrize("cv", [None, 5, "prefit"], ids=str)
+def test_widths_follow_the_noise(cv, rng):
+    X, y = make_rows(rng, 3000)
+    estimator = GradientBoostingRegressor(n_estimators=40)
+    rows = slice(0, 2000)
+    if cv == "prefit":
+        estimator.fit(X[:1000], y[:1000])
+        rows = slice(1000, 2000)
+    scores = {}
+    for method in ("auto", "constant"):
+        model = ConformalRegressor(
+            clone(estimator) if cv != "prefit" else estimator, method=method, cv=cv, random_state=0
+        )
+        interval = model.fit(X[rows], y[rows]).predict_interval(X[2000:], 0.9)
+        scores[method] = interval_score(interval, y[2000:], 0.9)
+        if method == "auto":
+            assert covers(interval, y[2000:]) == pytest.approx(0.9, abs=0.035)
+            assert np.corrcoef(interval[:, 1] - interval[:, 0], np.abs(X[2000:, 2]))[0, 1] > 0.6
+            half = model.predict_interval(X[2000:], 0.62)  # between two levels of the grid
+            assert covers(half, y[2000:]) == pytest.approx(0.62, abs=0.05)
+    assert scores["auto"] < 0.93 * scores["constant"]
+
+
+def test_few_rows_or_columns_of_quantiles_have_one_width(rng):
+    X, y = make_rows(rng, 60)
+    few = ConformalRegressor(Ridge(), random_state=0).fit(X[:19], y[:19])
+    np.testing.assert_allclose(np.ptp(few.predict_interval(X, 0.5) @ [-1, 1]), 0, atol=1e-9)
+
+    class TwoColumns(Ridge):
+        def predict(self, X):
+            return super().predict(X)[:, None] + [-1.0, 1.0]
+
+    for cv in (None, 4):
+        given = ConformalRegressor(TwoColumns(), cv=cv, random_state=0).fit(X, y)
+        assert given._error_forest is None
+        assert len(given.estimators_) == (cv or 1)
+
+
+def test_rows_in_several_forms_have_local_widths(rng):
+    X, y = make_rows(rng, 200)
+    X[np.abs(X) < 0.5] = 0
+    thin = ConformalRegressor(Ridge(), random_state=0).fit(sparse.csr_matrix(X), y)
+    assert np.ptp(thin.predict_interval(sparse.csr_matrix(X)) @ [-1, 1]) > 0.1
+    grouped = ConformalRegressor(Ridge(), random_state=0).fit(X, y, groups=np.arange(200) // 5)
+    assert np.ptp(grouped.predict_interval(X) @ [-1, 1]) > 0.1
+    alone = ConformalRegressor(Ridge(), random_state=0).fit(X, y, groups=np.arange(200) // 100)
+    np.testing.assert_allclose(np.ptp(alone.predict_interval(X) @ [-1, 1]), 0, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +240,7 @@ def test_intervals_by_hand(cv, coverage, rng):
     X, y = make_rows(rng, 60)
     new = rng.normal(size=(15, 3))
     cv = list(cv.split(X))
-    model = ConformalRegressor(Ridge(), cv=cv).fit(X, y)
+    model = ConformalRegressor(Ridge(), cv=cv, method="constant").fit(X, y)
     scores, said = [], []
     for train, test in cv:
         ridge = Ridge().fit(X[train], y[train])
@@ -263,7 +320,8 @@ def test_seed_draws_the_rows(rng):
 def test_fitted_estimators(rng, random_state):
     X, y = make_rows(rng, 300)
     for estimator in (Ridge().fit(X[:100], y[:100]), GradientBoostingRegressor(n_estimators=5).fit(X[:100], y[:100])):
-        model = ConformalRegressor(estimator, cv="prefit", random_state=random_state).fit(X[100:], y[100:])
+        model = ConformalRegressor(estimator, cv="prefit", method="constant", random_state=random_state)
+        model.fit(X[100:], y[100:])
         assert model.estimators_ == [estimator]
         np.testing.assert_array_equal(model.predict(X), estimator.predict(X))
         assert covers(model.predict_interval(X[100:], 0.9), y[100:]) == pytest.approx(0.905, abs=0.01)
@@ -392,7 +450,7 @@ def test_rows_to_stop_early_by_reach_the_estimator(rng):
     [
         ({"estimator": "ridge"}, "estimator must be an estimator or None; got 'ridge'"),
         ({"estimator": GaussianNB()}, "estimator must be a regressor; got GaussianNB()"),
-        ({"method": "bayes"}, "method must be 'auto' or 'cqr'; got 'bayes'"),
+        ({"method": "bayes"}, "method must be one of 'auto', 'constant', 'cqr'; got 'bayes'"),
         ({"estimator": Ridge(), "method": "cqr"}, "method must be 'auto' where the estimator is not a Gradient"),
         (
             {"estimator": GradientBoostingRegressor(), "method": "cqr", "cv": "prefit"},

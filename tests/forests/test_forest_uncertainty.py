@@ -8,6 +8,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_
 
 import fastens
 from fastens import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from fastens.forests import forest_regressor
+from fastens.forests.tree_errors import quantiles_of_trees
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,69 @@ def test_quantiles_without_bootstrap(patients):
     forest = ExtraTreesRegressor(5, max_depth=1, keep_leaves=True, random_state=0).fit(X, y)
     found = forest.predict_quantiles(X, [0.1, 0.9])
     assert ((found[:, 0] <= forest.predict(X)) & (forest.predict(X) <= found[:, 1])).all()
+
+
+def test_quantiles_of_trees(rng):
+    """Level p at place p (k + 1) of the k values that are there; between two of them in proportion."""
+    values = rng.normal(size=(6, 9)).astype(np.float32)
+    values[2, 3:] = values[4, 0] = np.nan
+    values[5] = 7.0
+    levels = [0.0, 0.05, 0.3, 0.5, 0.77, 1.0]
+    found = quantiles_of_trees(values, levels)
+    for row, of_row in zip(values, found, strict=True):
+        known = np.sort(row[~np.isnan(row)]).astype(float)
+        places = np.arange(1, len(known) + 1) / (len(known) + 1)
+        np.testing.assert_allclose(of_row, np.interp(levels, places, known), rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Rows whose noise grows with the first feature."""
+    X, y = make_friedman1(3000, noise=1.0, random_state=0)
+    return X, y + 4 * X[:, 0] * np.random.default_rng(1).standard_normal(3000)
+
+
+def test_quantiles_without_leaves(noisy):
+    X, y = noisy
+    levels = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+    for options in ({}, {"oob_score": True}, {"oob_score": True, "max_depth": 6}):
+        forest = RandomForestRegressor(100, random_state=0, **options).fit(X[:1500], y[:1500])
+        found = forest.predict_quantiles(X[1500:], levels)
+        assert (np.diff(found, axis=1) >= 0).all()
+        np.testing.assert_allclose((y[1500:, None] <= found).mean(axis=0), levels, atol=0.09)
+
+
+def test_rows_to_calibrate_by_are_drawn_by_content(noisy, monkeypatch):
+    X, y = noisy
+    order = np.random.default_rng(2).permutation(1500)
+    options = {"n_estimators": 30, "oob_score": True, "random_state": 0}
+    full = RandomForestRegressor(**options).fit(X[:1500], y[:1500]).predict_interval(X[1500:])
+    monkeypatch.setattr(forest_regressor, "MAX_ROWS", 600)
+    first, other = (RandomForestRegressor(**options).fit(X[rows], y[rows]) for rows in (np.arange(1500), order))
+    assert len(first._out_of_bag.conformity.errors.above) == 601
+    found = first.predict_interval(X[1500:])
+    np.testing.assert_array_equal(found, other.predict_interval(X[1500:]))
+    assert (found != full).any()
+    low, high = found.T
+    assert ((low <= y[1500:]) & (y[1500:] <= high)).mean() == pytest.approx(0.9, abs=0.04)
+
+
+def test_targets_that_are_often_the_same_are_covered():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2000, 4))
+    y = np.where(X[:, 0] < 0.7, 0.1, np.round(X[:, 1] * 10) / 3)
+    forest = RandomForestRegressor(50, oob_score=True, random_state=0).fit(X[:1000], y[:1000])
+    low, high = forest.predict_interval(X[1000:], 0.9).T
+    assert ((low <= y[1000:]) & (y[1000:] <= high)).mean() > 0.88
+
+
+def test_intervals_survive_a_file(noisy, tmp_path):
+    X, y = noisy
+    forest = RandomForestRegressor(20, oob_score=True, random_state=0).fit(X[:500], y[:500])
+    forest.save(tmp_path / "forest")
+    same = fastens.load(tmp_path / "forest")
+    np.testing.assert_array_equal(same.predict_interval(X, 0.7), forest.predict_interval(X, 0.7))
+    np.testing.assert_array_equal(same.predict_quantiles(X), forest.predict_quantiles(X))
 
 
 def test_intervals_and_quantiles_cover(rng):
@@ -165,7 +230,10 @@ def test_weights_mean_repetition(rng, patients):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f, X: f.predict_quantiles(X), "keep_leaves must be True in fit"),
+        (
+            lambda f, X: f.set_params(max_depth=3).fit(X, X[:, 0]).predict_quantiles(X),
+            "max_depth must be None for predict_quantiles where keep_leaves and oob_score were False in fit; got 3",
+        ),
         (lambda f, X: f.predict_quantiles(X, [1.2]), "quantiles must hold numbers from 0 to 1"),
         (lambda f, X: f.predict_interval(X, 1.0), "coverage must be a number greater than 0 and less than 1"),
         (lambda f, X: f.proximity(X, n_neighbors=0), "n_neighbors must be a whole number of at least 1"),

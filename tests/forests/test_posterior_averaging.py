@@ -11,10 +11,16 @@ from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
-from fastens import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from fastens import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    PosteriorAverage,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from reference import prunings as twin
 
-OOB = {"evidence": "oob"}
+OOB = PosteriorAverage(evidence="oob")
 
 
 @parametrize_with_checks(
@@ -80,7 +86,7 @@ def unseen(X, y, bag):
 @pytest.mark.parametrize("kind", ["classes", "numbers", "poisson", "two classes"])
 def test_every_tree_equals_all_its_prunings(kind, evidence, request):
     X, y = request.getfixturevalue("classes" if "classes" in kind else "numbers")
-    given = {"n_estimators": 4, "max_leaf_nodes": 6, "random_state": 0, "averaging": {"evidence": evidence}}
+    given = {"n_estimators": 4, "max_leaf_nodes": 6, "random_state": 0, "averaging": PosteriorAverage(evidence)}
     if kind == "two classes":
         X, y = X[y < 2], y[y < 2]
     if "classes" in kind:
@@ -110,7 +116,7 @@ CASES = [
     RandomForestClassifier(8, averaging="posterior", random_state=0),
     RandomForestClassifier(8, averaging=OOB, random_state=0),
     RandomForestClassifier(8, averaging=OOB, class_weight="balanced_subsample", bootstrap="stratified", random_state=0),
-    ExtraTreesClassifier(8, averaging={"alpha": 0.1, "split_prior": "strict"}, random_state=0),
+    ExtraTreesClassifier(8, averaging=PosteriorAverage(alpha=0.1, split_prior="strict"), random_state=0),
     RandomForestRegressor(8, averaging="posterior", min_samples_leaf=3, random_state=0),
     RandomForestRegressor(8, averaging=OOB, random_state=0),
     ExtraTreesRegressor(8, averaging="posterior", criterion="poisson", random_state=0),
@@ -119,7 +125,7 @@ CASES = [
 
 def fitted(model, classes, numbers, **changes):
     X, y = classes if hasattr(model, "voting") else numbers
-    return X, y, type(model)(**model.get_params() | changes).fit(X, y)
+    return X, y, type(model)(**model.get_params(deep=False) | changes).fit(X, y)
 
 
 def said(model, X):
@@ -134,8 +140,7 @@ def test_another_prior_is_as_if_fitted_with_it(model, classes, numbers):
     )
     before = said(forest, X)
     forest.reweight(**other)
-    given = model.averaging if isinstance(model.averaging, dict) else {}
-    _, _, again = fitted(model, classes, numbers, averaging={**given, **other})
+    _, _, again = fitted(model, classes, numbers, averaging=model._options("averaging").replaced(other))
     np.testing.assert_array_equal(said(forest, X), said(again, X))
     assert np.abs(said(forest, X) - before).max() > 0
     assert forest.get_params() == again.get_params()
@@ -165,7 +170,7 @@ def test_the_same_for_any_number_of_threads(model, classes, numbers):
 @pytest.mark.parametrize("model", CASES, ids=str)
 def test_more_trees(model, classes, numbers):
     X, y, whole = fitted(model, classes, numbers)
-    part = type(model)(**model.get_params() | {"n_estimators": 5, "warm_start": True}).fit(X, y)
+    part = type(model)(**model.get_params(deep=False) | {"n_estimators": 5, "warm_start": True}).fit(X, y)
     part.set_params(n_estimators=8).fit(X, y)
     np.testing.assert_array_equal(said(part, X), said(whole, X))
     np.testing.assert_array_equal(part.log_evidence_, whole.log_evidence_)
@@ -216,16 +221,13 @@ def test_out_of_bag_predictions_are_averaged_too(classes):
     [
         (
             {"averaging": "mean"},
-            "averaging must be None or 'posterior' or a dict of the prior's",
+            "averaging must be None or 'posterior' or PosteriorAverage; got 'mean'",
         ),
-        (
-            {"averaging": {"beta": 1}},
-            "averaging must be a dict with keys among evidence, split_prior, temp",
-        ),
-        ({"averaging": {"alpha": 0}}, r"averaging\['alpha'\] must be a number greater than 0; got 0"),
+        ({"averaging": PosteriorAverage(alpha=0)}, r"averaging\.alpha must be a number greater than 0; got 0"),
+        ({"averaging": PosteriorAverage(prior_shape=3)}, r"averaging\.prior_shape must be 1.0: .* not read .*; got 3"),
         ({"averaging": "posterior", "monotonic_cst": [1, 0, 0, 0]}, "averaging must be None with monotonic_cst"),
-        ({"averaging": OOB, "bootstrap": False}, r"averaging\['evidence'\] must be 'train' without bootstrap"),
-        ({"averaging": OOB, "oob_score": True}, r"averaging\['evidence'\] must be 'train' with oob_score"),
+        ({"averaging": OOB, "bootstrap": False}, r"averaging\.evidence must be 'train' without bootstrap"),
+        ({"averaging": OOB, "oob_score": True}, r"averaging\.evidence must be 'train' with oob_score"),
     ],
 )
 def test_what_is_refused(parameters, message, classes):
@@ -241,8 +243,12 @@ def test_what_reweight_refuses(classes):
     forest = RandomForestClassifier(5, averaging="posterior").fit(X, y)
     with pytest.raises(ValueError, match="reweight must not change evidence"):
         forest.reweight(evidence="oob")
-    with pytest.raises(ValueError, match=r"averaging\['alpha'\] must be a number"):
+    with pytest.raises(ValueError, match=r"averaging\.alpha must be a number"):
         forest.reweight(alpha=-1)
+    with pytest.raises(ValueError, match="PosteriorAverage has no option 'beta'"):
+        forest.reweight(beta=1)
+    with pytest.raises(ValueError, match=r"averaging\.prior_weight must be 0.02"):
+        forest.reweight(prior_weight=1.0)
     assert forest.averaging == "posterior"
     with pytest.raises(ValueError, match="which is no likelihood"):
         RandomForestRegressor(5, averaging="posterior", criterion="absolute_error").fit(X, y)

@@ -21,6 +21,7 @@ VALUES: list[Any] = [
     [0], [1], [0.5, 0.9], (1, 2),
 ]  # fmt: skip
 BY_NAME: dict[str, list[Any]] = {
+    "averaging": [None, "posterior", options.PosteriorAverage("oob", split_prior="search", temperature=2.0)],
     "boosting": ["gbdt", "dart", options.Dart(rate_drop=0.5, skip_drop=0.0)],
     "categorical_features": [None, "from_dtype", [0], ["c0"], [True]],
     "categories": [None, options.Categories("partition"), options.Categories("ordered", "category", smoothing=0.0)],

@@ -181,3 +181,13 @@ def random_code(values, codes, feature, node_key):
     share = random_share(random_bits(node_key, 2**64 - 1 - feature), 0)
     threshold = np.clip((1 - share) * values[low] + share * values[high], values[low], values[high])
     return min(np.searchsorted(values[1:], threshold, side="right"), high - 1)
+
+
+def random_split(values, codes, feature, node_key):
+    """Which rows go left of a random threshold, and its code; None where it only parts missing rows from the others."""
+    present = set(codes[codes > 0].tolist())
+    if len(present) == 1:
+        return codes > 0, None
+    missing_left = random_bits(random_bits(node_key, 2**64 - 1 - feature), 1) & 1 and (codes == 0).any()
+    last = random_code(values, codes, feature, node_key)
+    return np.where(codes == 0, missing_left, codes <= last).astype(bool), last

@@ -23,6 +23,7 @@ import pytest
 
 import fastens as fe
 from fastens.engine.parts import parts_of
+from fastens.files import csv_streams
 from fastens.options import Categories, EarlyStopping
 from fastens.table import sources
 from fastens.table.encoder import InputEncoder, Reading
@@ -60,8 +61,10 @@ TARGETS = ["price", "kind"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables")
+    schema = pa.Schema.from_pandas(FRAME)
     for number, part in enumerate(np.array_split(np.arange(N_ROWS), N_FILES)):
-        FRAME.iloc[part].to_parquet(path / f"part{number}.parquet", row_group_size=90)
+        table = pa.Table.from_pandas(FRAME.iloc[part], schema)
+        pq.write_table(table, path / f"part{number}.parquet", row_group_size=90)
         FRAME.iloc[part].to_csv(path / f"part{number}.csv", index=False)
         (path / f"part{number}.csv.gz").write_bytes(gzip.compress((path / f"part{number}.csv").read_bytes()))
     return path
@@ -266,12 +269,11 @@ def test_types_that_change_between_files(tmp_path):
 
 
 def test_types_of_csv_are_those_of_all_rows(tmp_path):
-    lines = ["a,b,c,d,e,f,g"] + ["1,1,true,2020-01-01,,x,12:30:00"] * 200_000
-    lines += ["2.5,one,maybe,2020-01-01 10:00:00,7,,1"]
+    lines = ["a;b;c;d;e;f;g"] + ["1;1,5;?;2020-01-01;;x;31.12.2020"] * 100_000
+    lines += ["2,5;3;maybe;2020-01-01 10:00:00;7;;1.1.2021", "1;;;;;;"]
     path = tmp_path / "late.csv"
     path.write_text("\n".join(lines))
-    options = pa.csv.ConvertOptions(strings_can_be_null=True)
-    expected = pa.csv.read_csv(path, convert_options=options)
+    expected = fe.read_table(path)
     found = open_batches([path])
     assert dict(zip(found.columns, found.typed().schema.types, strict=True)) == dict(
         zip(expected.column_names, expected.schema.types, strict=True)
@@ -280,11 +282,43 @@ def test_types_of_csv_are_those_of_all_rows(tmp_path):
     parts = pa.concat_tables(list(found.select(["f", "a"]).parts()))
     assert parts.equals(expected.select(["f", "a"]))
     (tmp_path / "other.csv").write_text("a,z\n1,2\n")
-    with pytest.raises(ValueError, match=r"same columns in all files; .*other.csv has \['a', 'z'\]"):
+    with pytest.raises(ValueError, match=r"other\.csv must have the columns of .*late\.csv, .*; it has 'a', 'z'"):
         open_batches([path, tmp_path / "other.csv"])
     (tmp_path / "ragged.csv").write_text("a,z\n1,2\n1\n")
-    with pytest.raises(ValueError, match=r"CSV files that can be read; .*ragged\.csv"):
+    with pytest.raises(
+        ValueError, match=r"ragged\.csv: every line must have 2 values, as the header; line 3 has 1: '1'"
+    ):
         open_batches(str(tmp_path / "ragged.csv"))
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "message"),
+    [
+        ("1", "one", "row 10001: 'one' is not a number, as the first values are"),
+        ("true", "maybe", "row 10001: 'maybe' is not true or false, as the first values are"),
+        ("2020-01-01", "soon", "row 10001: 'soon' is not a date, as the first values are"),
+        ("1.234,50 €", "9.5", "row 10001: '9.5' is not a number written like '€1.234,5'"),
+        ("31.12.2020", "1/1/21", r"row 10001: '1/1/21' is not a date written as %d\.%m\.%Y"),
+    ],
+)
+def test_values_that_do_not_fit_the_first_ones(first, later, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_streams, "BLOCK_BYTES", 1 << 14)
+    (tmp_path / "late.csv").write_text("a;b\n" + f"{first};x\n" * 10_000 + f"{later};y\n")
+    with pytest.raises(ValueError, match=rf"late\.csv: column 'a', {message}"):
+        open_batches(tmp_path / "late.csv")
+
+
+def test_csv_files_are_read_as_by_read_table(tmp_path):
+    content = "name;price;n\nJosé;1.234,50;3\nZoë;?;\n"
+    (tmp_path / "latin.csv").write_bytes(content.encode("latin-1"))
+    expected = fe.read_table(tmp_path / "latin.csv")
+    (found,) = open_batches(tmp_path / "latin.csv").parts()
+    assert found.cast(expected.schema).equals(expected)
+    # Letters that are not of the first encoding come long after the head.
+    late = "name;n\n" + "Zoe;1\n" * 200_000 + "José;2\n"
+    (tmp_path / "late.csv").write_bytes(late.encode("latin-1"))
+    names = open_batches(tmp_path / "late.csv").select(["name"]).values_of(["name"])[0]
+    assert set(names.tolist()) == {"Zoe", "José"}
 
 
 # What is read --------------------------------------------------

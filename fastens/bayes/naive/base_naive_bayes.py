@@ -20,7 +20,6 @@ from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
-from fastens.table.opening import split_columns
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import Batches, open_batches
@@ -106,7 +105,6 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self
         """
         self._check_parameters()
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         is_first = not hasattr(self, "class_count_")
         self._learn_classes(classes, is_first=is_first)
         if is_first:
@@ -183,7 +181,6 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         X = open_batches(X) if self._is_source(X) else X
         # A row of weight 0 is absent, also from the categories that a table is searched for.
         if sample_weight is not None and y is not None and _may_hold_categories(X):

@@ -21,7 +21,6 @@ from fastens.docstrings import Docs
 from fastens.engine.parts import RowSource
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
-from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_file_name, open_batches
 
@@ -217,7 +216,6 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._check_parameters()
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         texts = texts_of(open_batches(X) if self._is_source(X) else X)
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None.")

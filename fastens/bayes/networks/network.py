@@ -31,7 +31,6 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
-from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
@@ -251,7 +250,6 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
         """Encoded columns, labels and weights, without rows of weight 0."""
         self.__dict__.pop("classes_", None)
-        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
         declared = declared_values(X)
         if y is not None:
             data = self._start_fit(X, y, sample_weight)

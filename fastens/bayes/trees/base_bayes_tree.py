@@ -22,16 +22,15 @@ from fastens.engine.trees.unpack import sum_up
 from fastens.forests.bags import draw_seed
 from fastens.forests.forest_members import single_tree
 from fastens.forests.parameters import features_per_split
-from fastens.forests.posterior_averaging import SPLIT_PRIOR, TRAIN
 from fastens.forests.tree import BaseDecisionTree
-from fastens.parameters import POSITIVE, one_of, parameter, real, whole
+from fastens.parameters import POSITIVE, SPLIT_PRIOR, one_of, parameter, real, whole
 from fastens.posterior.averaging import PruningPrior
 from fastens.posterior.leaf_priors import LeafPrior
 from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import NodeSearch, n_splits_of, n_splittable, thresholds_of_features
 
 Array = NDArray[np.float64]
-HONEST = "honest"
+TRAIN, HONEST = "train", "honest"
 
 POSTERIOR_DOCS = entries("""\
 split_prior : {"search", "strict", "features"}, float or pair

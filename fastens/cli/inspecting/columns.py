@@ -90,7 +90,7 @@ def _remarks(kind: str, n_rows: int, n_missing: int, n_distinct: int) -> list[st
     if n_missing == n_rows:
         return ["holds nothing"]
     if n_distinct == 1:
-        return ["is the same in every row" if n_missing == 0 else "has one value, or none"]
+        return ["is the same in every row" if n_missing == 0 else "has one value, or is missing"]
     if n_missing >= MOSTLY_MISSING * n_rows:
         return [f"is missing in {n_missing / n_rows:.1%} of the rows"]
     return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,17 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
 
 def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
     """The columns of a new table as the model was trained on them, whatever their order and whatever else there is."""
+    return features(table, feature_kinds(model, card, table))
+
+
+def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, str]:
+    """The columns that a model needs of a table, and what they hold; CommandError where one is not there."""
     kinds = card.kinds or _kinds_by_name(model, table)
     missing = [name for name in kinds if name not in table.column_names]
     if missing:
         columns = "column" if len(missing) == 1 else f"{len(missing)} columns"
         raise CommandError(f"the table lacks {columns} that the model was trained on: {listed(missing)}")
-    return features(table, kinds)
+    return kinds
 
 
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:

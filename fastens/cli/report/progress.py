@@ -16,19 +16,32 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fastens.table.sources import Batches
+
+OnRows = Callable[[int], None]
 OnRound = Callable[[int, int, float | None, float | None], None]
 
 
 @contextmanager
-def training_progress(console: Console) -> Iterator[OnRound]:
-    """Show the bar; the value of the context is what the model calls after every round. Silent without a terminal."""
-    with _bar(console, "training", "loss") as progress:
+def training_progress(console: Console, batches: Batches | None = None) -> Iterator[OnRound]:
+    """Show the bar; the value of the context is what the model calls after every round. Silent without a terminal.
+
+    Above it, for a table that is read in batches, is a bar of the rows that were read in the pass.
+    """
+    with _bar(console, "loss") as progress:
+        if batches is not None:
+            rows = progress.add_task("reading rows", total=len(batches), loss="")
+            batches.on_rows = lambda n: progress.reset(rows) if n is None else progress.advance(rows, n)
         bar = progress.add_task("training", total=None, loss="")
 
         def on_round(index: int, n_rounds: int, train_loss: float | None, validation_loss: float | None) -> None:
             progress.update(bar, completed=index + 1, total=n_rounds, loss=_losses(train_loss, validation_loss))
 
-        yield on_round
+        try:
+            yield on_round
+        finally:
+            if batches is not None:
+                batches.on_rows = None
 
 
 def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
@@ -42,9 +55,17 @@ def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
 @contextmanager
 def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str], None]]:
     """Show how many fits are done; the value of the context is called with the model's name after each."""
-    with _bar(console, "comparing", "model") as progress:
+    with _bar(console, "model") as progress:
         bar = progress.add_task("comparing", total=n_fits, model="")
         yield lambda model: progress.update(bar, advance=1, model=model)
+
+
+@contextmanager
+def rows_progress(console: Console, text: str, n_rows: int) -> Iterator[OnRows]:
+    """Show how many rows are done; the value of the context is called with the number of further ones."""
+    with _bar(console, "what") as progress:
+        bar = progress.add_task(text, total=n_rows, what="rows")
+        yield lambda n_more: progress.update(bar, advance=n_more)
 
 
 def _losses(train_loss: float | None, validation_loss: float | None) -> str:
@@ -52,10 +73,10 @@ def _losses(train_loss: float | None, validation_loss: float | None) -> str:
     return "  ".join(f"{name} {loss:#.5g}" for name, loss in losses if loss is not None)
 
 
-def _bar(console: Console, text: str, field: str) -> Progress:
+def _bar(console: Console, field: str) -> Progress:
     """A bar that counts, with one field of text behind it and the time that is left."""
     return Progress(
-        TextColumn(text, markup=False),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(f"{{task.fields[{field}]}}", markup=False),

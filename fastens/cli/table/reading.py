@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.tables import read_table
 from fastens.files import TableFileError, TableSchema
 from fastens.files.read import ReadTable
-from fastens.files.schema import BOOLEAN, DATE, NUMBER, TEXT
+from fastens.files.schema import BOOLEAN, DATE, NUMBER, TEXT, Column
 
 CATEGORY = "category"
 COLUMN_TYPES = {NUMBER: NUMBER, TEXT: TEXT, CATEGORY: TEXT, DATE: DATE, BOOLEAN: BOOLEAN}
@@ -32,6 +33,26 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 
 def read_with_options(options: argparse.Namespace) -> ReadTable:
     """Read the table of training."""
+    found = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
+    check_given_columns(options, found.table.column_names)
+    return found
+
+
+def given_schema(options: argparse.Namespace) -> TableSchema:
+    """What options say of a table that is read in parts; `check_given_columns` is for those that it lacks."""
+    known = _known_schema(options)
+    types = {name: Column(type_) for name, type_ in given_types(options).items()}
+    return replace(known, columns={**known.columns, **types})
+
+
+def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
+    """Refuse types of columns that the table lacks."""
+    for name in _column_option(options):
+        if name not in names:
+            raise CommandError(f"--column: the table has no column {name!r}; it has {names}")
+
+
+def _known_schema(options: argparse.Namespace) -> TableSchema:
     if options.skip_lines < 0:
         raise CommandError(f"--skip-lines must be at least 0, got {options.skip_lines}")
     try:
@@ -41,12 +62,7 @@ def read_with_options(options: argparse.Namespace) -> ReadTable:
     given = {"separator": options.separator, "encoding": options.encoding, "skip_lines": options.skip_lines}
     known = {**schema.to_dict(), **{name: value for name, value in given.items() if value}}
     known["missing"] = [*schema.missing, *options.missing]
-    types = given_types(options)
-    found = read_table(options.table, TableSchema.from_dict(known), types, options.sheet)
-    for name in _column_option(options):
-        if name not in found.table.column_names:
-            raise CommandError(f"--column: the table has no column {name!r}; it has {found.table.column_names}")
-    return found
+    return TableSchema.from_dict(known)
 
 
 def given_types(options: argparse.Namespace) -> Mapping[str, str]:

@@ -31,6 +31,7 @@ from fastens.cli.table.target import (
 )
 from fastens.files import TableSchema
 from fastens.files.read import ReadTable
+from fastens.table.sources import Batches
 
 LABELS_SHOWN = 4
 # What is done with rows without a target.
@@ -43,14 +44,32 @@ DOUBTFUL_MAXIMUM = 100
 class Rows:
     """Features, target and weights of the same rows."""
 
-    X: pa.Table
+    X: Any  # a table, or batches of one
     y: NDArray
     weight: NDArray | None
+
+    @property
+    def names(self) -> list[str]:
+        """The features."""
+        return self.X.columns if isinstance(self.X, Batches) else self.X.column_names
 
     def take(self, mask: NDArray[np.bool_]) -> Rows:
         """The marked rows."""
         weight = None if self.weight is None else self.weight[mask]
-        return Rows(self.X.filter(pa.array(mask)), self.y[mask], weight)
+        X = self.X[mask] if isinstance(self.X, Batches) else self.X.filter(pa.array(mask))
+        return Rows(X, self.y[mask], weight)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Rows that have a target and a weight: a table of these rows, and what is to be learned."""
+
+    table: pa.Table
+    name: str
+    task: str
+    y: NDArray
+    weight: NDArray | None
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -74,15 +93,20 @@ class Task:
         split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out)" if n_test else ""
         kinds = [KIND_NAMES[kind] for kind in self.card.kinds.values()]
         counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
-        n_missing = [column.null_count for column in self.rows.X.columns]
-        incomplete = f"{sum(n_missing):,} cells, in {np.count_nonzero(n_missing)} columns"
         return [
             ("table", self.title),
             ("rows", f"{n_rows:,}{split}"),
             ("columns", f"{len(kinds)} ({counts})"),
-            ("missing", incomplete if any(n_missing) else "nothing"),
+            *self._missing_facts(),
             ("target", f"{self.card.target}: {self._target_facts()}"),
         ]
+
+    def _missing_facts(self) -> list[tuple[str, str]]:
+        if isinstance(self.rows.X, Batches):
+            return []  # not worth another pass
+        n_missing = [column.null_count for column in self.rows.X.columns]
+        incomplete = f"{sum(n_missing):,} cells, in {np.count_nonzero(n_missing)} columns"
+        return [("missing", incomplete if any(n_missing) else "nothing")]
 
     def _target_facts(self) -> str:
         y = self.rows.y
@@ -95,10 +119,21 @@ class Task:
         return f"classification, {len(labels)} classes: {shares}{more}"
 
 
-def add_task_options(parser: argparse.ArgumentParser) -> None:
+class _Tables(argparse.Action):
+    """One file by its name, several as a list, none as None."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        setattr(namespace, self.dest, values if len(values) > 1 else values[0] if values else None)
+
+
+def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = False) -> None:
     """Add the options of table, target and columns."""
     add = parser.add_argument
-    add("table", nargs="?", metavar="TABLE", help="CSV or Parquet file; left out: a real table of scikit-learn's")
+    if takes_several:
+        text = "CSV or Parquet files, by name or pattern; left out: a real table of scikit-learn's"
+        add("table", nargs="*", action=_Tables, metavar="TABLE", help=text)
+    else:
+        add("table", nargs="?", metavar="TABLE", help="CSV or Parquet file; left out: a real table of scikit-learn's")
     add("--target", metavar="COL", help="the column to predict")
     add("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="what to learn (default: auto)")
     columns: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMNS"}
@@ -120,29 +155,55 @@ def add_test_fraction(parser: argparse.ArgumentParser) -> None:
 
 def read_task(options: argparse.Namespace) -> Task:
     """The table with its columns, target and weights sorted out."""
+    check_task_options(options)
+    found, target, title = _read(options)
+    targets = targets_of(found.table, target, options)
+    kinds, notes = usable_kinds(targets.table, targets, options)
+    X = features(targets.table, kinds)
+    targets = replace(targets, notes=[*targets.notes, *found.notes, *notes])
+    return task_of(title, targets, X, kinds, found.schema, options)
+
+
+def check_task_options(options: argparse.Namespace) -> None:
+    """Refuse options of no meaning before anything is read."""
     if not 0 <= options.test_fraction < 1:
         raise CommandError(f"--test-fraction must be at least 0 and less than 1, got {options.test_fraction:g}")
     if not 0 <= options.random_state < 2**32:
         raise CommandError(f"--random-state must be at least 0 and less than 2**32, got {options.random_state}")
-    found, target, title = _read(options)
-    table, notes = without_missing_targets(found.table, target, options.missing_target)
+
+
+def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Targets:
+    """The rows that have a target and a weight, and these."""
+    table, notes = without_missing_targets(table, target, options.missing_target)
     weight = weight_values(table, options.weight)
     if weight is not None:
         table, weight = table.filter(pa.array(weight > 0)), weight[weight > 0]
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
     check_target(column, target, task)
-    y = target_values(column, target, kind_of(column.type), task)
-    candidates, all_kinds = _columns(table, target, options)
-    kinds, own_notes = _without_identifiers(candidates, all_kinds, y, task, given_types(options))
-    notes += [*found.notes, *_task_notes(column, target, options.task, task), *column_notes(candidates, all_kinds)]
-    notes += own_notes
+    return Targets(table, target, task, target_values(column, target, kind_of(column.type), task), weight, notes)
+
+
+def usable_kinds(table: pa.Table, targets: Targets, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+    """The columns of the rows of targets that can be learned from, and what they hold; notes on those and others."""
+    candidates, all_kinds = _columns(table, targets.name, options)
+    kinds, notes = _without_identifiers(candidates, all_kinds, targets.y, targets.task, given_types(options))
     if not kinds:
         raise CommandError("; ".join(["no columns are left to learn from", *text_notes(candidates, all_kinds)]))
-    split = Split.of(y, options.test_fraction, options.random_state)
-    card = ModelCard(target, kind_of(column.type), task, kinds, None, split, _schema_of(found.schema, [*kinds, target]))
-    held_out = _held_out(y, task, split)
-    return Task(title, Rows(features(candidates, kinds), y, weight), held_out, card, notes)
+    of_target = _task_notes(table[targets.name], targets.name, options.task, targets.task)
+    return kinds, [*of_target, *column_notes(candidates, all_kinds), *notes]
+
+
+def task_of(
+    title: str, targets: Targets, X: Any, kinds: dict[str, str], schema: TableSchema, options: argparse.Namespace
+) -> Task:
+    """The task of features, with the rows to hold out, and its card."""
+    split = Split.of(targets.y, options.test_fraction, options.random_state)
+    kind = kind_of(targets.table[targets.name].type)
+    known = _schema_of(schema, [*kinds, targets.name])
+    card = ModelCard(targets.name, kind, targets.task, kinds, None, split, known)
+    held_out = _held_out(targets.y, targets.task, split)
+    return Task(title, Rows(X, targets.y, targets.weight), held_out, card, targets.notes)
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +247,8 @@ def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
     found = read_with_options(options)
     if options.target is None:
         raise CommandError(f"--target must name the column to predict: {listed(found.table.column_names)}")
-    return found, options.target, options.table
+    title = options.table if isinstance(options.table, str) else ", ".join(options.table)
+    return found, options.target, title
 
 
 def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:

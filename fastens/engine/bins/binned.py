@@ -61,6 +61,10 @@ def no_bundles(n_codes: np.ndarray) -> Bundles:
 class BinnedMatrix:
     """Binned rows, twice: by column for partitioning, by row for histograms.
 
+    A split reads one code of many rows, a histogram all codes of a row, and each finds them in few cache lines. With
+    splits read from the records a boosted tree takes 1.05 to 1.1 times as long on 100 000 rows of 28 features, 1.35
+    times on a million (31 leaves, one thread).
+
     A record is the codes of a row in the order of the features (or columns of bundles), padding, and at
     `payload_offset` four bytes that belong to the histogram kernels, or so many payloads. Both arrays start at a
     multiple of 64 bytes. Where they are files, the payloads, which every tree changes, are in memory, apart from the

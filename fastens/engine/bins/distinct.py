@@ -55,7 +55,10 @@ class DistinctValues:
         if scipy.sparse.issparse(X):
             found, counts = cut_sparse_columns(*columns_of(X), None, X.shape[0], self.limit, True, n_threads)
             self.is_over |= counts < 0
-            self._add(np.repeat(np.arange(X.shape[1]), np.maximum(counts, 0)), found)
+            if len(self.values) == 0 and not self.is_over[counts > 0].any():
+                self.values, self.starts = found, np.append(0, np.cumsum(np.maximum(counts, 0), dtype=np.int64))
+            else:
+                self._add(np.repeat(np.arange(X.shape[1]), np.maximum(counts, 0)), found)
             return
         n_slots = 1 << (self.limit + 1).bit_length()
         block = max(1, _BLOCK // n_slots)

@@ -15,7 +15,9 @@ from fastens.engine.forest.splits.structs cimport (
 )
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open
+from fastens.engine.goes_left cimport set_size
 from fastens.engine.heap cimport pop_heap, push_heap
+from fastens.engine.limits cimport bind_side
 from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked
 from fastens.engine.random cimport random_bits
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -79,7 +81,7 @@ cdef void _record_split(
     const Forest* forest, Grown* grown, const Open* open, const uint32_t* set_words
 ) noexcept nogil:
     cdef ForestNode* node = &grown.nodes[open.node]
-    cdef int32_t n_words = (forest.table.n_codes[open.split.feature] + 31) // 32
+    cdef int32_t n_words = set_size(forest.table.n_codes[open.split.feature])
     node.feature = open.split.feature
     node.gain = open.split.gain
     node.left_child = grown.n
@@ -96,8 +98,6 @@ cdef void _record_split(
 cdef void _open_child(
     const Forest* forest, const Open* parent, const ForestNode* node, bint right, Open* child
 ) noexcept nogil:
-    cdef float64_t middle
-    cdef int32_t sign
     child[0] = parent[0]
     child.node = parent.node
     child.depth = parent.depth + 1
@@ -105,12 +105,10 @@ cdef void _open_child(
     child.begin, child.end = node.begin, node.end
     child.total = node.total
     if forest.limits.monotone != NULL:
-        sign = forest.limits.monotone[parent.split.feature]
-        middle = (parent.split.left_value + parent.split.right_value) / 2
-        if sign != 0 and (sign > 0) == right:
-            child.lower = middle
-        elif sign != 0:
-            child.upper = middle
+        bind_side(
+            forest.limits.monotone[parent.split.feature], right,
+            0.5 * (parent.split.left_value + parent.split.right_value), &child.lower, &child.upper,
+        )
 
 
 cdef bint _split(

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/dispatch.h"
+#include "engine/goes_left.h"
 
 enum { RECORD_BYTES = 32, MAX_RECORD_BYTES = 64, ROWS_IN_BYTES = 255 };
 
@@ -17,7 +18,7 @@ typedef struct {
     uint8_t smallest[MAX_RECORD_BYTES], largest[MAX_RECORD_BYTES], largest_less[MAX_RECORD_BYTES];
 } RecordRanges;
 
-/* A row goes left on a feature if its code less `shift`, as a byte, is up to `limit`. */
+/* Of each feature, which codes go left: see up_to_uint8_t. */
 typedef struct {
     uint8_t shift[MAX_RECORD_BYTES], limit[MAX_RECORD_BYTES];
 } RecordLimits;
@@ -82,7 +83,7 @@ FASTENS_INLINE void count_loop(const uint8_t* records, ptrdiff_t n_rows, ptrdiff
             const uint8_t* record = records + i * n_bytes + first;
             const uint8_t class_ = records[i * n_bytes + n_bytes - 1];
             for (int j = 0; j < RECORD_BYTES; j++) {
-                const uint8_t left = (uint8_t)(record[j] - shift[j]) <= limit[j];
+                const uint8_t left = (uint8_t)up_to_uint8_t(record[j], shift[j], limit[j]);
                 rows[j] = (uint8_t)(rows[j] + left);
                 second[j] = (uint8_t)(second[j] + (left & class_));
             }
@@ -147,7 +148,7 @@ FASTENS_INLINE ptrdiff_t part_bytes(const uint8_t* records, ptrdiff_t n_rows, pt
     ptrdiff_t n_left = 0;
     for (ptrdiff_t i = 0; i < n_rows; i++) {
         const uint8_t* record = records + i * n_bytes;
-        const ptrdiff_t left = (uint8_t)(record[feature] - shift) <= limit;
+        const ptrdiff_t left = up_to_uint8_t(record[feature], shift, limit);
         const ptrdiff_t right_place = n_rows - 1 - i + n_left;
         /* Chosen without a branch: half the guesses would be wrong. */
         memcpy(to + (right_place ^ ((right_place ^ n_left) & -left)) * n_bytes, record, (size_t)n_bytes);

@@ -5,6 +5,7 @@ from libc.stdlib cimport calloc, free
 from fastens.engine.forest.splits.score cimport uses_medians
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Search
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace
+from fastens.engine.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate
 from fastens.engine.memory cimport resize
 from fastens.engine.paths cimport binds_paths, mask_words
@@ -80,7 +81,7 @@ cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
     cdef Plan plan = Plan(NULL, 0)
     free(search.memory)
     search.n_mask_words = mask_words(search.forest.table.n_features) * (1 + binds_paths(&search.forest.limits))
-    search.n_set_words = (search.forest.table.max_codes + 31) // 32
+    search.n_set_words = set_size(search.forest.table.max_codes)
     _plan_search(search, n_entries, &plan)
     search.memory = calloc(plan.size, 1)
     if search.memory == NULL:

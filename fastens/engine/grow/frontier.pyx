@@ -2,6 +2,7 @@
 
 from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.histograms.cells cimport sums_difference
+from fastens.engine.limits cimport bind_side
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint32_t
@@ -145,10 +146,8 @@ cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
         return
     left.is_free = right.is_free = False
     middle = 0.5 * (left.value + right.value)
-    if monotone > 0:
-        left.upper = right.lower = middle
-    else:
-        left.lower = right.upper = middle
+    bind_side(monotone, False, middle, &left.lower, &left.upper)
+    bind_side(monotone, True, middle, &right.lower, &right.upper)
 
 
 cdef void _choose(Workspace* ws) noexcept nogil:

@@ -11,6 +11,7 @@ from libc.math cimport INFINITY, ceil
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 
+from fastens.engine.goes_left cimport set_size
 from fastens.engine.grow.frontier cimport (
     COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, next_set, place_rows, threads_for_rows
 )
@@ -39,6 +40,9 @@ from fastens.engine.trees.trees import Tree
 
 cdef enum:
     KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the average feature
+    # One of sparse rows is kept while it has a stored code for every so many cells. A tree on 18 846 rows of 137 stored
+    # values in 50 000 columns takes 0.125 s, if nodes are kept from 66 rows on (with 300 MB) or from 8000 (with 50).
+    CELLS_PER_KEPT = 4
     # Up to so many rows, which stay in the second cache, what a row adds to histograms is ready made, and apart from
     # the records: where a thread writes, the others have to fetch.
     MOST_WORDS = 1 << 16
@@ -115,6 +119,8 @@ cdef class Grower:
         self.ws.limits = read_limits(rules, self.ws.table.n_features)
         self.ws.features_per_tree = rules.features_per_tree or self.ws.table.n_features
         self.ws.kept_rows = int(KEPT_ROWS_PER_CODE * self.matrix.n_codes.mean())
+        if self.matrix.is_sparse:
+            self.ws.kept_rows = self.ws.table.n_counted // (CELLS_PER_KEPT * self.ws.table.codes_per_row)
         self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
         self.ws.rules.min_count = rules.min_samples_leaf
         if self.row_weights is None:
@@ -386,13 +392,13 @@ cdef class Grower:
             node = &ws.nodes[i]
             if node.is_split and node.split.category_set >= 0:
                 category_set[node.place] = n_words
-                n_words += (ws.features[node.split.feature].n_codes + 31) // 32
+                n_words += set_size(ws.features[node.split.feature].n_codes)
         words = np.empty(n_words, np.uint32)
         cdef uint32_t[::1] packed = words
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
             if node.is_split and node.split.category_set >= 0:
-                for k in range((ws.features[node.split.feature].n_codes + 31) // 32):
+                for k in range(set_size(ws.features[node.split.feature].n_codes)):
                     packed[n] = ws.category_words[node.split.category_set + k]
                     n += 1
         return words

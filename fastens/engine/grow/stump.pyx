@@ -16,9 +16,8 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from fastens.engine.splits.categories cimport sort_codes
 from fastens.engine.splits.criterion cimport SQUARES, Criterion, score_of_sums
-from fastens.engine.splits.gain cimport ScanRoom
+from fastens.engine.splits.order cimport sort_by_key
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
@@ -58,7 +57,8 @@ cdef struct Room:
     int64_t* best_left
     float64_t* sides            # left by class, right by class
     uint8_t* goes_left          # by code, of the best stump
-    ScanRoom order
+    float64_t* keys             # of the codes that are put in order
+    int32_t* order
     float64_t* scores           # by code: scores, and sums of both classes up to it
     float64_t score
     int32_t feature
@@ -218,9 +218,9 @@ cdef int32_t _order_codes(
         for j in range(rows.n_classes):
             weight += cell[j]
         if weight > 0:
-            room.order.keys[n], room.order.codes[n] = <float64_t> cell[k] / <float64_t> weight, c
+            room.keys[n], room.order[n] = <float64_t> cell[k] / <float64_t> weight, c
             n += 1
-    sort_codes(&room.order, n)
+    sort_by_key(room.keys, room.order, n)
     return n
 
 
@@ -234,7 +234,7 @@ cdef void _scan_categories(
         n = _order_codes(rows, n_codes, cells, room, k)
         memset(room.left, 0, rows.n_classes * sizeof(int64_t))
         for i in range(n - 1):
-            _add_cell(cells + <Py_ssize_t> room.order.codes[i] * rows.n_classes, room.left, rows.n_classes)
+            _add_cell(cells + <Py_ssize_t> room.order[i] * rows.n_classes, room.left, rows.n_classes)
             score = _score(rows, room)
             if score > found.score:
                 found.score, found.bin, found.order = score, i + 1, k
@@ -248,7 +248,7 @@ cdef void _mark_left(const Rows* rows, int32_t f, const int64_t* cells, Room* ro
     if rows.is_categorical[f]:
         _order_codes(rows, n_codes, cells, room, found.order)
         for c in range(found.bin):
-            room.goes_left[room.order.codes[c]] = 1
+            room.goes_left[room.order[c]] = 1
     else:
         room.goes_left[0] = found.missing_left
         for c in range(1, found.bin + 1):
@@ -397,9 +397,9 @@ cdef class StumpFinder:
             room.best_left = room.left + n_classes
             room.sides = <float64_t*> (room.best_left + n_classes)
             room.scores = room.sides + 2 * n_classes
-            room.order.keys = room.scores + 3 * codes
-            room.order.codes = <int32_t*> (room.order.keys + codes)
-            room.goes_left = <uint8_t*> (room.order.codes + 2 * codes)
+            room.keys = room.scores + 3 * codes
+            room.order = <int32_t*> (room.keys + codes)
+            room.goes_left = <uint8_t*> (room.order + 2 * codes)
         if self.rooms == NULL or self.rooms[self.n_threads - 1].cells == NULL:
             raise MemoryError(f"no memory for the sums of {codes} codes and {n_classes} classes")
 

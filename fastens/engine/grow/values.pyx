@@ -7,6 +7,7 @@ is on a monotone feature, the middle of its children's values bounds everything 
 from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc
 
+from fastens.engine.limits cimport bind_side
 from fastens.engine.structs cimport float64_t, int8_t, int32_t
 
 
@@ -37,11 +38,8 @@ cdef void _bind_children(
     if monotone == 0:
         return
     middle = 0.5 * (value[left] + value[left + 1])
-    if monotone > 0:
-        upper[left] = lower[left + 1] = middle
-    else:
-        lower[left] = upper[left + 1] = middle
     for child in range(left, left + 2):
+        bind_side(monotone, child > left, middle, &lower[child], &upper[child])
         value[child] = _within(value[child], lower[child], upper[child])
 
 

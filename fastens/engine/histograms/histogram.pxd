@@ -6,6 +6,8 @@ cdef enum:
     # Cells from one column to the next where codes are bytes: known to the compiler, and not a multiple of the
     # distance at which cache lines compete for the same place.
     CELL_STRIDE = 264
+    # Columns that are counted together: their cells stay in the caches.
+    COLUMN_BLOCK = 32
 
 
 cdef struct Table:

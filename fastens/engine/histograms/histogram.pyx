@@ -17,7 +17,6 @@ from fastens.engine.structs cimport (
 # The rows of a block stay in the first cache while the blocks of columns pass over them.
 cdef enum:
     ROW_BLOCK = 512
-    COLUMN_BLOCK = 32
 
 
 cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
@@ -44,8 +43,8 @@ cdef inline void _add_rows_of_bytes(
     cdef bint apart = gradients.payload_stride != table.stride
     while i < n_rows:
         if i + 1 + ahead < n_rows:
-            prefetch(table.records + rows[i + ahead] * table.stride)
-            prefetch(table.records + rows[i + 1 + ahead] * table.stride)
+            prefetch(table.records + rows[i + ahead] * table.stride + columns.first)
+            prefetch(table.records + rows[i + 1 + ahead] * table.stride + columns.first)
             if is_ready:
                 prefetch(&gradients.words[rows[i + ahead]])
             elif apart:

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import LOCAL, Comm, is_any, sum_ints
 from fastens.engine.linear.normal_equations import add_linear, fit_leaves
+from fastens.engine.linear.rank_sums import reduce_sums
 from fastens.engine.predict.predict import add_to_raw
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.leaf_sums import leaves_of_rows
@@ -282,6 +284,21 @@ class LeafRows:
     value: Array
     factor: Array
 
+    @cached_property
+    def most_features(self) -> int:
+        """The most features of a leaf."""
+        return int(np.diff(self.starts).max(initial=0))
+
+    @cached_property
+    def sums(self) -> Array:
+        """What the kernel measures and sums up, (n_leaves, n_sums).
+
+        The lowest, then the highest value of each feature, of gradients and of hessians; the weight; the sums of the
+        normal equations, first those with gradients, then those with hessians.
+        """
+        n_columns = self.most_features + 1
+        return np.zeros((len(self.value), 2 * (n_columns + 1) + 1 + n_columns * (n_columns + 1)))
+
 
 @dataclass(frozen=True, eq=False)
 class LeafStatistics:
@@ -327,7 +344,11 @@ class LeafModels:
     ----------
     fitted : float64 array of shape (n_rows,)
         Predictions of the leaves of the last tree for the rows that they were fitted on.
+    comm : Comm
+        The ranks.
     """
+
+    comm: Comm = LOCAL
 
     def __init__(
         self,
@@ -341,7 +362,13 @@ class LeafModels:
         self.X, self._is_categorical, self._weight, self._l2 = X, is_categorical, sample_weight, l2
         self._n_threads, self._monotone = n_threads, monotone
         self.fitted = np.zeros(X.shape[0])
-        self._whole = sample_weight is not None and bool(sample_weight.sum() < 2.0**31) and are_whole(sample_weight)
+        self.join(LOCAL)
+
+    def join(self, comm: Comm) -> None:
+        """Fit to the rows of all ranks from here on."""
+        self.comm, weight, self._whole = comm, self._weight, False
+        if weight is not None and not is_any(comm, not are_whole(weight)):
+            self._whole = sum_ints(comm, int(weight.sum()))[0] < 2**31
 
     def fit(
         self,
@@ -374,7 +401,9 @@ class LeafModels:
             starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(nodes)))).astype(np.int64)
             terms = np.empty((len(DTYPES) - 2, len(features)))
             leaf_rows = LeafRows(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
-            fit_leaves(self.X, leaf_rows, statistics, self._l2, n_threads, terms, self.fitted)
+            for stages in ((0, 2),) if self.comm.size == 1 else ((0, 0), (1, 1), (2, 2)):
+                fit_leaves(self.X, leaf_rows, statistics, self._l2, stages, n_threads, terms, self.fitted)
+                reduce_sums(self.comm, leaf_rows.sums, np.diff(starts), stages[1])
             wrong = np.zeros(1, bool) if self._monotone is None else self._monotone[features] * terms[0] < 0
             if not wrong.any():
                 return LinearLeaves.of_terms(nodes[leaf], features, terms, tree.n_nodes)

@@ -33,6 +33,11 @@ cdef enum:
     BLOCK_ROWS = 256        # rows that a thread predicts for at a time
     STATISTICS = 3          # columns behind those of the features: gradients, hessians, copies
     MOST_NUMBERS = 1 << 22  # that a thread keeps of a leaf's rows; the rest of a larger leaf is gathered for each use
+    MEASURE = 0             # stages of a fit: what leaves have measured, and then summed up, may be reduced over ranks
+    SUM = 1
+    SOLVE = 2
+
+N_SUM_BITS = SUM_BITS
 
 # Shares of the sum of hessians. A feature with less variance, in halves of its range, or with less of it that is not
 # that of the features before it, has no slope.
@@ -49,6 +54,9 @@ cdef struct Data:
     bint whole                      # the weights are whole numbers
     float64_t l2
     float64_t* fitted
+    Py_ssize_t most                 # features of a leaf
+    int first                       # stages
+    int last
 
 
 cdef struct Leaf:
@@ -66,14 +74,9 @@ cdef struct Leaf:
     float64_t* upper                # k + 2: the range, then 1 / half of its length
     float64_t* z                    # k + 1 blocks
     float64_t* scale                # k: standard deviations
+    float64_t* weight               # of the complete rows
     float64_t* moments              # k + 1: sums of g z, the last z being 1; then the solution
     float64_t* products             # (k + 1) x (k + 1): sums of h z z; then their Cholesky factor
-
-
-cdef struct Totals:
-    float64_t weight
-    float64_t most_gradient
-    float64_t most_hessian
 
 
 cdef struct Line:
@@ -89,17 +92,19 @@ cdef struct Line:
 # ------------------------------------------------------------------------------------------------------------- rows
 
 cdef Py_ssize_t room_for(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
-    return (k + STATISTICS + 1) * pitch + (k + 1) * (k + 1 + LINEAR_BLOCK) + 4 * (k + 2)
+    return (k + STATISTICS + 1) * pitch + (k + 1) * LINEAR_BLOCK + k
 
 
-cdef void give_room(Leaf* leaf, float64_t* memory) noexcept nogil:
+cdef void give_room(Leaf* leaf, float64_t* memory, Py_ssize_t most) noexcept nogil:
+    """Room for a leaf's rows; its `LeafRows.sums` begin at `lower` and have room for `most` features."""
     cdef Py_ssize_t k = leaf.k
     leaf.columns = memory
     leaf.places = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
     memory += (k + STATISTICS + 1) * leaf.pitch
-    leaf.lower, leaf.upper, leaf.scale = memory, memory + k + 2, memory + 2 * (k + 2)
-    leaf.moments, leaf.z = memory + 3 * (k + 2), memory + 4 * (k + 2)
-    leaf.products = leaf.z + (k + 1) * LINEAR_BLOCK
+    leaf.z, leaf.scale = memory, memory + (k + 1) * LINEAR_BLOCK
+    leaf.upper, leaf.weight = leaf.lower + most + 2, leaf.lower + 2 * (most + 2)
+    leaf.moments = leaf.weight + 1
+    leaf.products = leaf.moments + most + 1
     leaf.first, leaf.n_complete = -1, 0
 
 
@@ -176,11 +181,11 @@ cdef inline LinearRows rows_of_block(const Leaf* leaf, Py_ssize_t block) noexcep
 
 # --------------------------------------------------------------------------------------------------------- equations
 
-cdef Totals measure(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
-    """The range of each feature, and the size of the derivatives, over complete rows."""
+cdef void measure(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
+    """The ranges of features and derivatives, and the weight, over complete rows."""
     cdef Py_ssize_t i, k = leaf.k, first = 0
-    cdef Totals totals = Totals(0.0, 0.0, 0.0)
     cdef LinearRows gathered
+    leaf.weight[0] = 0.0
     for i in range(k + 2):
         leaf.lower[i], leaf.upper[i] = INFINITY, -INFINITY
     while first < leaf.n_rows:
@@ -189,10 +194,7 @@ cdef Totals measure(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcep
         gathered = LinearRows(leaf.columns, leaf.pitch, k + 2, leaf.n_complete)
         widen_ranges(&gathered, leaf.lower, leaf.upper)
         for i in range(leaf.n_complete):
-            totals.weight += leaf.columns[(k + 2) * leaf.pitch + i]
-    totals.most_gradient = max(fabs(leaf.lower[k]), fabs(leaf.upper[k]))
-    totals.most_hessian = leaf.upper[k + 1]
-    return totals
+            leaf.weight[0] += leaf.columns[(k + 2) * leaf.pitch + i]
 
 
 cdef inline float64_t rounder(float64_t bound) noexcept nogil:
@@ -202,14 +204,27 @@ cdef inline float64_t rounder(float64_t bound) noexcept nogil:
     return 1.5 * ldexp(1.0, exponent - SUM_BITS + 52)
 
 
-cdef void accumulate(const value_t[:, :] X, const Data* data, Leaf* leaf, const Totals* totals) noexcept nogil:
+cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
+    """Write the ranges of the terms; from here on the leaf has their middles, and 1 / half of their lengths."""
+    cdef Py_ssize_t j
+    cdef float64_t half
+    for j in range(leaf.k):
+        line.slopes[j], line.at_means[j], line.lower[j], line.upper[j] = 0.0, 0.0, leaf.lower[j], leaf.upper[j]
+        half = 0.5 * line.upper[j] - 0.5 * line.lower[j]
+        leaf.lower[j] = 0.5 * line.upper[j] + 0.5 * line.lower[j]
+        leaf.upper[j] = 1.0 / half if half > LEAST_HALF else 1.0
+
+
+cdef void accumulate(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
     """The sums of the normal equations over complete rows."""
-    cdef Py_ssize_t first = 0, block
+    cdef Py_ssize_t first = 0, block, k = leaf.k
     cdef LinearRows rows
-    cdef float64_t of_gradient = rounder(totals.weight * totals.most_gradient)
-    cdef float64_t of_hessian = rounder(totals.weight * totals.most_hessian)
-    memset(leaf.moments, 0, (leaf.k + 1) * sizeof(float64_t))
-    memset(leaf.products, 0, (leaf.k + 1) * (leaf.k + 1) * sizeof(float64_t))
+    cdef float64_t of_gradient = rounder(leaf.weight[0] * max(fabs(leaf.lower[k]), fabs(leaf.upper[k])))
+    cdef float64_t of_hessian = rounder(leaf.weight[0] * leaf.upper[k + 1])
+    memset(leaf.moments, 0, (k + 1) * sizeof(float64_t))
+    memset(leaf.products, 0, (k + 1) * (k + 1) * sizeof(float64_t))
+    if leaf.upper[k + 1] <= 0:
+        return
     while first < leaf.n_rows:
         gather(X, data, leaf, first)
         first += leaf.pitch
@@ -275,19 +290,9 @@ cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
             line.slopes[j] = line.at_means[j] = 0.0
 
 
-cdef void fit_line(const value_t[:, :] X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
-    cdef Py_ssize_t j, k = leaf.k
-    cdef float64_t half
-    cdef Totals totals = measure(X, data, leaf)
-    for j in range(k):
-        line.slopes[j], line.at_means[j], line.lower[j], line.upper[j] = 0.0, 0.0, leaf.lower[j], leaf.upper[j]
-    if totals.most_hessian <= 0:
-        return
-    for j in range(k):
-        half = 0.5 * line.upper[j] - 0.5 * line.lower[j]
-        leaf.lower[j] = 0.5 * line.upper[j] + 0.5 * line.lower[j]
-        leaf.upper[j] = 1.0 / half if half > LEAST_HALF else 1.0
-    accumulate(X, data, leaf, &totals)
+cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
+    """Solve the normal equations."""
+    cdef Py_ssize_t k = leaf.k
     cdef float64_t hessian = leaf.products[k * (k + 1) + k]
     if hessian <= 0:
         return
@@ -335,10 +340,10 @@ cdef void predict_rows(const value_t[:, :] X, const Data* data, Leaf* leaf, cons
 
 
 cdef Leaf leaf_of(
-    const uint32_t* rows, Py_ssize_t n_rows, const int32_t* features, Py_ssize_t k, Py_ssize_t pitch
+    const uint32_t* rows, Py_ssize_t n_rows, const int32_t* features, Py_ssize_t k, Py_ssize_t pitch, float64_t* sums
 ) noexcept nogil:
     cdef Leaf leaf
-    leaf.rows, leaf.n_rows, leaf.features, leaf.k, leaf.pitch = rows, n_rows, features, k, pitch
+    leaf.rows, leaf.n_rows, leaf.features, leaf.k, leaf.pitch, leaf.lower = rows, n_rows, features, k, pitch, sums
     return leaf
 
 
@@ -347,14 +352,21 @@ cdef Line line_of(float64_t value, float64_t factor, float64_t* terms, Py_ssize_
 
 
 cdef void fit_leaf(const value_t[:, :] X, const Data* data, float64_t* memory, Leaf leaf, Line line) noexcept nogil:
-    give_room(&leaf, memory)
+    give_room(&leaf, memory, data.most)
+    if leaf.k > 0 and data.first <= MEASURE:
+        measure(X, data, &leaf)
+    if leaf.k > 0 and data.first <= SUM and data.last >= SUM:
+        start_line(&leaf, &line)
+        accumulate(X, data, &leaf)
+    if data.last < SOLVE:
+        return
     if leaf.k > 0:
-        fit_line(X, data, &leaf, &line)
+        fit_line(data, &leaf, &line)
     predict_rows(X, data, &leaf, &line)
 
 
 def fit_leaves(
-    const value_t[:, :] X, leaves, statistics, float64_t l2, int n_threads, float64_t[:, ::1] terms,
+    const value_t[:, :] X, leaves, statistics, float64_t l2, stages, int n_threads, float64_t[:, ::1] terms,
     float64_t[::1] fitted
 ):
     """Fit a ridge regression of the second-order objective in each leaf, beside the leaf's value.
@@ -369,6 +381,9 @@ def fit_leaves(
         Derivatives and weights of all rows.
     l2 : float
         Added to the sum of hessians on the diagonal, the features having variance 1.
+    stages : pair of int
+        The first and the last: 0 measures rows, 1 sums up the normal equations, 2 solves them and predicts. Between
+        them `leaves.sums` may be replaced by what the rows of all ranks have.
     n_threads : int
         Number of threads.
     terms : float64 array of shape (4, n_terms)
@@ -382,14 +397,15 @@ def fit_leaves(
     cdef const float64_t[::1] value = leaves.value, factor = leaves.factor
     cdef const float32_t[::1] gradients = statistics.gradients, hessians = statistics.hessians
     cdef const float64_t[::1] weights = statistics.weights
-    cdef Py_ssize_t number, most = 0, most_rows = 1, n_leaves = value.shape[0]
+    cdef float64_t[:, ::1] sums = leaves.sums
+    cdef Py_ssize_t number, most = leaves.most_features, most_rows = 1, n_leaves = value.shape[0]
     cdef const uint32_t* of_rows = &rows[0]
     cdef const int32_t* of_features = &features[0] if features.shape[0] else NULL
     cdef float64_t* of_terms = &terms[0, 0] if terms.shape[1] else NULL
     cdef const float64_t* of_weights = &weights[0] if weights is not None else NULL
-    cdef Data data = Data(&gradients[0], &hessians[0], of_weights, statistics.whole, l2, &fitted[0])
+    cdef Data data = Data(
+        &gradients[0], &hessians[0], of_weights, statistics.whole, l2, &fitted[0], most, stages[0], stages[1])
     for number in range(n_leaves):
-        most = max(most, <Py_ssize_t> (starts[number + 1] - starts[number]))
         most_rows = max(most_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
     cdef Py_ssize_t pitch = min(most_rows, MOST_NUMBERS // (most + STATISTICS + 1))
     cdef Py_ssize_t size = room_for(most, pitch)
@@ -403,7 +419,7 @@ def fit_leaves(
             X, &data, memory + threadid() * size,
             leaf_of(
                 of_rows + row_starts[number], row_starts[number + 1] - row_starts[number], of_features + starts[number],
-                starts[number + 1] - starts[number], pitch),
+                starts[number + 1] - starts[number], pitch, &sums[number, 0]),
             line_of(value[number], factor[number], of_terms + starts[number], terms.shape[1]))
     free(memory)
 

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "engine/dispatch.h"
+#include "engine/goes_left.h"
 
 enum { VIEW_SHIFT = 48, TEST_SHIFT = 32, MAX_NARROW_VIEWS = 1 << 16, WALK_LANES = 8, TREE_LANES = 16 };
 
@@ -54,7 +55,7 @@ FASTENS_INLINE uint32_t child_of(const Walk *walk, uint32_t at, uint32_t code, i
 {
     const uint64_t node = walk->nodes[at];
     if (!is_plain && walk->sets[at] >= 0)
-        return (uint32_t)node + !(walk->words[walk->sets[at] + (code >> 5)] >> (code & 31) & 1);
+        return (uint32_t)node + !set_has(walk->words + walk->sets[at], code);
     return (uint32_t)node + (code > (uint16_t)(node >> TEST_SHIFT));
 }
 

@@ -5,6 +5,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 
+from fastens.engine.goes_left cimport code_goes_left
 from fastens.engine.structs cimport code_t, float32_t, float64_t, value_t
 from fastens.engine.team cimport share_pieces
 
@@ -38,11 +39,7 @@ cdef struct Rows:
 
 
 cdef inline int32_t _child(const Split* split, const uint32_t* words, uint32_t code) noexcept nogil:
-    if split.category_set >= 0:
-        return split.left + (not (words[split.category_set + (code >> 5)] >> (code & 31)) & 1)
-    if code == 0:
-        return split.left + (not split.missing_left)
-    return split.left + (code > split.threshold)
+    return split.left + (not code_goes_left(words, split.category_set, split.threshold, split.missing_left, code))
 
 
 cdef inline const code_t* _codes_of(const Rows* rows, Py_ssize_t row, code_t kind) noexcept nogil:

@@ -15,7 +15,6 @@ cdef inline bint is_rare(int32_t code, int64_t count, const SplitRules* rules) n
     return code > 0 and count < rules.min_category_count
 
 
-cdef void sort_codes(ScanRoom* room, int32_t n) noexcept nogil
 cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil
 cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil
 cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil

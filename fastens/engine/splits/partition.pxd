@@ -2,8 +2,7 @@ from fastens.engine.structs cimport int32_t, uint32_t
 
 
 cdef struct Decision:
-    # Which codes of a column go left: code - missing_right <= bin - missing_right (in the column's own width, so that
-    # code 0 wraps around when missing values go right), or, with categories, those in the bit set.
+    # Which codes of a column go left (see goes_left.h): those up to the bin, or, with categories, those in the set.
     const void* column
     int32_t code_size
     int32_t n_codes

@@ -7,6 +7,7 @@
 
 from libc.string cimport memset
 
+from fastens.engine.goes_left cimport set_has, up_to_uint16_t
 from fastens.engine.structs cimport int32_t, uint8_t, uint16_t, uint32_t
 
 cdef extern from "engine/splits/split_rows.h" nogil:
@@ -38,7 +39,7 @@ cdef void _fill_table(const Decision* decision, uint8_t* goes_left) noexcept nog
         goes_left[0] = decision.missing_left
         return
     for code in range(decision.n_codes):
-        goes_left[code] = (decision.category_words[code // 32] >> (code % 32)) & 1
+        goes_left[code] = set_has(decision.category_words, code)
 
 
 cdef inline Py_ssize_t _is_left(
@@ -49,8 +50,8 @@ cdef inline Py_ssize_t _is_left(
         return (<const uint8_t*>rule)[(<const uint8_t*>column)[row]]
     code = (<const uint16_t*>column)[row]
     if look == THRESHOLD:
-        return <uint16_t>(code - shift) <= limit
-    return ((<const uint32_t*>rule)[code // 32] >> (code % 32)) & 1
+        return up_to_uint16_t(code, shift, limit)
+    return set_has(<const uint32_t*>rule, code)
 
 
 cdef inline Py_ssize_t _split(

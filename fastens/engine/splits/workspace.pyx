@@ -2,6 +2,7 @@
 
 from libc.stdlib cimport calloc, free, malloc
 
+from fastens.engine.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split
@@ -58,7 +59,7 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     for f in range(ws.table.n_features):
         widest = max(widest, ws.features[f].n_codes)
         if ws.features[f].is_categorical:
-            ws.words_per_node = max(ws.words_per_node, (ws.features[f].n_codes + 31) // 32)
+            ws.words_per_node = max(ws.words_per_node, set_size(ws.features[f].n_codes))
     ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.zeros = <uint64_t*>calloc(ws.n_rooms * ws.table.n_counted, sizeof(uint64_t))

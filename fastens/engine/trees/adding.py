@@ -10,7 +10,7 @@ import numpy as np
 from fastens.engine.bins.sparse_binned import AnyCodes, SparseCodes
 from fastens.engine.predict import predict
 from fastens.engine.predict.compile import CompiledTrees
-from fastens.engine.trees.trees import Tree, enough_threads
+from fastens.engine.trees.trees import Tree, enough_threads, renumbered
 
 
 def add_tree_to_raw(codes: AnyCodes, tree: Tree, raw_column: np.ndarray, n_threads: int = 1) -> None:
@@ -28,11 +28,9 @@ def add_tree_to_raw(codes: AnyCodes, tree: Tree, raw_column: np.ndarray, n_threa
         How many threads there may be.
     """
     if isinstance(codes, SparseCodes):
-        features, place = np.unique(np.append(0, tree.feature[tree.feature >= 0]), return_inverse=True)
-        own = tree.feature.copy()
-        own[own >= 0] = place[1:]
-        for first, part in codes.of_features(features.astype(np.int32), n_threads):
-            add_tree_to_raw(part, replace(tree, feature=own), raw_column[first : first + part.shape[1]], n_threads)
+        columns, feature = renumbered(tree.feature)
+        for first, part in codes.of_features(columns, n_threads):
+            add_tree_to_raw(part, replace(tree, feature=feature), raw_column[first : first + part.shape[1]], n_threads)
         return
     # No TreeEnsemble: on small data, making one takes longer than all the rest.
     alone = SimpleNamespace(

@@ -7,6 +7,7 @@ cdef extern from "engine/trees/shapley.h" nogil:
     enum:
         SHAPLEY_LANES
         MASK_BITS
+        N_VECTORS
     ctypedef struct LeafPath:
         int32_t n
         int32_t n_points
@@ -18,12 +19,14 @@ cdef extern from "engine/trees/shapley.h" nogil:
         float64_t* inverse_unknown
         float64_t* known
         float64_t* unknown
+        int32_t n_vectors
     ctypedef struct Pattern:
         const uint32_t* mask
         const int32_t* lacking
         int32_t n_lacking
         int32_t count
-        const float64_t* scales
+        int32_t first
+        int32_t last
 
 
 cdef struct Lines:
@@ -100,13 +103,15 @@ cdef struct Stack:
     float64_t* quotients
     float64_t* counts
     float64_t* parts
-    uint32_t* slots
-    uint32_t* all_masks
+    uint32_t* slots                 # of rows: where the parts of their mask are
+    uint32_t* distinct_masks
+    uint32_t* place_of_mask         # among those, one more; 0: none
     float64_t* factors              # of rows, for a linear term or from a table
     Pattern* patterns
     Pattern* sorted_patterns
     uint32_t* pattern_masks
     int32_t* lacking
+    int32_t* next_row               # of the same pattern
     int32_t* first_lacking          # by how many features patterns lack, where the first is
     int32_t* table                  # of patterns by hash
     float64_t* values               # of the rows, feature after feature, where leaves have linear terms

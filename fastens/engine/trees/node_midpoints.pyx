@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fastens.engine.goes_left cimport code_goes_left
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, value_t,
 )
@@ -23,23 +24,20 @@ cdef void _note_row(
     cdef int32_t node = 0, feature
     cdef uint32_t code
     cdef float64_t value
+    cdef bint is_left
     while splits.left_child[node] > 0:
         feature = splits.feature[node]
         code = codes[feature]
-        if splits.category_set[node] >= 0:
-            node = splits.left_child[node] + (
-                not (splits.words[splits.category_set[node] + (code >> 5)] >> (code & 31)) & 1
-            )
-        elif code == 0:
-            node = splits.left_child[node] + (not splits.missing_left[node])
-        else:
+        is_left = code_goes_left(
+            splits.words, splits.category_set[node], splits.bin_threshold[node], splits.missing_left[node], code
+        )
+        if splits.category_set[node] < 0 and code > 0:
             value = (<const value_t*> (<const char*> x + feature * stride))[0]
-            if code <= splits.bin_threshold[node]:
+            if is_left:
                 low[node] = max(low[node], value)
-                node = splits.left_child[node]
             else:
                 high[node] = min(high[node], value)
-                node = splits.left_child[node] + 1
+        node = splits.left_child[node] + (not is_left)
 
 
 cdef struct Passing:

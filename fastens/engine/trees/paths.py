@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 from fastens.engine.parts import map_parts
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.used_columns import on_used_columns
 
 
 def parents(trees: TreeEnsemble) -> NDArray[np.int64]:
@@ -106,5 +107,6 @@ def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
 
 def _leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
     """The leaf of each row and tree, row after row, counted over all trees."""
-    leaves = map_parts(lambda part: trees.apply(part, n_threads), X)
+    narrow, rows = on_used_columns(trees, X)
+    leaves = map_parts(lambda part: narrow.apply(part, n_threads), rows)
     return (leaves + trees.node_offsets[:-1]).ravel()

@@ -474,6 +474,13 @@ def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None
         arrays["category_set"][nodes] = first
 
 
+def renumbered(feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns that nodes split on, at least one, and the nodes' features counted among these."""
+    columns = np.unique(feature[feature >= 0])
+    columns = (columns if len(columns) else np.zeros(1)).astype(np.int32)
+    return columns, np.where(feature < 0, -1, np.searchsorted(columns, feature)).astype(np.int32)
+
+
 def enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
     """Return how many threads are worth it."""
     # Nanoseconds: about 0.02 for a row and node, 1 for a value to be binned. A thread should have 20 000 of them.

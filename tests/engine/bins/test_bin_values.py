@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 from fastens.engine.bins.bin_values import values_of_bins
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from reference.forest_growth import random_bits, random_split
 from reference.forest_growth import values_of_bins as naive_values
 
 LARGEST = np.finfo(np.float64).max
@@ -75,6 +76,48 @@ def test_thresholds_are_uniform_over_the_range(column, kind):
     if likely.sum() > 1:
         share = expected[likely] / expected[likely].sum()
         assert chisquare(counts[likely], counts[likely].sum() * share).pvalue > 1e-3
+
+
+EXTREMES = {
+    **COLUMNS,
+    "one value": [3.0] * 7,
+    "only infinities": [-np.inf, np.inf, np.inf, -np.inf],
+    "infinite and missing": [np.nan, -np.inf, np.nan, 1.0, np.inf, 2.0],
+    "largest and infinite": [LARGEST, np.inf, -LARGEST, -np.inf, 0.0],
+    "smallest": [0.0, 5e-324, -5e-324, 1e-323, 1.5e-323],
+}
+
+
+@pytest.mark.parametrize("kind", ["numbers", "two classes", "more classes"])
+@pytest.mark.parametrize("column", EXTREMES.values(), ids=EXTREMES)
+def test_random_trees_are_those_of_the_twin(column, kind):
+    """Every threshold, and the side of missing values, down to the leaves."""
+    x = np.repeat(np.asarray(column, dtype=np.float64), 3)
+    y = np.arange(len(x)) * 7 % 11
+    target = {
+        "numbers": lambda: number_target(y.astype(np.float64)),
+        "two classes": lambda: class_target(y % 2, [2]),
+        "more classes": lambda: class_target(y % 4, [4]),
+    }[kind]()
+    matrix = learn_binning(x[:, None]).transform(x[:, None])
+    rules = TreeRules("squared_error" if kind == "numbers" else "gini", random_thresholds=True)
+    trees = ForestGrower(matrix, target, rules, X=x[:, None]).grow([TreeSample(None, None, s) for s in range(20)])
+    codes, values = matrix.columns[0].astype(np.int64), naive_values(matrix.columns[0], x, matrix.n_codes[0])
+    for seed, tree in enumerate(trees):
+        rows, keys = {0: np.arange(len(x))}, {0: seed}
+        for node in range(tree.n_nodes):
+            here = codes[rows[node]]
+            if tree.feature[node] < 0:
+                assert len(set(here.tolist())) == 1 or len(np.unique(target.y[rows[node]])) == 1
+                continue
+            is_left, last = random_split(values, here, 0, keys[node])
+            if last is not None:
+                assert tree.bin_threshold[node] == last
+            assert 0 < is_left.sum() < len(here)
+            for side, chosen in enumerate((is_left, ~is_left)):
+                child = tree.left_child[node] + side
+                rows[child], keys[child] = rows[node][chosen], random_bits(keys[node], side)
+                assert tree.n_samples[child] == chosen.sum()
 
 
 @pytest.mark.parametrize("column", [[0.0, 5e-324], [-0.0, 5e-324, 1e-323], [LARGEST, np.inf], [-np.inf, -LARGEST, 0.0]])

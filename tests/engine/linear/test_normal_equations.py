@@ -37,7 +37,8 @@ def say(X, leaf, gradients, hessians, weights=None, *, whole=False, l2=0.5, n_th
     features = np.concatenate(FEATURES).astype(np.int32)
     terms, said = np.full((4, len(features)), np.nan), np.full(len(X), np.nan)
     leaves = LeafRows(rows, row_starts, features, starts, value, factor)
-    kernels.fit_leaves(X, leaves, LeafStatistics(gradients, hessians, weights, whole), l2, n_threads, terms, said)
+    statistics = LeafStatistics(gradients, hessians, weights, whole)
+    kernels.fit_leaves(X, leaves, statistics, l2, (0, 2), n_threads, terms, said)
     return terms, said
 
 

@@ -4,8 +4,7 @@ from libc.math cimport sqrt
 
 from fastens.engine.forest.splits.score cimport is_one_class_target, words_weight
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Forest, Search
-from fastens.engine.splits.categories cimport sort_codes
-from fastens.engine.splits.gain cimport ScanRoom
+from fastens.engine.splits.order cimport sort_by_key
 from fastens.engine.structs cimport float64_t, int32_t, uint16_t, uint32_t, uint64_t
 
 
@@ -91,17 +90,15 @@ cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Order categories by their mean (Fisher 1958); where there are several sums, along the axis on which the means
+    """Order categories by their mean (see order.pyx); where there are several sums, along the axis on which the means
     differ most (Coppersmith, Hong & Hosking 1999)."""
     cdef int32_t j, k, n = search.n_groups, n_words = search.sample.layout.n_words
     cdef int32_t n_sums = 1 if search.sample.layout.packed else search.forest.targets.n_stats
     cdef const uint64_t* words
     cdef float64_t weight
-    cdef ScanRoom keyed
     search.axis[0] = 1.0
     if n_sums > 1:
         _find_axis(search, n, n_sums)
-    keyed.keys, keyed.codes, keyed.sums = search.gains, search.order, NULL
     for j in range(n):
         search.order[j] = j
         search.gains[j] = 0.0
@@ -109,7 +106,7 @@ cdef void _order_categories(Search* search) noexcept nogil:
         weight = <float64_t>words_weight(search, words)
         for k in range(n_sums):
             search.gains[j] += search.axis[k] * _mean(search, words, weight, k)
-    sort_codes(&keyed, n)
+    sort_by_key(search.gains, search.order, n)
     _permute(search, n, n_words)
 
 

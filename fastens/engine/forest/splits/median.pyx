@@ -9,8 +9,7 @@ from fastens.engine.forest.splits.groups cimport code_at, column_of
 from fastens.engine.forest.splits.scan cimport random_candidate
 from fastens.engine.forest.splits.score cimport is_monotone, word_weight
 from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, MedianScratch, Search, keep_split
-from fastens.engine.splits.categories cimport sort_codes
-from fastens.engine.splits.gain cimport ScanRoom
+from fastens.engine.splits.order cimport sort_by_key
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 
@@ -152,7 +151,6 @@ cdef void _order_categories(Search* search) noexcept nogil:
     cdef int32_t g
     cdef Py_ssize_t i
     cdef float64_t sum_, weight
-    cdef ScanRoom keyed
     cdef const Entry* row
     for g in range(search.n_groups):
         sum_ = weight = 0.0
@@ -163,8 +161,7 @@ cdef void _order_categories(Search* search) noexcept nogil:
             ]
             weight += <float64_t>_weight(search, row)
         search.gains[g] = sum_ / weight
-    keyed.keys, keyed.codes, keyed.sums = search.gains, medians.group, NULL
-    sort_codes(&keyed, search.n_groups)
+    sort_by_key(search.gains, medians.group, search.n_groups)
     for g in range(search.n_groups):
         search.order[g] = search.codes[medians.group[g]]
     for g in range(search.n_groups):

@@ -7,7 +7,8 @@ from fastens.engine.forest.splits.scan cimport consider_left
 from fastens.engine.forest.splits.score cimport is_one_class_target
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, CodeColumn, Entry, Search
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
-from fastens.engine.structs cimport code_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.goes_left cimport code_goes_left
+from fastens.engine.structs cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "engine/forest/splits/rows.h" nogil:
@@ -19,6 +20,10 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
     uint64_t sum_left(
         int code_size, const void* codes, const uint64_t* words, Py_ssize_t n_rows, uint32_t last,
         uint32_t missing_left
+    )
+    void add_left(
+        int code_size, const void* codes, const Entry* rows, Py_ssize_t n_rows, uint32_t last, uint32_t missing_left,
+        uint64_t* words
     )
 
 
@@ -40,16 +45,6 @@ cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcep
     )
 
 
-cdef void _add_classes(Search* search, const code_t* codes, uint32_t last, uint32_t missing_left) noexcept nogil:
-    """Add the rows on the left to their classes' words."""
-    cdef const Entry* rows = search.rows
-    cdef uint64_t* words = search.left
-    cdef Py_ssize_t i
-    cdef code_t shift = <code_t>(1 - missing_left), limit = <code_t>(last - shift)
-    for i in range(search.n_rows):
-        words[rows[i].offset] += rows[i].word & (0 - <uint64_t>(<code_t>(codes[i] - shift) <= limit))
-
-
 cdef void _sum_left(Search* search, const void* codes, uint32_t last, bint missing_left) noexcept nogil:
     """The words of the left side to search.left."""
     cdef Py_ssize_t i
@@ -60,14 +55,11 @@ cdef void _sum_left(Search* search, const void* codes, uint32_t last, bint missi
         return
     memset(search.left, 0, search.sample.layout.n_words * sizeof(uint64_t))
     if is_one_class_target(search.forest):
-        if code_size == 1:
-            _add_classes(search, <const uint8_t*>codes, last, missing_left)
-        else:
-            _add_classes(search, <const uint16_t*>codes, last, missing_left)
+        add_left(code_size, codes, search.rows, search.n_rows, last, missing_left, search.left)
         return
     for i in range(search.n_rows):
         code = (<const uint8_t*>codes)[i] if code_size == 1 else (<const uint16_t*>codes)[i]
-        if missing_left if code == 0 else code <= last:
+        if code_goes_left(NULL, -1, last, missing_left, code):
             add_row(search, &search.rows[i], search.left)
 
 

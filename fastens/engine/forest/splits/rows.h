@@ -17,6 +17,7 @@
 
 #include "engine/bits.h"
 #include "engine/dispatch.h"
+#include "engine/goes_left.h"
 
 typedef struct {
     uint32_t row;
@@ -263,8 +264,15 @@ typedef struct {
         const code_t shift = (code_t)(1 - missing_left), limit = (code_t)(last - shift);                         \
         uint64_t sum = 0;                                                                                        \
         for (ptrdiff_t i = 0; i < n_rows; i++)                                                                   \
-            sum += words[i] & (0 - (uint64_t)((code_t)(codes[i] - shift) <= limit));                             \
+            sum += words[i] & (0 - (uint64_t)up_to_##code_t(codes[i], shift, limit));                            \
         *result = sum;                                                                                           \
+    }                                                                                                            \
+    static void add_##code_t(const code_t* codes, const Entry* rows, ptrdiff_t n_rows, uint32_t last,            \
+                             uint32_t missing_left, uint64_t* words)                                             \
+    {                                                                                                            \
+        const code_t shift = (code_t)(1 - missing_left), limit = (code_t)(last - shift);                         \
+        for (ptrdiff_t i = 0; i < n_rows; i++)                                                                   \
+            words[rows[i].offset] += rows[i].word & (0 - (uint64_t)up_to_##code_t(codes[i], shift, limit));      \
     }                                                                                                            \
     FASTENS_CHOOSE(range_##code_t, (const code_t* codes, ptrdiff_t n_rows, CodeRange* range),                    \
                    (codes, n_rows, range))                                                                       \
@@ -306,8 +314,18 @@ static inline uint64_t sum_left(int code_size, const void* codes, const uint64_t
     return sum;
 }
 
-/* Left rows to the front, right rows to `right`, both in order; return how many go left. A row goes left if the bit of
- * its code is set (`set` given), or if 1 <= code <= last, or code is 0 and missing_left. */
+/* The same where each class has a word of its own. */
+static inline void add_left(int code_size, const void* codes, const Entry* rows, ptrdiff_t n_rows, uint32_t last,
+                            uint32_t missing_left, uint64_t* words)
+{
+    if (code_size == 1)
+        add_uint8_t((const uint8_t*)codes, rows, n_rows, last, missing_left, words);
+    else
+        add_uint16_t((const uint16_t*)codes, rows, n_rows, last, missing_left, words);
+}
+
+/* Left rows to the front, right rows to `right`, both in order; return how many go left: those of the set, or without one
+ * those up to `last`. */
 #define FASTENS_PART_ROWS(code_t)                                                                                \
     FASTENS_INLINE ptrdiff_t part_rows_##code_t(const code_t* codes, ptrdiff_t stride, uint32_t last,            \
                                                 uint32_t missing_left, const uint32_t* set, Entry* rows,         \
@@ -319,7 +337,7 @@ static inline uint64_t sum_left(int code_size, const void* codes, const uint64_t
         for (ptrdiff_t i = 0; i < n_rows; i++) {                                                                 \
             const Entry entry = rows[i];                                                                         \
             const code_t code = codes[(ptrdiff_t)entry.row * stride];                                            \
-            const int left = set ? (int)(set[code >> 5] >> (code & 31) & 1) : (code_t)(code - shift) <= limit;   \
+            const int left = set ? set_has(set, code) : up_to_##code_t(code, (code_t)shift, limit);              \
             if (i + ENTRIES_AHEAD < n_rows)                                                                      \
                 FASTENS_PREFETCH_ROW(&codes[(ptrdiff_t)rows[i + ENTRIES_AHEAD].row * stride]);                   \
             rows[n_left] = entry;                                                                                \

@@ -8,6 +8,7 @@ from fastens.engine.forest.splits.score cimport (
 )
 from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, Layout, Search, keep_split, sum_of_logs
 from fastens.engine.forest.splits.threshold cimport random_code
+from fastens.engine.goes_left cimport set_fill, set_put
 from fastens.engine.histograms.cells cimport first_with_count
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares
@@ -200,14 +201,7 @@ cdef void finish_split(Search* search) noexcept nogil:
 
 cdef void _write_set(Search* search) noexcept nogil:
     """The bits of the codes that go left; codes that the node does not have go to its larger side."""
-    cdef int32_t k, n_words = (search.forest.table.n_codes[search.feature] + 31) // 32
-    cdef uint16_t code
-    cdef bint absent_left = 2 * search.best.left_weight > search.weight
-    for k in range(n_words):
-        search.set_words[k] = ~<uint32_t>0 if absent_left else 0
+    cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
+    set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)
     for k in range(search.n_groups):
-        code = search.codes[k]
-        if k <= search.best.position:
-            search.set_words[code // 32] |= <uint32_t>1 << (code % 32)
-        else:
-            search.set_words[code // 32] &= ~(<uint32_t>1 << (code % 32))
+        set_put(search.set_words, search.codes[k], k <= search.best.position)

@@ -1,0 +1,92 @@
+"""The task of a table that may be larger than memory: targets and weights are read, columns are read in batches.
+
+What columns hold, and which are left out, is found out from the first batch. The model is that of the table in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fastens.cli.table.columns import features
+from fastens.cli.table.errors import CommandError, listed
+from fastens.cli.table.parts import TableParts, open_parts
+from fastens.cli.table.reading import check_given_columns, given_schema
+from fastens.cli.table.target import required
+from fastens.cli.table.task import Targets, Task, check_task_options, targets_of, task_of, usable_kinds
+from fastens.files import TableFileError
+from fastens.files.formats import CSV, PARQUET, format_of
+from fastens.files.read import files_of
+from fastens.table.sources import Batches, Reader
+
+# Files of more bytes than this are read in batches: some four times as many in memory.
+LARGE_BYTES = 1 << 27
+_ROW = "\0row"
+
+
+class FeatureReader:
+    """What reads the features of a table in parts, batch by batch."""
+
+    def __init__(self, parts: TableParts, kinds: dict[str, str]) -> None:
+        self._parts, self._kinds = parts, kinds
+        self.schema = features(parts.empty, kinds).schema
+        self._made = {name: features(parts.empty, {name: kind}).column_names for name, kind in kinds.items()}
+
+    def __call__(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read some of the features."""
+        needed = {name: self._kinds[name] for name, made in self._made.items() if not set(made).isdisjoint(columns)}
+        for part in self._parts.read(list(needed)):
+            yield from features(part, needed).select(list(columns)).combine_chunks().to_batches()
+
+
+def large_task(options: argparse.Namespace) -> Task | None:
+    """The task of files that are large together; None for others, which are read as a whole."""
+    paths = [options.table] if isinstance(options.table, str) else options.table or []
+    if options.text is not None or not _are_large(paths):
+        return None
+    check_task_options(options)
+    parts = open_parts(paths, given_schema(options))
+    check_given_columns(options, parts.empty.column_names)
+    if options.target is None:
+        raise CommandError(f"--target must name the column to predict: {listed(parts.empty.column_names)}")
+    targets = targets_of(_row_targets(parts, options), options.target, options)
+    rows = targets.table[_ROW].to_numpy()
+    kinds, notes = _kinds_of_head(parts, targets, rows, options)
+    read = FeatureReader(parts, kinds)
+    X = Batches(Reader(read.schema, read, parts.n_rows))[rows]
+    notes = [*targets.notes, *parts.notes, *notes, "What the columns hold was told from the first rows."]
+    return task_of(", ".join(paths), replace(targets, notes=notes), X, kinds, parts.schema, options)
+
+
+def _are_large(paths: Sequence[str]) -> bool:
+    try:
+        files = [file for path in paths for file in files_of(path)]
+        if not set(map(format_of, files)) <= {CSV, PARQUET}:
+            return False
+    except TableFileError:
+        return False  # reading it says what is wrong
+    return sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > LARGE_BYTES
+
+
+def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
+    """The columns of targets and weights, and the number of each row."""
+    needed = {"--target": options.target} | ({} if options.weight is None else {"--weight": options.weight})
+    for option, name in needed.items():
+        required(parts.empty, name, option)
+    table = pa.concat_tables(parts.read(list(dict.fromkeys(needed.values()))))
+    return table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+
+
+def _kinds_of_head(
+    parts: TableParts, targets: Targets, rows: NDArray[np.int64], options: argparse.Namespace
+) -> tuple[dict[str, str], list[str]]:
+    """The columns that can be learned from, by the first of the rows that have a target."""
+    head = next(parts.read(parts.empty.column_names))
+    known = head.take(pa.array(rows[: np.searchsorted(rows, head.num_rows)]))
+    return usable_kinds(known, replace(targets, y=targets.y[: known.num_rows]), options)

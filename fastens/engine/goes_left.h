@@ -1,0 +1,55 @@
+/* Which codes of a feature go left at a split, for all kernels: of categories the codes of a set, which has a bit for
+ * each; of numbers the codes 1 .. last, and code 0, missing, or not.
+ */
+#ifndef FASTENS_GOES_LEFT_H
+#define FASTENS_GOES_LEFT_H
+
+#include <stdint.h>
+
+#include "engine/dispatch.h"
+
+/* Words of a set of some of so many codes. */
+FASTENS_INLINE int32_t set_size(int32_t n_codes)
+{
+    return (n_codes + 31) / 32;
+}
+
+FASTENS_INLINE int set_has(const uint32_t* set, uint32_t code)
+{
+    return (int)(set[code >> 5] >> (code & 31) & 1);
+}
+
+FASTENS_INLINE void set_put(uint32_t* set, uint32_t code, int is_member)
+{
+    const uint32_t bit = (uint32_t)1 << (code & 31);
+    set[code >> 5] = is_member ? set[code >> 5] | bit : set[code >> 5] & ~bit;
+}
+
+/* Start a set with all codes or none. */
+FASTENS_INLINE void set_fill(uint32_t* set, int32_t n_codes, int are_members)
+{
+    for (int32_t k = 0; k < set_size(n_codes); k++)
+        set[k] = are_members ? ~(uint32_t)0 : 0;
+}
+
+/* A number's code, in its own width, in one comparison: shift is 1 where missing values go right, since 0 - 1 is the
+ * largest code, else 0; limit is last - shift. There must be a code that goes left. */
+FASTENS_INLINE int up_to_uint8_t(uint8_t code, uint8_t shift, uint8_t limit)
+{
+    return (uint8_t)(code - shift) <= limit;
+}
+
+FASTENS_INLINE int up_to_uint16_t(uint16_t code, uint16_t shift, uint16_t limit)
+{
+    return (uint16_t)(code - shift) <= limit;
+}
+
+/* Any node of a tree as it is kept: first is -1, or the first word of its set. */
+FASTENS_INLINE int code_goes_left(const uint32_t* words, int32_t first, uint32_t last, int missing_left, uint32_t code)
+{
+    if (first >= 0)
+        return set_has(words + first, code);
+    return code == 0 ? missing_left : code <= last;
+}
+
+#endif

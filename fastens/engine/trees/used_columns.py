@@ -1,0 +1,51 @@
+"""Trees that see only the columns they split on: of a wide sparse table the others need not be made dense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from fastens.engine.bins.binning import Binning
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble, renumbered
+
+_NOTE = "used columns"
+
+
+def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
+    """Return trees and rows that give the same predictions with fewer columns; as they are unless X is sparse.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    X : row source
+        The rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> from fastens import GradientBoostingRegressor
+    >>> from fastens.engine.trees.used_columns import on_used_columns
+    >>> X = csr_matrix(np.eye(40)[np.arange(400) % 40])
+    >>> trees = GradientBoostingRegressor(n_estimators=1, min_samples_leaf=5).fit(X, X[:, 7].toarray()[:, 0])._ensemble
+    >>> on_used_columns(trees, X)[1].shape
+    (400, 1)
+    """
+    if not scipy.sparse.issparse(X) or type(trees) is not TreeEnsemble:
+        return trees, X
+    if _NOTE not in trees.notes:
+        trees.notes[_NOTE] = _narrowed(trees)
+    columns, narrow = trees.notes[_NOTE]
+    return narrow, X[:, columns]
+
+
+def _narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
+    """The columns that trees split on, at least one, and the trees of these columns."""
+    columns, feature = renumbered(trees.feature)
+    arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES} | {"feature": feature}
+    thresholds, categories = trees.binning.thresholds, trees.binning.category_codes
+    kept = columns.tolist()
+    return columns, TreeEnsemble(Binning([thresholds[f] for f in kept], [categories[f] for f in kept]), **arrays)

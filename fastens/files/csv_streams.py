@@ -1,0 +1,249 @@
+"""CSV files that are read in batches, as `fastens.read_table` reads them whole.
+
+How they are written and what the columns hold is found out from the head of the first file. A first pass over all rows
+counts them and holds every value against that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.csv
+
+from fastens.files.csv_files import (
+    ENCODINGS,
+    Dialect,
+    convert_options,
+    dialect_of,
+    is_about_encoding,
+    parse_options,
+    ragged_error,
+    read_options,
+    unique_names,
+)
+from fastens.files.errors import TableFileError, listed
+from fastens.files.formats import opener
+from fastens.files.read import Typing, as_known, is_written
+from fastens.files.schema import TEXT, Column, TableSchema
+
+# Bytes that are decoded at a time, and that the types of columns are learned from.
+BLOCK_BYTES = 1 << 20
+_FAULT = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL)
+# What a column of such values becomes where a later one does not fit: what holds both.
+_WIDER = {pa.int64(): pa.float64(), pa.date32(): pa.timestamp("s"), pa.timestamp("s"): pa.timestamp("ns")}
+_RULES = {pa.int64(): "a number", pa.float64(): "a number", pa.bool_(): "true or false", pa.date32(): "a date"}
+T = TypeVar("T")
+
+
+@dataclass
+class CsvStream:
+    """CSV files of the same columns, which are read in batches.
+
+    Attributes
+    ----------
+    schema : TableSchema
+        What is known of the columns; then what was found out, for other files of the kind.
+    notes : list of str
+        For the person who reads the table.
+    n_rows : int
+        Rows of all files.
+    """
+
+    paths: list[str]
+    schema: TableSchema
+    notes: list[str] = field(default_factory=list)
+    n_rows: int = 0
+
+    def __post_init__(self) -> None:
+        self._openers = [opener(path) for path in self.paths]
+        self._encodings = [self.schema.encoding] * len(self.paths)
+        self._names: list[str] = []
+        self._stored: dict[str, Any] = {}  # types as values are parsed; those with a writing of their own are texts
+        self._types: dict[str, Any] = {}
+        self._learn_head()
+        while not self._is_counted():
+            pass
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as batches have them."""
+        return pa.schema([(name, self._types[name]) for name in self._names])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield some of the columns of all files, in their order."""
+        for number in range(len(self.paths)):
+            with self._faults_of(number):
+                yield from self._batches_of(self._dialect(number), number, columns)
+
+    # One file --------------------------------------------------
+
+    @contextmanager
+    def _faults_of(self, number: int) -> Iterator[None]:
+        """Errors with the name of the file."""
+        path = self.paths[number]
+        try:
+            yield
+        except TableFileError as error:
+            raise error if path in str(error) else TableFileError(f"{path}: {error}") from error
+        except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
+            raise TableFileError(f"cannot read {path}: {error}") from error
+
+    def _dialect(self, number: int) -> Dialect:
+        return dialect_of(self._openers[number], self.schema, self._encodings[number] or ENCODINGS[0])
+
+    def _batches_of(self, dialect: Dialect, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, typed; errors are those of Arrow."""
+        ragged: list[Any] = []
+        first = 0
+        with self._opened(dialect, number, self._stored, columns, ragged) as reader:
+            for batch in reader:
+                if ragged:
+                    break
+                yield self._typed(batch, columns, first)
+                first += batch.num_rows
+        if ragged:
+            raise ragged_error(ragged)
+
+    @contextmanager
+    def _opened(
+        self,
+        dialect: Dialect,
+        number: int,
+        types: Mapping[str, Any],
+        columns: Sequence[str],
+        ragged: list[Any],
+    ) -> Iterator[Any]:
+        names, notes = unique_names(dialect.names)
+        self.notes += [note for note in notes if note not in self.notes]
+        if self._names and set(names) != set(self._names):
+            raise TableFileError(
+                f"{self.paths[number]} must have the columns of {self.paths[0]}, {listed(self._names)}; "
+                f"it has {listed(names)}"
+            )
+        # Only one thread knows the numbers of lines; more would read no faster.
+        read = read_options(dialect, names, use_threads=False, block_size=BLOCK_BYTES)
+        convert = convert_options(dialect, self.schema, types)
+        convert.include_columns = list(columns)
+        with (
+            self._openers[number]() as stream,
+            pa.csv.open_csv(stream, read, parse_options(dialect, ragged), convert) as reader,
+        ):
+            yield reader
+
+    def _typed(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
+        """The batch with numbers and dates in the place of texts that are written so."""
+
+        def typed(name: str, values: pa.Array) -> pa.Array:
+            if self._stored[name] == self._types[name]:
+                return values
+            read = as_known(name, pa.chunked_array([values]), self.schema.columns[name], first)
+            return read.cast(self._types[name]).combine_chunks()
+
+        arrays = [typed(name, values) for name, values in zip(columns, batch.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _with_encoding(self, number: int, read: Callable[[Dialect, int], T]) -> T:
+        """Read with the first encoding that fits."""
+        given = self._encodings[number]
+        tried = ENCODINGS if given is None else [given]
+        for encoding in tried:
+            try:
+                dialect = dialect_of(self._openers[number], self.schema, encoding)
+                found = read(dialect, number)
+            except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+                if encoding == tried[-1] or not is_about_encoding(error):
+                    raise
+            else:
+                break
+        self._encodings[number] = None if read == self._head else dialect.encoding
+        return found
+
+    # The head --------------------------------------------------
+
+    def _learn_head(self) -> None:
+        """Find out from the first rows what the columns hold and how they are written."""
+        with self._faults_of(0):
+            head, dialect = self._with_encoding(0, self._head)
+            if head.num_rows == 0:
+                raise TableFileError("the file has no rows")
+        typing = Typing(self.schema.columns, {}, dialect.prefers_comma, False, self.notes)
+        found = {name: typing.read(name, head[name]) for name in head.column_names}
+        self._names = head.column_names
+        self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
+        for name, (values, column) in found.items():
+            self._take_type(name, values.type, column)
+
+    def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
+        as_text = [name for name, column in self.schema.columns.items() if column.type == TEXT or is_written(column)]
+        ragged: list[Any] = []
+        with self._opened(dialect, number, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
+            batch = next(iter(reader), None)
+            head = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
+        if ragged:
+            raise ragged_error(ragged)
+        if any(pa.types.is_binary(field.type) for field in head.schema):
+            raise pa.ArrowInvalid("invalid UTF8 data")
+        return head, dialect
+
+    def _take_type(self, name: str, type_: pa.DataType, column: Column) -> None:
+        is_text = column.type == TEXT or is_written(column)
+        self._stored[name] = pa.string() if is_text else type_
+        # Of numbers that are read from texts, later ones may be no whole ones.
+        self._types[name] = pa.float64() if is_text and pa.types.is_integer(type_) else type_
+
+    # The first pass --------------------------------------------------
+
+    def _is_counted(self) -> bool:
+        """Count the rows; False where a column got another type, and they must be read anew."""
+        self.n_rows = 0
+        for number in range(len(self.paths)):
+            with self._faults_of(number):
+                try:
+                    self.n_rows += self._with_encoding(number, self._count)
+                except pa.ArrowInvalid as error:
+                    self._widen(number, error)
+                    return False
+        return True
+
+    def _count(self, dialect: Dialect, number: int) -> int:
+        return sum(batch.num_rows for batch in self._batches_of(dialect, number, self._names))
+
+    def _widen(self, number: int, error: Exception) -> None:
+        """Take another type for the column of a value that does not fit, or say where it is."""
+        fault = _FAULT.search(str(error))
+        if fault is None:
+            raise error
+        name, row, value = self._names[int(fault[1])], int(fault[2]), fault[3]
+        dialect, type_ = self._dialect(number), self._stored[name]
+        values = pa.chunked_array([[value.replace(",", ".") if dialect.prefers_comma else value]])
+        if type_ == pa.null():
+            self._take_first(name, value)
+        elif type_ in _WIDER and _fits(values, _WIDER[type_]):
+            self._stored[name] = self._types[name] = _WIDER[type_]
+        else:
+            row -= dialect.n_header_lines
+            raise TableFileError(
+                f"column {name!r}, row {row}: {value!r} is not {_RULES.get(type_, type_)}, as the first values are. "
+                f"If the column holds texts, say so: schema={{'columns': {{{name!r}: 'text'}}}}"
+            ) from error
+
+    def _take_first(self, name: str, value: str) -> None:
+        """Take the type of the first value of a column that had none in the head."""
+        content = pa.BufferReader(b'c\n"' + value.replace('"', '""').encode() + b'"\n')
+        values = pa.csv.read_csv(content, parse_options=pa.csv.ParseOptions(newlines_in_values=True))["c"]
+        read, column = Typing({}, {}, False, False, self.notes).read(name, values)
+        self.schema.columns[name] = column
+        self._take_type(name, read.type, column)
+
+
+def _fits(values: pa.ChunkedArray, type_: pa.DataType) -> bool:
+    try:
+        values.cast(type_)
+    except pa.ArrowException:
+        return False
+    return True

@@ -1,0 +1,102 @@
+"""Rows out of bag, checkpoints and warm starts on several ranks: what one rank makes, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastens import (
+    Checkpoint,
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
+)
+from fastens.options import Categories, Dart, EarlyStopping
+from tests.reference.rank_fits import (
+    BINARY,
+    CLASSES,
+    COMMON,
+    N_ROWS,
+    QUERIES,
+    SIZES,
+    WEIGHTS,
+    T,
+    X,
+    assert_same_models,
+    fit_on_ranks,
+    rows_of,
+    state,
+)
+from tests.reference.threads_comm import on_ranks
+
+THREE = np.minimum(CLASSES, 2)
+TIMES = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+def test_rows_out_of_bag_are_those_of_all_ranks(weights, size):
+    options = COMMON | {"subsample": 0.5, "oob_score": True}
+    weight = WEIGHTS.get(weights)
+    assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, weight)
+    assert_same_models(size, lambda: GradientBoostingClassifier(early_stopping=True, **options), THREE, weight)
+    assert_same_models(size, lambda: GradientBoostingRegressor(**options), np.column_stack([T, -T]), weight)
+    assert_same_models(size, lambda: GradientBoostingSurvival(**options), TIMES, weight)
+    qid = QUERIES * 1000 + np.arange(N_ROWS) // 40
+    assert_same_models(size, lambda: GradientBoostingRanker(**options), CLASSES, qid=qid)
+
+
+CASES = {
+    "classes": (GradientBoostingClassifier, CLASSES, {"subsample": 0.5, "oob_score": True}),
+    "encoded": (GradientBoostingRegressor, T, {"categories": Categories(encoding="target"), "sampling": "goss"}),
+    "dart": (GradientBoostingClassifier, BINARY, {"boosting": Dart(skip_drop=0.0)}),
+    "stopped": (GradientBoostingRegressor, T, {"early_stopping": EarlyStopping(eval_metric=["r2", "loss"])}),
+    "times": (GradientBoostingSurvival, TIMES, {"max_features": 0.5}),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_fit_goes_on_from_the_file_of_the_first_rank(case, size, tmp_path):
+    kind, y, options = CASES[case]
+    options = COMMON | {"categorical_features": [4]} | options
+    expected = state(kind(**options).fit(X, y, WEIGHTS["whole"]))
+    path = tmp_path / "model.fastens"
+    begun = options | {"n_estimators": 5, "callbacks": [Checkpoint(path, 4)]}
+    fit_on_ranks(size, lambda: kind(**begun), y, WEIGHTS["whole"])
+    for model in fit_on_ranks(size, lambda: kind(**options), y, WEIGHTS["whole"], resume=path):
+        for name, found in state(model).items():
+            np.testing.assert_array_equal(found, expected[name], err_msg=name)
+
+
+def test_only_the_first_rank_writes(tmp_path):
+    def work(comm):
+        path, own = tmp_path / f"{comm.rank}.fastens", rows_of(comm)
+        model = GradientBoostingRegressor(callbacks=[Checkpoint(path, 2)], **COMMON)
+        with model._over(comm):
+            model.fit(X[own], T[own])
+
+    on_ranks(3, work)
+    assert [path.name for path in tmp_path.iterdir()] == ["0.fastens"]
+
+
+def test_a_warm_start_goes_on():
+    def work(comm):
+        model, own = GradientBoostingRegressor(warm_start=True, subsample=0.7, **COMMON), rows_of(comm)
+        with model._over(comm):
+            model.fit(X[own], T[own])
+            return model.set_params(n_estimators=12).fit(X[own], T[own])
+
+    expected = state(GradientBoostingRegressor(subsample=0.7, **COMMON | {"n_estimators": 12}).fit(X, T))
+    for model in on_ranks(5, work):
+        for name, found in state(model).items():
+            np.testing.assert_array_equal(found, expected[name], err_msg=name)
+
+
+def test_rows_of_no_weight_have_no_prediction_out_of_bag():
+    weight = np.ones(N_ROWS)
+    weight[-3:] = 0.0
+    model = GradientBoostingRegressor(subsample=0.5, oob_score=True, **COMMON).fit(X, T, weight)
+    assert model.oob_prediction_.shape == (N_ROWS,)
+    assert np.isnan(model.oob_prediction_[-3:]).all()

@@ -1,0 +1,76 @@
+"""Targets, weights and queries by the names of columns: every estimator learns what it learns of arrays."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fastens import BaggingClassifier, GradientBoostingRanker, GradientBoostingRegressor
+from reference.public_estimators import CLASSES, make, table_for
+
+NOT_BY_NAME = {"BayesianNetwork", "FiniteHypothesisLearner", "GradientBoostingSurvival", "TextClassifier"}
+CASES = [
+    (name, method)
+    for name, kind in CLASSES.items()
+    for method in ("fit", "partial_fit")
+    if name not in NOT_BY_NAME and "y" in inspect.signature(getattr(kind, method, lambda: None)).parameters
+]
+
+
+def quick(name):
+    known = inspect.signature(CLASSES[name]).parameters
+    given = {"n_estimators": 3, "max_layers": 1, "random_state": 0, "n_jobs": 1}
+    return make(name, **{key: value for key, value in given.items() if key in known})
+
+
+def said(model, X):
+    method = next(m for m in ("predict_proba", "score_samples", "predict", "transform") if hasattr(model, m))
+    found = getattr(model, method)(X)
+    return found.toarray() if hasattr(found, "toarray") else found
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
+def test_names_are_their_columns(name, method):
+    X, y = table_for(name)[:2]
+    X, weight = pd.DataFrame(X).add_prefix("x"), np.arange(len(y)) % 3
+    takes = inspect.signature(getattr(CLASSES[name], method)).parameters
+    more = {"classes": np.unique(y)} if "classes" in takes else {}
+    more |= {"group": [len(X)]} if name == "GradientBoostingRanker" else {}
+    arrays = {"y": y} | ({"sample_weight": weight} if "sample_weight" in takes else {})
+    frame = X.assign(**arrays)
+    one = getattr(quick(name), method)(X, **arrays, **more)
+    other = getattr(quick(name), method)(frame, **{key: key for key in arrays}, **more)
+    assert other.feature_names_in_.tolist() == X.columns.tolist()
+    np.testing.assert_array_equal(said(other, X), said(one, X))
+    if hasattr(one, "score") and not more and "y" in inspect.signature(one.score).parameters:
+        assert other.score(frame.drop(columns="sample_weight", errors="ignore"), "y") == one.score(X, y)
+
+
+def test_rows_to_validate_on_and_queries():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "b"])
+    frame["q"], frame["y"] = np.repeat(np.arange(20), 10), np.clip(np.round(frame["a"] + 1), 0, 3).astype(int)
+    X, other = frame[["a", "b"]], frame.rename(columns={"y": "target"})
+    model = GradientBoostingRanker(n_estimators=4, early_stopping=True).fit(
+        frame, "y", qid="q", X_val=other, y_val="target", qid_val="q"
+    )
+    arrays = GradientBoostingRanker(n_estimators=4, early_stopping=True).fit(
+        X, frame["y"], qid=frame["q"], X_val=X, y_val=frame["y"], qid_val=frame["q"]
+    )
+    np.testing.assert_array_equal(model.predict(X), arrays.predict(X))
+    assert list(model.staged_score(frame, "y", qid="q")) == list(arrays.staged_score(X, frame["y"], qid=frame["q"]))
+
+
+def test_what_is_refused():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0, 1, 0]})
+    with pytest.raises(ValueError, match="y must name a column of X; got 'c'"):
+        BaggingClassifier().fit(frame, "c")
+    with pytest.raises(ValueError, match="y must be an array where X has no names of columns; got 'b'"):
+        BaggingClassifier().fit(frame.to_numpy(), "b")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
+        GradientBoostingRegressor().fit(frame, "b", weight="a")
+    with pytest.raises(TypeError, match="positional argument"):
+        GradientBoostingRegressor().fit(frame, "b", None, None, None, "more")
