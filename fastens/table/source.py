@@ -72,8 +72,12 @@ class Source:
         """The table's type, and the ceiling."""
         return f"Source({type(self.table).__name__}, max_memory={self.max_memory!r})"
 
-    def opened(self) -> RowSource:
-        """Return the table as a row source that knows the ceiling."""
+    def opened(self) -> Any:
+        """Return the table as a row source that knows the ceiling; a sparse matrix as it is."""
+        if sparse.issparse(self.table):
+            if self._limits is not None or self.columns is not None:
+                raise ValueError("max_memory and columns must be None for a sparse matrix, which is not read in parts.")
+            return self.table
         opened = open_batches(self.table) if is_source(self.table) else TableParts(self.table)
         if self.columns is not None:
             opened = opened.select(self.columns)
@@ -91,8 +95,6 @@ class TableParts(RowSource):
     """
 
     def __init__(self, table: Any) -> None:
-        if sparse.issparse(table):
-            raise ValueError("max_memory must be None for a sparse matrix, which is not read in parts.")
         self._is_frame = is_frame(table)
         own: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
         self._table = own

@@ -163,7 +163,7 @@ def test_arguments_that_do_not_fit(tmp_path):
 
     with pytest.raises(ValueError, match="spill_dir must be a folder that exists"):
         fe.Source(X, max_memory=10, spill_dir=tmp_path / "none")
-    with pytest.raises(ValueError, match="max_memory must be None for a sparse matrix"):
+    with pytest.raises(ValueError, match="max_memory and columns must be None for a sparse"):
         fe.GradientBoostingRegressor().fit(fe.Source(sparse.csr_matrix(X), max_memory="1GB"), Y)
     with pytest.raises(ValueError, match="max_memory must be None for GaussianNB"):
         fe.GaussianNB().fit(fe.Source(np.nan_to_num(X), max_memory="1GB"), LABELS)
