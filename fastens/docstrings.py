@@ -15,12 +15,11 @@ Docs = Mapping[str, tuple[str, str]]
 _PLAIN_TYPES = [(re.compile(r"NDArray\[[\w.]*\]|\bArray\b|\bFloats\b"), "array"), (re.compile(r"\bAny\b"), "object")]
 _HEADER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$", flags=re.M)
 
-
 # What methods that are given rows say of them.
 _ROWS = """\
 X : table of shape (n_samples, n_features)
-    NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a stream or a
-    lazy frame, which are read in batches. NaN and None are missing values.
+    NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+    stream or a lazy frame, which are read in batches. NaN and None are missing values.
 y : array of shape (n_samples,), or the name of a column
     Targets.
 sample_weight : array of shape (n_samples,), or the name of a column, optional
