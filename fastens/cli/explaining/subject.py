@@ -197,7 +197,7 @@ def _counts(column: pa.ChunkedArray, known: NDArray) -> NDArray[np.intp]:
 
 def as_numbers(column: pa.ChunkedArray) -> Array:
     """Numbers, NaN where there is none."""
-    return np.asarray(column.cast(pa.float64()).to_numpy())
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
 
 
 def as_texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
