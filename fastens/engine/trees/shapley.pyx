@@ -39,8 +39,8 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef enum:
-    # Rows of a chunk. In large ones, more rows have the same masks: 500 rows against 100 others, in trees of 255 leaves,
-    # took twice as long in chunks of 125.
+    # Rows of a chunk. In large ones, more rows have the same masks: 500 rows against 100 others, in trees of 255
+    # leaves, took twice as long in chunks of 125.
     MOST_ROWS = 1024
     MOST_BITS = 13                  # of masks that rows look up: a table of 32 KB, which a core keeps at hand
     FEWEST_ROWS = 32                # but of the last chunk, or where results are many
