@@ -48,15 +48,20 @@ class Result:
         return self.middle(goal.against) / self.middle("fastens") if goal.against else self.middle("fastens")
 
 
-def interleaved(calls: dict[str, Callable[[], object]], repeats: int, scale: float = 1.0) -> Values:
+def interleaved(
+    calls: dict[str, Callable[[], object]],
+    repeats: int,
+    scale: float = 1.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Values:
     """Seconds (times scale) of each call, one round of all calls after another, so that all see the same machine."""
     values: Values = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
             gc.collect()
-            start = time.perf_counter()
+            start = clock()
             call()
-            values[name].append((time.perf_counter() - start) * scale)
+            values[name].append((clock() - start) * scale)
     return values
 
 

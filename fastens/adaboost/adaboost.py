@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from fastens.adaboost.additive import AdditiveVotes
+from fastens.adaboost.voters import WeakTrees
 from fastens.adaboost.voting_rounds import VOTING, earlier_vote, start_voting, voting_run
 from fastens.adaboost.weak_learners import (
     Estimators,
@@ -114,8 +115,9 @@ class AdaBoostClassifier(AdditiveVotes):
         Weight and weighted error of each weak classifier ("discrete", "m1", "real").
     restarted_ : bool array of shape (n_estimators_,)
         Which of them were fitted to the first distribution because one, left out, was no better than chance.
-    estimators_ : list
-        The weak classifiers, where `estimator` is given and none of our trees.
+    estimators_ : sequence
+        The weak classifiers; our own trees are made when they are read, and their leaves have the class that they vote
+        for. Not of "gentle" and "logit".
     train_score_, validation_score_ : arrays
         Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
         exp(all votes / K - votes for the row's class); "logit": log loss. Restarts do not change what is counted.
@@ -177,6 +179,27 @@ class AdaBoostClassifier(AdditiveVotes):
     def _votes(self) -> bool:
         return self.algorithm in VOTING
 
+    @property
+    def estimators_(self) -> Sequence[Any]:
+        """The weak classifiers."""
+        self._check_fitted()
+        if not self._votes:
+            raise AttributeError(f"there are no weak classifiers with algorithm={self.algorithm!r}")
+        return vars(self).get("_models") or WeakTrees(self)
+
+    def _of_members(self) -> dict[str, Any]:
+        given = super()._of_members() if self.estimator is None else self.estimator.get_params()
+        return given | ({"criterion": "gini"} if given["criterion"] == "error" else {})
+
+    def __len__(self) -> int:
+        """The number of rounds."""
+        self._check_fitted()
+        return self.n_estimators_
+
+    def __getitem__(self, index: Any) -> Any:
+        """A weak classifier, or a list of those of a slice, as `estimators_` has them."""
+        return self.estimators_[index]
+
     # Fit --------------------------------------------------
 
     def fit(
@@ -191,12 +214,10 @@ class AdaBoostClassifier(AdditiveVotes):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        {X}
         y : array of shape (n_samples,)
             Classes.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {sample_weight}
         X_val, y_val : table and array, optional
             Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
 
@@ -226,7 +247,7 @@ class AdaBoostClassifier(AdditiveVotes):
     def _n_rounds_to_keep(self, before: dict[str, Any] | None) -> int:
         """How many rounds of the last fit this one goes on from, given what that fit knew of the columns."""
         if before is None:
-            for name in ("_ensemble", "estimators_", "_values"):
+            for name in ("_ensemble", "_models", "_values"):
                 self.__dict__.pop(name, None)
             return 0
         if before != self._encoder_state():
@@ -256,7 +277,7 @@ class AdaBoostClassifier(AdditiveVotes):
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
         """Keep votes, the first of which are those of the last fit."""
         if isinstance(learner, Estimators):
-            self.estimators_, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
+            self._models, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
             return
         parts = [head(self._ensemble, n_earlier)] if n_earlier else []
         parts += [learner.ensemble(votes[n_earlier:])] if len(votes) > n_earlier else []
@@ -306,16 +327,16 @@ class AdaBoostClassifier(AdditiveVotes):
         return ("n_estimators_", "n_iter_", "train_score_", "validation_score_", *names)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        if getattr(self, "estimators_", None) is None:
+        if getattr(self, "_models", None) is None:
             return super()._fitted_arrays()
-        return models_to_arrays(self.estimators_) | {"values": np.array(self._values)}
+        return models_to_arrays(self._models) | {"values": np.array(self._values)}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         models = models_from_arrays(arrays)
         if not models:
             super()._restore_fitted(arrays)
             return
-        self.estimators_, self._values = models, list(arrays["values"])
+        self._models, self._values = models, list(arrays["values"])
         self._restored()
 
     def _n_outputs(self) -> int:
@@ -327,21 +348,21 @@ class AdaBoostClassifier(AdditiveVotes):
     # Predict --------------------------------------------------
 
     def _raw(self, X: Any) -> Array:
-        if getattr(self, "estimators_", None) is None:
+        if getattr(self, "_models", None) is None:
             return super()._raw(X)
         *_, raw = self._staged_raw(X)
         return raw
 
     def _staged_raw(self, X: Any) -> Iterator[Array]:
         X = self._check_table(X)
-        if getattr(self, "estimators_", None) is None:
+        if getattr(self, "_models", None) is None:
             return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
         return self._staged_sums(in_memory(X))
 
     def _staged_sums(self, X: Any) -> Iterator[Array]:
         """Sum the votes of foreign estimators."""
         raw = np.zeros((X.shape[0], self._n_outputs()))
-        for model, values in zip(self.estimators_, self._values, strict=True):
+        for model, values in zip(self._models, self._values, strict=True):
             raw = raw + tree_values(values)[class_indices(model, self.classes_, X)]
             yield raw
 

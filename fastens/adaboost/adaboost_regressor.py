@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from fastens.adaboost.voters import WeakTrees
 from fastens.adaboost.weak_learners import (
     BinnedRows,
     Trees,
@@ -90,8 +91,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         Rounds kept.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
         Weight and mean loss of each regressor.
-    estimators_ : list
-        The regressors, where `estimator` is given.
+    estimators_ : sequence
+        The regressors; our own trees are made when they are read.
 
     References
     ----------
@@ -130,6 +131,20 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         if self.estimator is not None:
             check_kind("estimator", self.estimator, wants_classifier=False)
 
+    @property
+    def estimators_(self) -> Sequence[Any]:
+        """The regressors."""
+        self._check_fitted()
+        return vars(self).get("_models") or WeakTrees(self)
+
+    def __len__(self) -> int:
+        """The number of rounds."""
+        return len(self.estimators_)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A regressor, or a list of those of a slice, as `estimators_` has them."""
+        return self.estimators_[index]
+
     # Fit --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdaBoostRegressor:
@@ -137,10 +152,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
-        y : array of shape (n_samples,)
-            Targets.
+        {X}
+        {y}
         sample_weight : array of shape (n_samples,), optional
             The distribution to start from. A weight of 2 is the same as the row given twice, 0 as the row left out.
 
@@ -149,7 +162,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self
         """
         data = self._learn_statistics(self._start_fit(X, y, sample_weight), 0)
-        for name in ("_ensemble", "estimators_"):
+        for name in ("_ensemble", "_models"):
             self.__dict__.pop(name, None)
         learner = self._learner(data)
         weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, resolve_n_jobs(self.n_jobs))
@@ -212,7 +225,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self.n_estimators_ = len(fitted)
         self.estimator_weights_, self.estimator_errors_ = np.array(votes).T.copy()
         if self.estimator is not None:
-            self.estimators_ = fitted
+            self._models = fitted
             return
         self._ensemble = learner.ensemble(fitted)
         self._restored()
@@ -221,12 +234,12 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return ("n_estimators_", "estimator_weights_", "estimator_errors_")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return super()._fitted_arrays() if self.estimator is None else models_to_arrays(self.estimators_)
+        return super()._fitted_arrays() if self.estimator is None else models_to_arrays(self._models)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         models = models_from_arrays(arrays)
         if models:
-            self.estimators_ = models
+            self._models = models
         else:
             super()._restore_fitted(arrays)
 
@@ -269,7 +282,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""
-        predictions = np.hstack([number_response("estimator", model, X) for model in self.estimators_])
+        predictions = np.hstack([number_response("estimator", model, X) for model in self._models])
         medians = []
         for n in rounds:
             order = np.argsort(predictions[:, :n], axis=1, kind="stable")

@@ -95,7 +95,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
     """A round of the last fit, on the learner's rows."""
     is_real, weight = model.algorithm == "real", model.estimator_weights_[index]
     if isinstance(learner, Estimators):
-        weak, values = learner.from_fitted(model.estimators_[index]), model._values[index]
+        weak, values = learner.from_fitted(model._models[index]), model._values[index]
     else:
         tree = model._ensemble.tree(index)
         codes, validation_codes = learner.rows.nodes(tree)

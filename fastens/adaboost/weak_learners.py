@@ -161,9 +161,11 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=index)
     if takes_weights(model):
-        return model.fit(X, y, sample_weight=weights / weights.mean())
+        model.fit(X, y, sample_weight=weights / weights.mean())
+        return model
     rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
-    return model.fit(X[rows], y[rows])
+    model.fit(X[rows], y[rows])
+    return model
 
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
@@ -192,8 +194,8 @@ def takes_weights(estimator: Any) -> bool:
 
 def weighted_importances(model: Any) -> NDArray[np.float64]:
     """The mean importances of the weak learners of a fitted AdaBoost, by their weights, shape (n_features,)."""
-    if getattr(model, "estimators_", None) is not None:
-        importances = np.array([each.feature_importances_ for each in model.estimators_])
+    if getattr(model, "_models", None) is not None:
+        importances = np.array([each.feature_importances_ for each in model._models])
     else:
         importances = _tree_importances(model._ensemble)
     total = model._by_columns(model.estimator_weights_ @ importances)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +28,10 @@ class _Parser(argparse.ArgumentParser):
         raise CommandError(f"{message} (see {self.prog} --help)")
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: no output is left half-written."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 2 after a user error, which is one line on standard error."""
     for stream in (sys.stdout, sys.stderr):
@@ -33,11 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that knows no bars or names shows question marks; it does not end the run.
             stream.reconfigure(errors="replace")
     try:
-        with _short_warnings():
+        with _short_warnings(), _stopped_by_sigterm():
             _run(argv)
     except CommandError as error:
         print(f"fastens: {error}", file=sys.stderr)
         return 2
+    except _Terminated:
+        print("fastens: terminated", file=sys.stderr)
+        return 143
     except KeyboardInterrupt:
         print("fastens: interrupted", file=sys.stderr)
         return 130
@@ -45,6 +54,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of a pipe, such as head, has seen enough. Keeps Python from flushing into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into an exception, where this is the main thread and nobody else handles it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    received = []
+
+    def stop(number: int, frame: object) -> None:
+        received.append(number)
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except Exception as error:
+        if received:  # what was running may have made another error of it
+            raise _Terminated from error
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

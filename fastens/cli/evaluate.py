@@ -17,6 +17,7 @@ from fastens.cli.table.columns import kind_of
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.tables import read_table
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
+from fastens.cli.table.task import DROP, without_missing_targets
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -37,7 +38,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, predict, compare."""
     model, card = load_model(options.model)
-    table = read_table(options.table, table_schema(card)).table
+    table, notes = with_target(read_table(options.table, table_schema(card)).table, options.target or card.target)
     X = model_features(model, card, table)
     truth = read_truth(model, card, table, options)
     scores = score(predicted_values(model, X), truth)
@@ -46,7 +47,13 @@ def run(options: argparse.Namespace) -> None:
     report.scores(f"Scores on {len(truth.y):,} rows of {options.table}", scores, constant)
     trained_on = card.trained_on(truth.y)
     if trained_on is not None:
-        report.notes([f"{trained_on.sum():,} of these rows were trained on: the scores are too optimistic."])
+        notes.append(f"{trained_on.sum():,} of these rows were trained on: the scores are too optimistic.")
+    report.notes(notes)
+
+
+def with_target(table: pa.Table, target: str | None) -> tuple[pa.Table, list[str]]:
+    """The rows that have the target, as training takes them, and a note of the others; all where it is not there."""
+    return (table, []) if target not in table.column_names else without_missing_targets(table, str(target), DROP)
 
 
 def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:
@@ -62,10 +69,6 @@ def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) 
     if name is None:
         raise CommandError(f"--target must name the column that holds the true values: {listed(table.column_names)}")
     column = required(table, name, "--target")
-    if column.null_count:
-        raise CommandError(
-            f"the target {name!r} is missing in {column.null_count:,} of {len(column):,} rows; remove these rows"
-        )
     y = target_values(column, name, card.target_kind or kind_of(column.type), card.task)
     unknown = [] if card.task != CLASSIFICATION else sorted({str(label) for label in np.setdiff1d(y, model.classes_)})
     if unknown:

@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.evaluate import read_truth
+from fastens.cli.evaluate import read_truth, with_target
 from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.explaining.subject import Subject
 from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
-from fastens.cli.report.scores import Truth
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import add_overwrite, check_output, writing
@@ -26,6 +25,8 @@ from fastens.cli.table.tables import output_format, read_table, write_tables
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
 SECONDS, FEWEST_ROWS = 15.0, 20
+# A column that says where rows were, while some are left out; files cannot have a name with this in it.
+_PLACE = "\0row"
 DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
 (scores, calibration or errors, importances, contributions, dependence of the top columns, training, single rows), and
 a table of what each column contributes to the prediction of each row."""
@@ -54,13 +55,13 @@ def run(options: argparse.Namespace) -> None:
     model, card = load_model(options.model)
     table = read_table(options.table, table_schema(card)).table
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
-    truth = _truth(model, card, table, options)
-    everything = Subject(model, card, X, predicted_values(model, X), truth, np.arange(len(table)))
+    everything, notes = _subject(model, card, (table, X), options)
     report = Report()
     with waiting(report.err, "explaining"):
         page = report_page(everything, options.model, options.table)
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
+    report.notes(notes)
     report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
     if explains(model):
         rows = _rows_to_explain(model, X, options.rows)
@@ -90,8 +91,16 @@ def _check(options: argparse.Namespace) -> str:
     return path
 
 
-def _truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth | None:
-    """The true values, where the table has them."""
-    if options.target is None and card.target not in table.column_names:
-        return None
-    return read_truth(model, card, table, options)
+def _subject(
+    model: Any, card: ModelCard, tables: tuple[pa.Table, pa.Table], options: argparse.Namespace
+) -> tuple[Subject, list[str]]:
+    """What the page is about: the rows that have a target, all of them where none has; and a note of the others."""
+    table, X = tables
+    target = options.target or card.target
+    rows = np.arange(len(table))
+    if options.target is None and (target not in table.column_names or table[target].null_count == len(table)):
+        return Subject(model, card, X, predicted_values(model, X), None, rows), []
+    known, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target)
+    rows = np.asarray(known[_PLACE].to_numpy())
+    X, truth = X.take(rows), read_truth(model, card, known, options)
+    return Subject(model, card, X, predicted_values(model, X), truth, rows), notes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from fastens.cli.explaining.contributions import contribution_columns, explains, rows_at_once
 from fastens.cli.models.model_files import feature_kinds, load_model, predicted_values, table_schema
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
@@ -37,6 +38,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--keep-all", action="store_true", help="write all columns of TABLE before the predictions")
     coverage = "also intervals, or for classes sets, that hold the true value with this chance, as 0.9"
     parser.add_argument("--coverage", type=float, metavar="P", help=coverage)
+    text = "also what each column contributes to the raw prediction of each row, for models made of trees"
+    parser.add_argument("--contributions", action="store_true", help=text)
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -51,23 +54,35 @@ def run(options: argparse.Namespace) -> None:
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     report = Report()
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
-        write_tables(_predicted_parts(model, card, table, kept, options.coverage, on_rows), options.output)
+        write_tables(_predicted_parts(model, card, table, kept, options, on_rows), options.output)
     seconds = time.perf_counter() - start
     report.line(f"{table.n_rows:,} rows predicted in {seconds:.2f} s, written to {options.output}")
 
 
 def _predicted_parts(
-    model: Any, card: ModelCard, table: TableParts, kept: list[str], coverage: float | None, on_rows: OnRows
+    model: Any, card: ModelCard, table: TableParts, kept: list[str], options: argparse.Namespace, on_rows: OnRows
 ) -> Iterator[pa.Table]:
     """The predictions part by part, behind the columns that are kept."""
     kinds = feature_kinds(model, card, table.empty)
-    for part in table.read(list(dict.fromkeys([*kept, *kinds]))):
+    if options.contributions and not explains(model):
+        raise CommandError(f"--contributions: {type(model).__name__} has none, as it is not made of trees")
+    for part in _pieces(table.read(list(dict.fromkeys([*kept, *kinds]))), model, options):
         X = features(part, kinds)
         predictions = predicted_table(model, predicted_values(model, X))
-        if coverage is not None:
-            predictions = _with_columns(predictions, _covering(model, X, coverage))
+        if options.coverage is not None:
+            predictions = _with_columns(predictions, _covering(model, X, options.coverage))
+        if options.contributions:
+            predictions = _with_columns(predictions, contribution_columns(model, X))
         yield _with_columns(part.select(kept), _columns_of(predictions))
         on_rows(part.num_rows)
+
+
+def _pieces(parts: Iterable[pa.Table], model: Any, options: argparse.Namespace) -> Iterator[pa.Table]:
+    """The parts of the table, cut further where contributions of all of their rows would be too much at once."""
+    for part in parts:
+        n_rows = rows_at_once(model, part.num_columns) if options.contributions else max(part.num_rows, 1)
+        for start in range(0, part.num_rows, n_rows):
+            yield part.slice(start, n_rows)
 
 
 def predicted_table(model: Any, values: NDArray) -> pa.Table:

@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
@@ -46,7 +47,7 @@ Array = NDArray[np.float64]
 STACKERS = ("linear", "boosting")
 STACKING_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
-    The folds; None: 5, stratified for classes. "prefit": the members are fitted already, on other rows than these.
+    The folds; None: 5, stratified for classes of one target. "prefit": the members are fitted already, on other rows.
 """)
 
 FoldFits = dict[tuple[str, int], FoldFit]
@@ -229,6 +230,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
         if hasattr(self.final_estimator, "fit"):
             return clone(self.final_estimator)
         wanted = self.final_estimator or ("boosting" if self.passthrough else "linear")
+        if wanted == "linear" and isinstance(getattr(self, "classes_", None), list):
+            return MultiOutputClassifier(LogisticStacker())
         if wanted == "linear":
             return LogisticStacker() if is_classifier(self) else RidgeStacker()
         return GradientBoostingClassifier() if is_classifier(self) else GradientBoostingRegressor()

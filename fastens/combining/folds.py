@@ -20,6 +20,7 @@ from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.responses import METHODS, MemberError, class_response, number_response
+from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
 from fastens.engine.sharing import shared
 from fastens.engine.trees.trees import TreeEnsemble
@@ -64,7 +65,7 @@ class MemberSpec:
     method: str
     multi_output: bool = False  # a regressor's several outputs are allowed
 
-    def fitted(self, models: list[Any], classes: NDArray[Any] | None, uses_labels: bool) -> FittedMember:
+    def fitted(self, models: list[Any], classes: Any, uses_labels: bool) -> FittedMember:
         """The member with its fitted models."""
         return FittedMember(self.name, self.columns, self.method, models, classes, uses_labels, self.multi_output)
 
@@ -74,8 +75,8 @@ class MemberData:
     """Rows to fit members on."""
 
     X: Any  # a frame, an array, or a CSR or CSC matrix
-    y: Array  # index of the class in classification
-    classes: NDArray[Any] | None
+    y: Array  # index of the class in classification; a column for each of several targets
+    classes: Any  # the labels, or a list of those of each target; None in regression
     sample_weight: Array | None
     groups: Any = None
     validation: tuple[Any, Any] | None = None  # rows to stop early by, with their targets as they were given
@@ -118,8 +119,7 @@ class MemberData:
         """The target for a member: labels for our own classifiers, class indices for others."""
         if self.classes is None:
             return self.y
-        index = self.y.astype(np.intp)
-        return self.classes[index] if isinstance(member, BaseFastens) else index
+        return labels_of(self.y, self.classes) if isinstance(member, BaseFastens) else self.y.astype(np.intp)
 
 
 def _is_by_row(value: Any, n_rows: int) -> bool:
@@ -134,7 +134,7 @@ class FittedMember:
     columns: list[int] | None
     method: str
     models: list[Any]
-    classes: NDArray[Any] | None
+    classes: Any  # the labels, or a list of those of each target; None in regression
     uses_labels: bool  # fitted on labels, not on class indices
     multi_output: bool = False  # a regressor's several outputs are allowed
 
@@ -161,6 +161,9 @@ class FittedMember:
             options = None
         if self.classes is None:
             return number_response(what, model, X, self.multi_output, options)
+        if isinstance(self.classes, list):
+            several = self.classes if self.uses_labels else [np.arange(len(own)) for own in self.classes]
+            return several_response(what, model, X, self.method, several, options)
         labels = self.classes if self.uses_labels else np.arange(len(self.classes))
         return class_response(what, model, X, self.method, labels, options)
 
@@ -206,8 +209,9 @@ def _split(cv: Any, data: MemberData) -> list[Fold]:
         splitter = check_cv(cv, y=target, classifier=is_classification)
         return list(splitter.split(np.zeros((data.n_rows, 1)), target, data.groups))
     except ValueError as error:
-        advice, largest = "", int(np.bincount(target).max()) if is_classification else data.n_rows
-        if is_classification and isinstance(cv, int | np.integer) and cv > largest:
+        has_classes = is_classification and target.ndim == 1
+        advice, largest = "", int(np.bincount(target).max()) if has_classes else data.n_rows
+        if has_classes and isinstance(cv, int | np.integer) and cv > largest:
             fewer = f"Give a cv of at most {largest}, the rows of the largest class" if largest > 1 else "Merge classes"
             advice = f" {fewer}, or use KFold({cv}), which does not look at classes."
         raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error
@@ -362,8 +366,10 @@ def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMemb
 
 
 def _absent_classes(part: MemberData) -> list[Any]:
-    """The classes without rows."""
-    return [] if part.classes is None else np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
+    """The classes of one target without rows."""
+    if part.classes is None or isinstance(part.classes, list):
+        return []
+    return np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
 
 
 def _advice(part: MemberData) -> str:
@@ -379,7 +385,8 @@ def _advice(part: MemberData) -> str:
 
 def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
     """A member fitted on a part of the rows; a constant classifier where one of several folds has one class only."""
-    if n_folds < 2 or part.classes is None or len(_absent_classes(part)) < len(part.classes) - 1:
+    has_one_target = part.classes is not None and not isinstance(part.classes, list)
+    if n_folds < 2 or not has_one_target or len(_absent_classes(part)) < len(part.classes) - 1:
         return fit_member(spec, part, X)
     if spec.method == "decision_function":
         raise ValueError("a decision function takes two classes, and these rows are of one.")
@@ -409,7 +416,7 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     if data.validation is not None and stops_early and has_fit_parameter(member, "X_val"):
         X_val, y_val = data.validation
         if not isinstance(member, BaseFastens) and data.classes is not None:
-            y_val = np.searchsorted(data.classes, y_val)
+            y_val = places_in(data.classes, y_val)
         found |= {"X_val": take_columns(X_val, spec.columns), "y_val": y_val}
     return found
 
@@ -454,9 +461,7 @@ def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDA
     return found | {f"{prefix}members": np.frombuffer(content, dtype=np.uint8)}
 
 
-def members_from_arrays(
-    prefix: str, arrays: Mapping[str, NDArray[Any]], classes: NDArray[Any] | None
-) -> list[FittedMember]:
+def members_from_arrays(prefix: str, arrays: Mapping[str, NDArray[Any]], classes: Any) -> list[FittedMember]:
     """The members again."""
     found = []
     described = json.loads(arrays[f"{prefix}members"].tobytes().decode())

@@ -12,6 +12,7 @@ from sklearn.utils import Bunch
 from fastens.combining.folds import FittedMember, members_from_arrays, members_to_arrays
 from fastens.combining.members import BaseMembers
 from fastens.combining.parameters import ALL
+from fastens.combining.several_targets import n_columns
 from fastens.table.parts import beside
 
 Array = NDArray[np.float64]
@@ -29,7 +30,7 @@ class BaseLevels(BaseMembers):
 
     def _meta(self, responses: list[Array]) -> Array:
         """Responses as columns; of two classes, the probability of the second is enough."""
-        is_binary = is_classifier(self) and len(self.classes_) == 2
+        is_binary = is_classifier(self) and not isinstance(self.classes_, list) and len(self.classes_) == 2
         return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
 
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
@@ -57,8 +58,7 @@ class BaseLevels(BaseMembers):
         return names
 
     def _n_meta(self, member: FittedMember) -> int:
-        n_classes = len(self.classes_) if is_classifier(self) else 1
-        return 1 if n_classes <= 2 else n_classes
+        return n_columns(self.classes_) if is_classifier(self) else 1
 
     # Members --------------------------------------------------
 

@@ -58,7 +58,7 @@ temperature : float
 prefit : bool
     The members are fitted already; `fit` learns the classes, and the weights where they are to be learned.
 cv : int, splitter, list of (train, test) or None
-    The folds; None: 5, stratified for classes.
+    The folds; None: 5, stratified for classes of one target.
 stack_method : {"auto", "predict_proba", "decision_function", "predict"}
     The members' method to use; "auto": the first of these that a member has.
 passthrough : bool

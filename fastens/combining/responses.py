@@ -43,6 +43,13 @@ def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) ->
     return same.argmax(axis=1)
 
 
+def places_of_classes(what: str, known: NDArray[Any], labels: NDArray[Any]) -> list[int]:
+    """The places in `labels` of the classes that a classifier has columns for."""
+    check_labels_known(what, known, labels)
+    place = {label: position for position, label in enumerate(labels.tolist())}
+    return [place[label] for label in known.tolist()]
+
+
 def class_response(
     what: str, model: Any, X: Any, method: str, labels: NDArray[Any], options: Options | None = None
 ) -> Array:
@@ -55,11 +62,8 @@ def class_response(
     response, n_rows = getattr(model, method)(X, **(options or {})), X.shape[0]
     if method == "predict":
         return (label_places(what, response, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
-    known = known_labels(what, model)
-    check_labels_known(what, known, labels)
-    place = {label: position for position, label in enumerate(labels.tolist())}
-    columns = [place[label] for label in known.tolist()]
-    found = _numbers(what, response)
+    columns = places_of_classes(what, known_labels(what, model), labels)
+    found = numbers_of(what, response)
     if method == "decision_function" and found.size == n_rows and len(columns) == 2:
         found = found.reshape(n_rows, 1) * (1 if columns[0] < columns[1] else -1)
         if len(labels) == 2:
@@ -73,10 +77,11 @@ def class_response(
     if not isinstance(model, BaseFastens):
         _check_values(what, found, method)
     lowest = found.min() if method == "decision_function" and found.size else 0.0
-    return _in_order(found, columns, len(labels), lowest)
+    return in_order(found, columns, len(labels), lowest)
 
 
-def _in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
+def in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
+    """Columns at their places among those of all classes; `lowest` in the others."""
     if columns == list(range(n_labels)):
         return found
     out = np.full((len(found), n_labels), lowest)
@@ -93,7 +98,7 @@ def known_labels(what: str, model: Any) -> NDArray[Any]:
 
 def number_response(what: str, model: Any, X: Any, several: bool = False, options: Options | None = None) -> Array:
     """A regressor's predictions, (n_rows, 1), or with `several` a column for each output."""
-    found, n_rows = _numbers(what, model.predict(X, **(options or {}))), X.shape[0]
+    found, n_rows = numbers_of(what, model.predict(X, **(options or {}))), X.shape[0]
     if not (several and found.ndim == 2 and len(found) == n_rows):
         _check_rows(what, found, n_rows, "one number for each row")
     if not isinstance(model, BaseFastens):
@@ -106,7 +111,8 @@ def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> Non
         raise MemberError(f"{what} must give {needed}; got the shape {found.shape} for {n_rows} rows.")
 
 
-def _numbers(what: str, response: Any) -> Array:
+def numbers_of(what: str, response: Any) -> Array:
+    """A response as numbers; MemberError for anything else."""
     try:
         return np.asarray(response, dtype=np.float64)
     except (TypeError, ValueError) as error:

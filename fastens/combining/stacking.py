@@ -12,6 +12,7 @@ from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_stacking import BaseStacking
 from fastens.combining.responses import METHODS, class_response, label_places, number_response
+from fastens.combining.several_targets import labels_of, predicted_places, probabilities, several_response
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
@@ -35,6 +36,9 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     predictions. The folds may come from any of scikit-learn's splitters. Rows without a prediction, such as the first
     ones of a time series split, are left out of later levels; where a row is in several test parts, its predictions are
     averaged. Members of this package that are fitted on the same rows share their encoding and binning.
+
+    A y of several columns is as many targets, for members and a final estimator that take several; the default one is a
+    model for each target.
 
     Parameters
     ----------
@@ -64,12 +68,19 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     _parameter_rules: ClassVar = {**BaseStacking._parameter_rules, "stack_method": one_of("auto", *METHODS)}
 
     stack_method: str = "auto"
+    _takes_several_targets = True
+
+    @property
+    def stack_method_(self) -> list[str]:
+        """The method of each member that is used."""
+        self._check_fitted()
+        return [member.method for members in self._fitted_levels for member in members]
 
     def _response_method(self) -> str:
         return self.stack_method
 
     def predict(self, X: ArrayLike, **options: Any) -> NDArray[Any]:
-        """Return the class of each row, shape (n_samples,).
+        """Return the class of each row, shape (n_samples,) or (n_samples, n_targets).
 
         Parameters
         ----------
@@ -82,11 +93,15 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         found = self.final_estimator_.predict(table, **self._passed_on(options))
         if isinstance(self.final_estimator_, BaseFastens):
             return found
-        return self.classes_[label_places("final_estimator", found, self._labels_of_final(), table.shape[0])]
+        places = predicted_places if isinstance(self.classes_, list) else label_places
+        return labels_of(places("final_estimator", found, self._labels_of_final(), table.shape[0]), self.classes_)
 
     @_final_has("predict_proba")
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probability of each class, shape (n_samples, n_classes)."""
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """Return the probability of each class, shape (n_samples, n_classes); a list of such with several targets."""
+        self._check_fitted()
+        if isinstance(self.classes_, list):
+            return probabilities("final_estimator", self.final_estimator_, self.transform(X), self._labels_of_final())
         return self._of_final(X, "predict_proba")
 
     @_final_has("decision_function")
@@ -97,11 +112,17 @@ class StackingClassifier(BaseClassifier, BaseStacking):
 
     def _of_final(self, X: Any, method: str) -> Array:
         table, labels = self.transform(X), self._labels_of_final()
+        if isinstance(labels, list):
+            return several_response("final_estimator", self.final_estimator_, table, method, labels)
         return class_response("final_estimator", self.final_estimator_, table, method, labels)
 
-    def _labels_of_final(self) -> NDArray[Any]:
+    def _labels_of_final(self) -> Any:
         """The classes as the final estimator knows them."""
-        return self.classes_ if isinstance(self.final_estimator_, BaseFastens) else np.arange(len(self.classes_))
+        if isinstance(self.final_estimator_, BaseFastens):
+            return self.classes_
+        if isinstance(self.classes_, list):
+            return [np.arange(len(own)) for own in self.classes_]
+        return np.arange(len(self.classes_))
 
 
 @with_parameters

@@ -23,6 +23,7 @@ from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, Tab
 # A text column is called nearly all numbers when at least this share of its different values are.
 NEARLY = 0.8
 SAMPLE = 1000
+MOST_NAMED = 8
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 _IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -56,7 +57,7 @@ def read(
     typing = Typing(schema.columns, given, prefers_comma, is_typed, notes)
     columns = {name: typing.read(name, _plain_text(table[name])) for name in table.column_names}
     found = replace(schema, columns={name: column for name, (_, column) in columns.items()})
-    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, notes)
+    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, _grouped(notes))
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,26 @@ def _refuse(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, first:
         row = first + pc.index(values, odd[0]).as_py()
         more = f", and {len(odd) - 1} other values are not" if len(odd) > 1 else ""
         raise TableFileError(f"column {name!r}, row {row + 1}: {odd[0].as_py()!r} is not {rule}{more}")
+
+
+def _grouped(notes: list[str]) -> list[str]:
+    """One note for all columns that are written alike."""
+    between = " is read as "
+    names: dict[str, list[str]] = {}
+    for note in notes:
+        name, found, writing = note.partition(between)
+        if found:
+            names.setdefault(writing, []).append(name)
+    grouped = []
+    for note in notes:
+        name, found, writing = note.partition(between)
+        if not found:
+            grouped.append(note)
+        elif (alike := names.pop(writing, None)) is not None:
+            several = alike if len(alike) <= MOST_NAMED else [*alike[:MOST_NAMED], f"{len(alike) - MOST_NAMED} more"]
+            one = between if len(alike) == 1 else " are read as "
+            grouped.append(" and ".join(filter(None, [", ".join(several[:-1]), several[-1]])) + one + writing)
+    return grouped
 
 
 def _where(values: pa.ChunkedArray, odd: pa.Array) -> str:

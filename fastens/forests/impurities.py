@@ -73,7 +73,8 @@ def _about_means(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight
 
 def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
     """The inner nodes of each depth, from the root on."""
-    levels, nodes = [], np.zeros(1, dtype=np.intp)
+    levels: list[NDArray[np.integer]] = []
+    nodes: NDArray[np.integer] = np.zeros(1, dtype=np.intp)
     while len(inner := nodes[tree.left_child[nodes] > 0]):
         levels.append(inner)
         left = tree.left_child[inner]

@@ -22,10 +22,10 @@ UP, DOWN = "#c23b55", "#3b6fb6"
 
 @dataclass(frozen=True)
 class Explained:
-    """Contributions (n_rows, n_features), the expected prediction, the columns' values, and what they add up to."""
+    """Contributions (n_rows, n_features), expected predictions by row, the columns' values, and what they add up to."""
 
     contributions: Array
-    expected: float
+    expected: Array
     values: Array
     what: str
 
@@ -44,27 +44,48 @@ def plot_contributions(
     For all rows: a dot for each row and column at its contribution, coloured by the value of the column, from the
     lowest to the highest. For one row: how its columns lead from the expected prediction to its own; columns beyond
     `n_top` are added up. Of several outputs the default is, for one row the class predicted, for all rows the mean size
-    of contributions to every class (Lundberg et al. 2020).
+    of contributions to every class (Lundberg et al. 2020). In place of rows, X may be what `explain` returned for them.
     """
     COUNT.check("n_top", n_top)
     if not hasattr(estimator, "predict_contributions"):
         raise ValueError(f"estimator must have predict_contributions; got {type(estimator).__name__}.")
-    contributions = estimator.predict_contributions(X)
-    if contributions.ndim == 2:
-        contributions = contributions[:, None]
+    contributions, what = _contributions(estimator, X)
     if row is not None and not whole(0, len(contributions) - 1).holds(row):
         raise ValueError(f"row must be a position from 0 to {len(contributions) - 1}; got {row!r}.")
     if row is None and label is None and contributions.shape[1] > 1:
         return _sizes(estimator, contributions, n_top, ax)
     output = _output(estimator, contributions if row is None else contributions[[row]], label)
-    values = estimator._encode_table(X)
     explained = Explained(
         contributions[:, output, :-1],
-        float(contributions[0, output, -1]),
-        values.toarray() if hasattr(values, "toarray") else values,
-        explained_quantity(estimator, output),
+        contributions[:, output, -1],
+        _values(estimator, X),
+        explained_quantity(estimator, output) if what is None else what,
     )
     return _dots(estimator, explained, n_top, ax) if row is None else _waterfall(estimator, explained, row, n_top, ax)
+
+
+def _contributions(estimator: Any, X: Any) -> tuple[Array, str | None]:
+    """Of rows, or of what `explain` returned: (n_rows, n_outputs, n_features + 1), and what they add up to."""
+    if not hasattr(X, "base_values"):
+        found = estimator.predict_contributions(X)
+        return found[:, None] if found.ndim == 2 else found, None
+    values, base = np.asarray(X.values), np.asarray(X.base_values)
+    if values.ndim != base.ndim + 1 or values.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X must be an explanation of {estimator.n_features_in_} columns, without interactions; got values of "
+            f"shape {values.shape}."
+        )
+    if base.ndim == 1:
+        values, base = values[..., None], base[:, None]
+    what = X.output_names if isinstance(X.output_names, str) else None
+    return np.moveaxis(np.concatenate([values, base[:, None]], axis=1), 1, 2), what
+
+
+def _values(estimator: Any, X: Any) -> Array:
+    if hasattr(X, "base_values"):
+        return np.asarray(X.data, dtype=np.float64)
+    values = estimator._encode_table(X)
+    return values.toarray() if hasattr(values, "toarray") else values
 
 
 def _output(estimator: Any, contributions: Array, label: Any) -> int:
@@ -72,7 +93,7 @@ def _output(estimator: Any, contributions: Array, label: Any) -> int:
     n_outputs = contributions.shape[1]
     if label is None:
         return 0 if n_outputs == 1 else int(contributions.sum(axis=2)[0].argmax())
-    known = _labels(estimator, n_outputs)
+    known = output_labels(estimator, n_outputs)
     if label not in known:
         raise ValueError(f"label must be one of {known}; got {label!r}.")
     # Of two classes only the second has contributions; those of the first are their opposites.
@@ -83,7 +104,7 @@ def _output(estimator: Any, contributions: Array, label: Any) -> int:
     return 0 if n_outputs == 1 else known.index(label)
 
 
-def _labels(estimator: Any, n_outputs: int) -> list[Any]:
+def output_labels(estimator: Any, n_outputs: int) -> list[Any]:
     """The labels of raw predictions: classes, targets, or pairs of a target and a class."""
     if not is_classifier(estimator):
         return list(range(n_outputs))
@@ -101,7 +122,7 @@ def explained_quantity(estimator: Any, output: int) -> str:
     if not is_classifier(estimator):
         has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
         return "logarithm of the prediction" if has_link else "prediction"
-    labels = _labels(estimator, output + 1)
+    labels = output_labels(estimator, output + 1)
     label = labels[output] if len(labels) > 2 or isinstance(estimator.classes_, list) else labels[1]
     return f"{'probability' if getattr(estimator, '_has_class_shares', False) else 'log odds'} of {label}"
 
@@ -116,7 +137,7 @@ def _sizes(estimator: Any, contributions: Array, n_top: int, ax: Any) -> Any:
     top, names = _top(size.sum(axis=0), n_top), column_names(estimator)
     ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
     start = np.zeros(len(top))
-    for label, sizes in zip(_labels(estimator, len(size)), size, strict=True):
+    for label, sizes in zip(output_labels(estimator, len(size)), size, strict=True):
         ax.barh(range(len(top)), sizes[top], left=start, label=plain(str(label)), height=0.7)
         start += sizes[top]
     _name_rows(ax, [names[column] for column in top])
@@ -170,7 +191,7 @@ def rank_shares(values: Array) -> Array:
 
 def _waterfall(estimator: Any, explained: Explained, row: int, n_top: int, ax: Any) -> Any:
     """Bars that lead from the expected prediction to the row's."""
-    parts = explained.contributions[row]
+    parts, expected = explained.contributions[row], explained.expected[row]
     top = _top(np.abs(parts), n_top if len(parts) <= n_top else n_top - 1)
     texts = [
         f"{shortened(name, 22)} = {shortened(value, 14)}"
@@ -180,7 +201,7 @@ def _waterfall(estimator: Any, explained: Explained, row: int, n_top: int, ax: A
     if len(top) < len(parts):
         texts.append(f"{len(parts) - len(top)} other columns")
         steps = np.append(steps, parts.sum() - steps.sum())
-    ends = explained.expected + np.cumsum(steps)
+    ends = expected + np.cumsum(steps)
     starts = ends - steps
     ax = axes(ax, figsize=(6.5, 1.3 + 0.32 * len(steps)))
     ax.barh(range(len(steps)), steps, left=starts, color=np.where(steps > 0, UP, DOWN), height=0.7)
@@ -189,7 +210,7 @@ def _waterfall(estimator: Any, explained: Explained, row: int, n_top: int, ax: A
             f"{step:+.3g}", (end, place), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
             ha="left" if step >= 0 else "right", fontsize=8,
         )  # fmt: skip
-    for end, text, height in ((explained.expected, "expected", -0.8), (ends[-1], "this row", len(steps) - 0.2)):
+    for end, text, height in ((expected, "expected", -0.8), (ends[-1], "this row", len(steps) - 0.2)):
         ax.axvline(end, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
         ax.annotate(f"{text}: {end:.4g}", (end, height), ha="center", va="center", fontsize=8, color="0.3")
     ax.set_ylim(-1.2, len(steps) + 0.2)

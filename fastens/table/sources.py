@@ -96,7 +96,9 @@ class Batches(RowSource):
 
     def select(self, columns: Iterable[str]) -> Batches:
         """Return the table with only these columns, in this order."""
-        return Batches(self._reader, list(columns))
+        selected = Batches(self._reader, list(columns))
+        selected.limits = self.limits
+        return selected
 
     def typed(self) -> Any:
         """Return an Arrow table with the columns and without rows."""

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.parts import map_parts
+from fastens.engine.parts import as_array, parts_of
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.contributions import contributions, interactions
+from fastens.engine.trees.contributions import Reference, contributions, interactions
 
 Array = NDArray[np.float64]
+_MOST_SCALES = 1 << 22  # in memory at a time
+# The factor of each row's contributions against each background row, for rows from one number to another.
+Scales = Callable[[int, int], Array]
 
 
-def raw_contributions(model: Any, X: Any, *, pairs: bool) -> Array:
+def raw_contributions(
+    model: Any, X: Any, *, pairs: bool, background: Any = None, scales: Scales | None = None
+) -> Array:
     """Shapley values of the sum of a fitted model's trees, summed over the columns that X's columns become.
 
-    (n_samples, n_outputs, n_features + 1), with `pairs` another axis of n_features + 1.
+    (n_samples, n_outputs, n_features + 1), with `pairs` another axis of n_features + 1. Both tables are row sources;
+    without background, the values are path-dependent.
     """
-    X, n_threads = model._check_table(X), resolve_n_jobs(model.n_jobs)
-    explain = interactions if pairs else contributions
-    explained = map_parts(lambda part: explain(model._ensemble, part, n_threads), X)
+    n_threads, explain = resolve_n_jobs(model.n_jobs), interactions if pairs else contributions
+    rows = None if background is None else as_array(background)
+    step = X.shape[0] if scales is None or rows is None else max(_MOST_SCALES // len(rows), 1)
+    found = []
+    for start, part in [(0, X)] if isinstance(X, np.ndarray) else parts_of(X):
+        for first in range(0, max(len(part), 1), max(step, 1)):
+            block = part[first : first + step]
+            scale = None if scales is None else scales(start + first, start + first + len(block))
+            reference = None if rows is None else Reference(rows, scale)
+            found.append(explain(model._ensemble, block, n_threads, reference))
+    explained = np.concatenate(found)
     n_features, column_of = model.n_features_in_, model._column_of
     if len(column_of) == n_features:
         return explained

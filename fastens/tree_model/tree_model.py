@@ -15,6 +15,7 @@ from fastens.inspection.model_plots import plot_dependence, plot_importance, plo
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import Names, to_dataframe, to_text
 from fastens.tree_model.contributions import raw_contributions
+from fastens.tree_model.explanations import explain
 from fastens.tree_model.permutation import permutation_importance, score_of_predictions
 from fastens.tree_model.saving import SavedEnsemble
 
@@ -33,12 +34,6 @@ class TreeModel(SavedEnsemble, BaseFastens):
     _n_targets: int = 1
     # Of trees whose mean predicts, ClassTargets or NumberTargets: they have a loss of each row's mean leaf value.
     _targets: ClassVar[Any] = None
-
-    _has_random_thresholds: ClassVar[Any] = False
-
-    def _of_members(self) -> dict[str, Any]:
-        """The parameters that its trees by themselves have."""
-        return self.get_params(deep=False) | {"splitter": "random" if self._has_random_thresholds else "best"}
 
     @property
     def n_outputs_(self) -> int:
@@ -82,8 +77,70 @@ class TreeModel(SavedEnsemble, BaseFastens):
         True
         """
         self._check_fitted()
-        explained = raw_contributions(self, X, pairs=interactions) * self._contribution_scale()
+        explained = raw_contributions(self, self._check_table(X), pairs=interactions) * self._contribution_scale()
         return explained[:, 0] if explained.shape[1] == 1 else explained
+
+    def explain(
+        self,
+        X: ArrayLike,
+        background: ArrayLike | None = None,
+        *,
+        output: str = "raw",
+        interactions: bool = False,
+        y: ArrayLike | None = None,
+    ) -> Any:
+        """Explain predictions by Shapley values, as the library shap returns them and its plots take them.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to explain.
+        background : table of shape (n_background, n_features), optional
+            Rows to compare with (interventional): what is not known of a row is as in these, with their mean as
+            result. Default: as the training rows were spread over the trees (path-dependent), as
+            `predict_contributions` has it. Not with linear leaves.
+        output : {"raw", "probability", "loss"}, default="raw"
+            What is explained: the raw predictions; the prediction after the inverse link (the probability of the second
+            class of two, the mean of log links); or each row's loss, the squared error or the model's own. The last two
+            need a background and one raw prediction; the contributions against each of its rows are scaled to the
+            difference of the outputs. Of forests and trees of classes, the raw predictions are probabilities.
+        interactions : bool, default=False
+            Split each value into that of the feature by itself and those of its pairs with the others.
+        y : array of shape (n_samples,), optional
+            Targets, for the loss.
+
+        Returns
+        -------
+        shap.Explanation, or Explanation where shap is not installed
+            ``values`` of shape (n_samples, n_features), ``base_values`` (n_samples,), and ``data``, ``display_data``,
+            ``feature_names`` and ``output_names``. With several outputs these have another axis at the end, and with
+            `interactions` another one of n_features after the first of that length.
+
+        Raises
+        ------
+        ValueError
+            Where an argument does not fit the others or the model; the message names it.
+
+        References
+        ----------
+        S. Lundberg et al. (2020). From local explanations to global understanding with explainable AI for trees. Nature
+        Machine Intelligence 2.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = GradientBoostingRegressor(n_estimators=20).fit(X, y)
+        >>> explained = model.explain(X[:50], X[100:200])
+        >>> explained.values.shape
+        (50, 10)
+        >>> total = explained.base_values + explained.values.sum(axis=1)
+        >>> bool(abs(total - model.predict(X[:50])).max() < 1e-9)
+        True
+        """
+        self._check_fitted()
+        return explain(self, X, background, output, interactions=interactions, y=y)
 
     def _contribution_scale(self) -> float:
         """What the sum of the trees is multiplied by to give a prediction."""
@@ -209,8 +266,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            Rows.
+        X : table of shape (n_samples, n_features), or Explanation
+            Rows, or what `explain` returned for them, without interactions.
         row : int, optional
             The position of the one row to explain.
         label : object, optional

@@ -122,9 +122,23 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
     model.set_params(
         n_estimators=MOST_ROUNDS, early_stopping=True, n_iter_no_change=data.patience, callbacks=[deadline]
     )
-    model.fit(**train, X_val=held_out["X"], y_val=held_out["y"], sample_weight_val=held_out["sample_weight"])
+    watched = _of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
+    model.fit(**train, X_val=watched["X"], y_val=watched["y"], sample_weight_val=watched["sample_weight"])
     if deadline.has_ended:
         raise TimeIsUpError
+
+
+def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
+    """The rows whose classes a model can know; a rare class may be in one fold only."""
+    known = np.flatnonzero(np.isin(held_out["y"], y))
+    if not len(known):
+        raise ValueError("y must have classes of two rows or more, so that models can be judged by other rows.")
+    weight = held_out["sample_weight"]
+    return {
+        "X": take_rows(held_out["X"], known),
+        "y": held_out["y"][known],
+        "sample_weight": None if weight is None else weight[known],
+    }
 
 
 def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:

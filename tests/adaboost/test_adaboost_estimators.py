@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 import fastens
 from fastens import AdaBoostClassifier, AdaBoostRegressor, DecisionTreeClassifier, DecisionTreeRegressor
@@ -25,7 +25,38 @@ def test_our_trees_are_those_of_max_depth(algorithm, warm_start, tumours):
     same = AdaBoostClassifier(max_depth=3, **options).fit(X, y)
     np.testing.assert_array_equal(given.decision_function(X), same.decision_function(X))
     np.testing.assert_array_equal(given.feature_importances_, same.feature_importances_)
-    assert not hasattr(given, "estimators_")
+    for trees in (given, same):
+        assert len(trees.estimators_) == len(trees) == 12
+        assert trees[0].get_depth() <= 3
+        assert [tree.random_state for tree in trees] == list(range(12))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("max_depth", [1, 2])
+def test_trees_by_themselves_vote_as_they_do_together(n_classes, max_depth):
+    X, y = make_classification(300, n_informative=4, n_classes=n_classes, random_state=0)
+    model = AdaBoostClassifier(max_depth=max_depth, n_estimators=8).fit(X, y)
+    votes = sum(
+        weight * (tree.predict(X)[:, None] == model.classes_)
+        for tree, weight in zip(model, model.estimator_weights_, strict=True)
+    )
+    found = model.decision_function(X)
+    np.testing.assert_allclose(votes[:, 1] - votes[:, 0] if n_classes == 2 else votes, found, rtol=1e-6, atol=1e-6)
+    assert [tree.random_state for tree in model[:2]] == [0, 1]
+
+
+def test_newton_steps_have_no_weak_classifiers(tumours):
+    model = AdaBoostClassifier(algorithm="logit", n_estimators=3).fit(*tumours)
+    assert len(model) == 3
+    with pytest.raises(AttributeError, match="no weak classifiers with algorithm='logit'"):
+        model.estimators_  # noqa: B018
+
+
+def test_regressors_by_themselves():
+    X, y = load_diabetes(return_X_y=True)
+    model = AdaBoostRegressor(n_estimators=1, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model[0].predict(X), model.predict(X), rtol=1e-12)
+    assert len(AdaBoostRegressor(Ridge(), n_estimators=3, random_state=0).fit(X, y)) == 3
 
 
 def test_random_features_differ_between_rounds(tumours):

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -142,6 +143,17 @@ def test_interrupted(run, monkeypatch):
     monkeypatch.setattr(importlib.import_module("fastens.cli.train"), "read_task", interrupt)
     result = run("train")
     assert (result.code, result.err) == (130, "fastens: interrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGTERM is POSIX")
+def test_terminated(run, monkeypatch):
+    def terminate(options: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(importlib.import_module("fastens.cli.train"), "read_task", terminate)
+    result = run("train")
+    assert (result.code, result.err) == (143, "fastens: terminated\n")
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_warnings_are_a_line_each_once(run, monkeypatch):

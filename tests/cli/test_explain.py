@@ -236,3 +236,24 @@ def test_wrong_input_is_one_line(run, houses, write_csv, tmp_path, options, mess
     assert done.out == ""
     assert done.err.count("\n") == 1
     assert message in done.err
+
+
+def test_rows_without_a_target_are_left_out_of_the_scores(run, houses, write_csv, tmp_path):
+    price = np.array(houses["price"].to_pylist())
+    price[::3] = np.nan
+    some = houses.set_column(houses.column_names.index("price"), "price", pa.array(price, from_pandas=True))
+    path = write_csv(some)
+    assert run("train", path, "--target", "price", "--n-estimators", 5).code == 0
+    for command in (("explain", "-o", "page.html"), ("evaluate",)):
+        result = run(command[0], "model.fastens", path, *command[1:])
+        assert (result.code, result.err) == (0, "")
+        assert "Left out, as the target 'price' is missing: 100 of 300 rows." in result.out
+    assert fastens.read_table("page-contributions.parquet").num_rows == 300
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    shown = [int(number) for number in re.findall(r"<h3>Row (\d+)<", page)]
+    assert shown
+    assert all(number % 3 != 1 for number in shown)  # counted in the whole table
+    nothing = houses.set_column(houses.column_names.index("price"), "price", pa.nulls(300, pa.float64()))
+    write_csv(nothing, "new.csv")
+    assert run("explain", "model.fastens", "new.csv", "-o", "new.html").code == 0
+    assert "missing in all rows" in run("evaluate", "model.fastens", "new.csv").err

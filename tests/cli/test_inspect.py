@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 N = 400
@@ -138,3 +139,40 @@ def test_mistakes(run, messy, arguments, message):
     result = run("inspect", messy, *arguments)
     assert (result.code, result.out) == (2, "")
     assert message in result.err
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**63 + 5 * n for n in range(60)], pa.uint64()),
+        pa.array([float("inf")] * 30 + [1.0] * 30),
+        pa.array([float("nan")] * 60),
+        pa.array([[1, 2]] * 60),
+        pa.array([{"x": 1}] * 60),
+        pa.array([b"x"] * 60),
+        pa.array(np.arange(60).astype(np.float16)),
+        pa.array([datetime.time(1, 2)] * 60),
+        pa.array(["[bold]x[/bold]"] * 30 + ["<b>y</b>\nz"] * 30),
+        pa.array(["x", "y"] * 30, pa.string_view()),
+        pa.array([1, 2] * 30).dictionary_encode(),
+        pa.nulls(60),
+    ],
+    ids=lambda column: str(column.type)[:20],
+)
+def test_columns_of_any_type(run, tmp_path, column):
+    table = pa.table({"a": column, "": np.arange(60) / 7, "y": np.random.default_rng(0).random(60)})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    for options in ((), ("--target", "y")):
+        result = run("inspect", "t.parquet", *options, "-o", "page.html")
+        assert (result.code, result.err) == (0, "")
+    assert "<b>y" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_one_row(run, write_csv):
+    assert run("inspect", write_csv("a,b\n1,x\n"), "-o", "page.html").code == 0
+
+
+@pytest.mark.parametrize("command", ["inspect", "train"])
+def test_an_infinite_target(run, write_csv, command):
+    path = write_csv("a,y\n" + "1,inf\n2,1.5\n3,2.5\n" * 9)
+    assert run(command, path, "--target", "y").err == "fastens: the target 'y' is infinite in 9 of 27 rows\n"

@@ -1,8 +1,11 @@
 """`fastens predict` and `fastens evaluate`, with the columns of training and with others."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
 
@@ -286,3 +289,36 @@ def test_a_model_of_an_array_of_dates(run, visits):
     visits[["when"]].to_parquet("when.parquet", index=False)
     assert run("predict", "python.fastens", "when.parquet", "-o", "out.csv").code == 0
     np.testing.assert_array_equal(model.predict_proba(when)[:, 1], probabilities("out.csv"))
+
+
+@pytest.mark.parametrize("target", ["price", "sold", "town"])
+def test_contributions_beside_the_key(run, houses, write_csv, monkeypatch, target):
+    keyed = houses.append_column("key", pa.array([f"K{n}" for n in range(300)])).filter(pc.is_valid(houses["town"]))
+    path = write_csv(keyed)
+    run("train", path, "--target", target, "--n-estimators", 5)
+    command = ("predict", "model.fastens", path, "--keep", "key", "--contributions", "-o")
+    assert run(*command, "out.csv").code == 0
+    found = fastens.read_table("out.csv")
+    assert found.column_names[0] == "key"
+    assert found["key"].to_pylist() == keyed["key"].to_pylist()
+    model = fastens.load("model.fastens")
+    for label in model.classes_ if target == "town" else [None]:
+        end = "" if label is None else f" for {label}"
+        parts = [name for name in found.column_names if name.startswith("contribution of ") and name.endswith(end)]
+        assert len(parts) == model.n_features_in_
+        raw = np.sum([found[name].to_numpy() for name in [f"expected prediction{end}", *parts]], axis=0)
+        if target == "price":
+            np.testing.assert_allclose(raw, found["prediction"].to_numpy())
+        if target == "sold":
+            np.testing.assert_allclose(1 / (1 + np.exp(-raw)), found["probability yes"].to_numpy())
+    monkeypatch.setattr("fastens.cli.explaining.contributions.BATCH_CELLS", 200)
+    assert run(*command, "pieces.csv").code == 0
+    assert Path("pieces.csv").read_bytes() == Path("out.csv").read_bytes()
+
+
+def test_models_without_contributions(run, houses, write_csv):
+    path = write_csv(houses)
+    run("train", path, "--target", "sold", "--model", "naive-bayes")
+    result = run("predict", "model.fastens", path, "--contributions", "-o", "out.csv")
+    assert (result.code, result.err) == (2, "fastens: --contributions: MixedNB has none, as it is not made of trees\n")
+    assert not Path("out.csv").exists()

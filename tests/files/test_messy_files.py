@@ -332,3 +332,15 @@ def test_a_later_table_must_fit_the_schema(tmp_path, text, message):
     first = found_in('p,d\n"1,200",01.02.2020\n"3,400",31.12.2020\n', tmp_path)
     with pytest.raises(TableFileError, match=message):
         found_in(text, tmp_path, **first.schema.to_dict())
+
+
+def test_columns_that_are_written_alike_have_one_note(tmp_path):
+    names = [f"c{n}" for n in range(10)]
+    text = "\n".join("|".join(row) for row in [[*names, "d", "e"], ["1,234,567"] * 10 + ["1.200,5", "31.12.2020"]])
+    notes = found_in(text, tmp_path).notes
+    several = ", ".join(f"'c{n}'" for n in range(8))
+    assert notes == [
+        f"{several} and 2 more are read as numbers, written like '1,234.5'.",
+        "'d' is read as numbers, written like '1.234,5'.",
+        "'e' is read as dates, written as %d.%m.%Y.",
+    ]

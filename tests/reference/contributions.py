@@ -48,11 +48,14 @@ def value_of(ensemble, codes, known, x=None):
     return raw
 
 
-def contributions(ensemble, codes, x=None):
-    """Shapley values of the features of one row, and last the expected prediction: (n_outputs, n_features + 1)."""
-    n = len(codes)
-    value = {s: value_of(ensemble, codes, s, x) for k in range(n + 1) for s in combinations(range(n), k)}
-    out = np.zeros((ensemble.n_outputs, n + 1))
+def coalitions(n):
+    """All subsets of n features."""
+    return [s for k in range(n + 1) for s in combinations(range(n), k)]
+
+
+def shapley_values(value, n):
+    """From the worth of each coalition, (n_outputs,): (n_outputs, n + 1), last that of none."""
+    out = np.zeros((len(value[()]), n + 1))
     for i in range(n):
         for s, alone in value.items():
             if i not in s:
@@ -62,11 +65,10 @@ def contributions(ensemble, codes, x=None):
     return out
 
 
-def interactions(ensemble, codes, x=None):
-    """Shapley interaction values of one row, halved as both orders of a pair have their entry."""
-    n = len(codes)
-    value = {s: value_of(ensemble, codes, s, x) for k in range(n + 1) for s in combinations(range(n), k)}
-    out = np.zeros((ensemble.n_outputs, n + 1, n + 1))
+def shapley_interactions(value, n):
+    """The same of pairs, halved as both orders of a pair have their entry: (n_outputs, n + 1, n + 1)."""
+    total = shapley_values(value, n)
+    out = np.zeros((len(total), n + 1, n + 1))
     for i in range(n):
         for j in range(n):
             for s, alone in value.items():
@@ -75,8 +77,37 @@ def interactions(ensemble, codes, x=None):
                 weight = factorial(len(s)) * factorial(n - 2 - len(s)) / (2 * factorial(n - 1))
                 with_both, with_i, with_j = (tuple(sorted((*s, *add))) for add in ((i, j), (i,), (j,)))
                 out[:, i, j] += weight * (value[with_both] - value[with_i] - value[with_j] + alone)
-    total = contributions(ensemble, codes, x)
     for i in range(n):
         out[:, i, i] = total[:, i] - out[:, i].sum(axis=1)
     out[:, n, n] = total[:, n]
     return out
+
+
+def worth(ensemble, codes, x=None):
+    """Of one row: the worth of each coalition is the prediction where no more is known than its features."""
+    return {s: value_of(ensemble, codes, s, x) for s in coalitions(len(codes))}
+
+
+def contributions(ensemble, codes, x=None):
+    """Path-dependent values of one row."""
+    return shapley_values(worth(ensemble, codes, x), len(codes))
+
+
+def interactions(ensemble, codes, x=None):
+    """The same of pairs."""
+    return shapley_interactions(worth(ensemble, codes, x), len(codes))
+
+
+def interventional(ensemble, codes, background, scales=None, of=shapley_values):
+    """Against background rows, (n_features, n_rows): the mean of the values against each of them, times its scale."""
+    found = 0
+    everything = tuple(range(len(codes)))
+    scales = np.ones(background.shape[1]) if scales is None else scales
+    for other, scale in zip(background.T, scales, strict=True):
+        value = {}
+        for s in coalitions(len(codes)):
+            mixed = other.copy()
+            mixed[list(s)] = codes[list(s)]
+            value[s] = value_of(ensemble, mixed, everything)
+        found = found + scale * of(value, len(codes)) / len(scales)
+    return found

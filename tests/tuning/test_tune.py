@@ -72,6 +72,15 @@ def test_a_scorer_judges():
     assert all(-1 <= trial.loss <= -0.5 for trial in found.leaderboard)
 
 
+def test_classes_that_are_in_one_fold_only():
+    labels = np.where(np.arange(240) == 7, "once", LABELS)
+    found = tried(labels, "classification", n_trials=4)
+    assert list(found.best_estimator.classes_) == ["high", "low", "middle", "once"]
+    assert all(np.isfinite(trial.loss) for trial in found.leaderboard)
+    with pytest.raises(ValueError, match="classes of two rows or more"):
+        tried(np.arange(240), "classification", n_trials=1)
+
+
 def test_a_search_that_is_taken_up_again_goes_on_as_it_would_have(tmp_path):
     whole = tried(n_trials=7)
     path = tmp_path / "search.jsonl"

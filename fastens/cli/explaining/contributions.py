@@ -39,10 +39,28 @@ def contributions(model: Any, X: pa.Table) -> Array:
     return parts[:, None] if parts.ndim == 2 else parts
 
 
+def rows_at_once(model: Any, n_columns: int) -> int:
+    """How many rows are explained at once, so that their contributions have room."""
+    return max(1, BATCH_CELLS // ((n_columns + 1) * max(len(getattr(model, "classes_", ())), 1)))
+
+
+def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
+    """The expected prediction and the contributions of all rows, a column each, for each class where there are several."""
+    parts = contributions(model, X)
+    n_outputs = parts.shape[1]
+    labels = getattr(model, "classes_", range(n_outputs)) if n_outputs > 1 else [None]
+    found = {}
+    for output, label in enumerate(labels):
+        end = "" if label is None else f" for {label}"
+        found[f"expected prediction{end}"] = parts[:, output, -1]
+        for place, name in enumerate(X.column_names):
+            found[f"contribution of {name}{end}"] = parts[:, output, place]
+    return found
+
+
 def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Iterator[pa.Table]:
     """The contributions of some rows; with three or more classes a line for each row and class."""
-    n_classes = len(getattr(model, "classes_", ()))
-    n_at_once = max(1, BATCH_CELLS // ((X.num_columns + 1) * max(n_classes, 1)))
+    n_at_once = rows_at_once(model, X.num_columns)
     for start in range(0, len(rows), n_at_once):
         some = rows[start : start + n_at_once]
         yield _as_table(contributions(model, X.take(some)), X.column_names, some, getattr(model, "classes_", None))

@@ -78,6 +78,8 @@ def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Rea
     steps, start = parts[output, :-1], float(parts[output, -1])
     shown = _largest(list(zip(names, cells, steps.tolist(), strict=True)))
     rest = float(steps.sum()) - sum(step for _, _, step in shown) if len(shown) < len(steps) else None
+    if rest is not None and abs(rest) < NOTHING * max((abs(step) for _, _, step in shown), default=0.0):
+        rest = None
     return Reasons(row, choice, start, shown, rest, explained_quantity(subject.model, output), ADDED)
 
 

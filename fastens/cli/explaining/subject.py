@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -174,11 +175,13 @@ def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]]:
-    """The most frequent categories, and a row that has each."""
+    """The most frequent categories, those that are numbers in their order, and a row that has each."""
     texts = as_texts(column)
     present = np.flatnonzero(~_is_missing(column))
     known, first, counts = np.unique(texts[present], return_index=True, return_counts=True)
     top = np.argsort(-counts, kind="stable")[:N_CATEGORIES]
+    with contextlib.suppress(ValueError):  # no numbers: from the most frequent to the least
+        top = top[np.argsort(known[top].astype(np.float64), kind="stable")]
     return known[top], present[first[top]]
 
 
@@ -194,7 +197,7 @@ def _counts(column: pa.ChunkedArray, known: NDArray) -> NDArray[np.intp]:
 
 def as_numbers(column: pa.ChunkedArray) -> Array:
     """Numbers, NaN where there is none."""
-    return np.asarray(column.cast(pa.float64()).to_numpy())
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
 
 
 def as_texts(column: pa.ChunkedArray) -> NDArray[np.str_]:

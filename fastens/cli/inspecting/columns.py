@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,10 +53,11 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
         present = present.filter(pc.invert(pc.is_nan(present)))
     n_missing = len(column) - len(present)
     n_distinct = len(present.unique()) if _is_countable(column.type) else 0
-    values = np.asarray(present.cast(pa.float64()).to_numpy()) if kind == NUMBER else None
+    values = np.asarray(present.cast(pa.float64(), safe=False).to_numpy()) if kind == NUMBER else None
     quartiles = limits = None
     if values is not None and len(values):
-        quartiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
+        method: Any = "nearest" if np.isinf(values).any() else "linear"
+        quartiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1], method=method)
     elif kind in (DATE, TIMESTAMP) and len(present):
         found = pc.min_max(present).as_py()
         limits = (str(found["min"]), str(found["max"]))
@@ -90,7 +92,7 @@ def _remarks(kind: str, n_rows: int, n_missing: int, n_distinct: int) -> list[st
     if n_missing == n_rows:
         return ["holds nothing"]
     if n_distinct == 1:
-        return ["is the same in every row" if n_missing == 0 else "has one value, or none"]
+        return ["is the same in every row" if n_missing == 0 else "has one value, or is missing"]
     if n_missing >= MOSTLY_MISSING * n_rows:
         return [f"is missing in {n_missing / n_rows:.1%} of the rows"]
     return []

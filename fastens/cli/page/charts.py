@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from fastens.cli.explaining.subject import Dependence
 from fastens.cli.page.markup import Html
-from fastens.cli.page.svg import CHARACTER, N_COLOURS, N_SHADES, Chart, Range, short
+from fastens.cli.page.svg import CHARACTER, N_COLOURS, N_SHADES, Chart, Range, short, steps_text
 from fastens.inspection.contribution_plots import rank_shares, swarm_heights
 from fastens.inspection.model_plots import shortened
 
 Array = NDArray[np.float64]
-WIDE, NARROW = 900.0, 420.0
+# Widths of drawings: across the page, one of two columns, and across a phone.
+WIDE, NARROW, PHONE = 900.0, 380.0, 330.0
 DEPENDENCE_HEIGHT = 260.0
 STEP_ROOM = 52.0
 N_BINS = 10
@@ -157,23 +158,24 @@ def _of_categories(found: Dependence, y: Range, label: str, names: Sequence[str]
     return chart.html()
 
 
-def training(curves: Mapping[str, Array], best: int | None) -> Html:
+def training(curves: Mapping[str, Array], best: int | None, width: float) -> Html:
     """The loss after each round; styles are in the order of the curves."""
     longest = max(len(curve) for curve in curves.values())
-    chart = Chart(Range.of([1, longest], margin=0.01), Range.of(*curves.values()), (WIDE, 260), ("round", "loss"))
+    chart = Chart(Range.of([1, longest], margin=0.01), Range.of(*curves.values()), (width, 260), ("round", "loss"))
     for place, values in enumerate(curves.values()):
         chart.line(np.arange(1, len(values) + 1), values, f"c{place}")
     if best is not None:
         chart.line([best, best], [chart.y.low, chart.y.high], "reference")
-        chart.text(best, chart.y.high - 0.06 * (chart.y.high - chart.y.low), f" best: round {best}")
+        style = "note halo end" if best > longest / 2 else "note halo"
+        chart.text(best, chart.y.high - 0.06 * (chart.y.high - chart.y.low), f" best: round {best} ", style)
     return chart.html()
 
 
-def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: str) -> Html:
+def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: str, width: float) -> Html:
     """A dot for each row and column at its contribution; shades are the ranks of the column's values."""
-    ticks = [(-float(place), shortened(name, 24)) for place, name in enumerate(names)]
+    ticks = [(-float(place), shortened(name, _name_length(width))) for place, name in enumerate(names)]
     y = Range(-len(names) + 0.4, 0.6)
-    chart = Chart(Range.of(parts, [0]), y, (WIDE, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)
+    chart = Chart(Range.of(parts, [0]), y, (width, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)
     chart.line([0, 0], [y.low, y.high], "reference")
     for place, numbers in enumerate(values):
         heights = swarm_heights(parts[:, place]) - place
@@ -186,12 +188,12 @@ def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: st
     return chart.html()
 
 
-def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str]) -> Html:
+def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], width: float) -> Html:
     """Mean absolute contributions (n_classes, n_columns), the classes one beside the other."""
-    ticks = [(-float(place), shortened(name, 24)) for place, name in enumerate(names)]
+    ticks = [(-float(place), shortened(name, _name_length(width))) for place, name in enumerate(names)]
     x = Range(0, 1.04 * float(sizes.sum(axis=0).max(initial=0)) or 1.0)
     label = "mean absolute contribution, the classes added up"
-    chart = Chart(x, Range(-len(names) + 0.4, 0.6), (WIDE, 60 + 26 * len(names)), (label, ""), y_ticks=ticks)
+    chart = Chart(x, Range(-len(names) + 0.4, 0.6), (width, 60 + 26 * len(names)), (label, ""), y_ticks=ticks)
     for place, name in enumerate(names):
         ends = np.concatenate([[0], np.cumsum(sizes[:, place])])
         for k, of_class in enumerate(classes):
@@ -201,31 +203,37 @@ def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str]) -> H
     return chart.html()
 
 
+def _name_length(width: float) -> int:
+    """How many letters of a name there is room for."""
+    return 24 if width == WIDE else 14
+
+
 def waterfall(start: float | None, steps: Array, names: Sequence[str], label: str) -> Html:
     """Bars one after the other from a start to the sum; each from zero where there is no start."""
     ends = np.cumsum(steps) + start if start is not None else steps
     starts = ends - steps
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     bottom, top = (-len(names) - 0.4, 1.2) if start is not None else (-len(names) + 0.4, 0.6)
-    ticks = [(-float(place), shortened(name, 26)) for place, name in enumerate(names)]
+    ticks = [(-float(place), shortened(name, 22)) for place, name in enumerate(names)]
     # Beside the outermost bars there is room for what they add, in figures.
     inner = NARROW - 24 - CHARACTER * max(len(name) for _, name in ticks)
     padding = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
     size = (NARROW, 40 + 24 * (top - bottom))
     chart = Chart(Range(low - padding, high + padding), Range(bottom, top), size, (label, ""), y_ticks=ticks)
     if start is not None:
-        for place, text, height in ((start, "expected", 0.75), (ends[-1], "this row", -len(names) - 0.1)):
+        marks = ((start, "expected", 0.75), (ends[-1], "this row", -len(names) - 0.1))
+        for place, _, _ in marks:
             chart.line([place, place], [bottom, top], "reference")
-            at_right = place > (low + high) / 2
-            chart.text(
-                place, height, f" {text}: {short(float(place), 3)} ", "note halo end" if at_right else "note halo"
-            )
+        for place, text, height in marks:
+            style = "note halo end" if place > (low + high) / 2 else "note halo"
+            chart.text(place, height, f" {text}: {short(float(place), 3)} ", style)
     shift = CHARACTER / (chart.right - chart.left) * (chart.x.high - chart.x.low)
+    texts = steps_text(steps)
     for place, (first, last, step) in enumerate(zip(starts, ends, steps, strict=True)):
         style = "up" if step > 0 else "down"
         chart.bar((first, last), (-place - 0.34, -place + 0.34), style, f"{names[place]}: {short(step)}")
-        text = f"{'+' if step > 0 else ''}{short(step, 3)}"
-        chart.text(last + shift * (1 if step > 0 else -1), -place - 0.15, text, "note" if step > 0 else "note end")
+        side, anchor = (1, "note halo") if step > 0 else (-1, "note halo end")
+        chart.text(last + side * shift, -place - 0.15, texts[place], anchor)
     return chart.html()
 
 

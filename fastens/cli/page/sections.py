@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,12 @@ def card(*content: str, title: str | None = None) -> Html:
 def grid(cards: Sequence[Html]) -> Html:
     """Boxes side by side where there is room."""
     return element("div", cards, class_="grid")
+
+
+def both_widths(draw: Callable[[float], Html]) -> Html:
+    """A drawing across the page, and one across a phone; the style sheet shows one of them."""
+    widths = (("on-desk", charts.WIDE), ("on-phone", charts.PHONE))
+    return joined(element("div", draw(width), class_=where) for where, width in widths)
 
 
 def legend(names: Sequence[str]) -> Html:
@@ -151,7 +157,7 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
     head = element("tr", (element("th", title, scope="col") for title in titles))
     n_more = len(order) - N_IMPORTANT
     more = (element("p", f"and {n_more:,} more columns", class_="caption"),) if n_more > 0 else ()
-    return section("importances", "Which columns matter?", hint, card(wide_table(head, lines), *more))
+    return section("importances", "Which columns matter?", hint, card(wide_table(head, lines, "importances"), *more))
 
 
 def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str) -> Html:
@@ -162,7 +168,7 @@ def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str
     )
     scale = element("p", "value of the column: low", element("span", class_="scale"), "high", class_="caption")
     names, values = zip(*columns, strict=True)
-    drawn = charts.swarm(parts, values, names, f"contribution to the {label}")
+    drawn = both_widths(lambda width: charts.swarm(parts, values, names, f"contribution to the {label}", width))
     return section("contributions", "What do their values do?", hint, card(scale, drawn))
 
 
@@ -173,7 +179,7 @@ def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[st
         f"{n_rows:,} rows."
     )
     shown_classes = [*classes[:N_COLOURS], *(["other classes"] if len(classes) > N_COLOURS else [])]
-    drawn = charts.class_sizes(sizes, names, classes)
+    drawn = both_widths(lambda width: charts.class_sizes(sizes, names, classes, width))
     return section("contributions", "What do their values do?", hint, card(legend(shown_classes), drawn))
 
 
@@ -193,7 +199,8 @@ def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str],
 def training(curves: Mapping[str, Array], best: int | None) -> Html:
     """The loss after each round."""
     hint = "The loss after each round. The training loss always falls; the validation loss shows when to stop."
-    return section("training", "How did training go?", hint, card(legend(list(curves)), charts.training(curves, best)))
+    drawn = both_widths(lambda width: charts.training(curves, best, width))
+    return section("training", "How did training go?", hint, card(legend(list(curves)), drawn))
 
 
 def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:

@@ -45,10 +45,24 @@ class Range:
 
 def short(value: float, digits: int = 4) -> str:
     """A number of few characters: 12k, 3.5M, 0.25."""
-    for power, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= power * (10 if letter == "k" else 1):
-            return f"{value / power:.{digits}g}{letter}".replace("-", MINUS)
-    return f"{value:.{digits}g}".replace("-", MINUS)
+    value = float(f"{value:.{digits}g}")
+    power, letter = _unit(value, min(1e4, 10.0**digits))
+    return f"{value / power:.{digits}g}{letter}".replace("-", MINUS)
+
+
+def steps_text(values: ArrayLike) -> list[str]:
+    """Signed numbers in one unit, with the decimals that the largest of them is worth: +51.1k, −9.7k."""
+    numbers = np.asarray(values, dtype=np.float64)
+    largest = float(np.abs(numbers).max(initial=0)) or 1.0
+    power, letter = _unit(largest, 1e3)
+    n_decimals = max(1, 2 - math.floor(math.log10(largest / power)))
+    return [f"{number / power:+.{n_decimals}f}{letter}".replace("-", MINUS) for number in numbers]
+
+
+def _unit(value: float, first: float) -> tuple[float, str]:
+    """What a number is divided by, and the letter that says so; thousands from the first on."""
+    found = ((power, letter) for power, letter in ((1e9, "G"), (1e6, "M")) if abs(value) >= power)
+    return next(found, (1e3, "k") if abs(value) >= first else (1.0, ""))
 
 
 class Chart:
@@ -84,7 +98,10 @@ class Chart:
             self._line(self._across(place), self.bottom, self._across(place), self.bottom + 4, "axis")
             self._text(self._across(place), self.bottom + 17, text, "tick middle")
         self._line(self.left, self.bottom, self.right, self.bottom, "axis")
-        self._text((self.left + self.right) / 2, self.height - 5, labels[0], "label middle")
+        # Below the axis, moved as far as a long label needs to stay inside.
+        half = min(CHARACTER * len(labels[0]) / 2, self.width / 2)
+        centre = min(max((self.left + self.right) / 2, half), self.width - half)
+        self._text(centre, self.height - 5, labels[0], "label middle")
         self._text(2, 13, labels[1], "label")
 
     def line(self, x: ArrayLike, y: ArrayLike, style: str) -> None:

@@ -36,7 +36,9 @@ def identifier(column: pa.ChunkedArray, kind: str) -> str | None:
     limits = pc.min_max(column).as_py()
     if limits["max"] - limits["min"] == n_values - 1:
         return COUNTER
-    return DRAWN if _drawn_at_random(np.asarray(column.to_numpy()).astype(np.float64)) else None
+    values = np.asarray(column.to_numpy())
+    # Differences of numbers beyond 2^53 are as good as those of others.
+    return DRAWN if _drawn_at_random((values - values.min()).astype(np.float64)) else None
 
 
 def _is_spoilt_number(texts: pa.ChunkedArray) -> bool:

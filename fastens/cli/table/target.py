@@ -31,7 +31,7 @@ def recognised_task(column: pa.ChunkedArray) -> str:
         return CLASSIFICATION if len(distinct) <= CLASSES_MAXIMUM else REGRESSION
     return (
         CLASSIFICATION
-        if len(distinct) <= 2 and all(value == int(value) for value in distinct.to_pylist())
+        if len(distinct) <= 2 and all(float(value).is_integer() for value in distinct.to_pylist())
         else REGRESSION
     )
 
@@ -67,7 +67,10 @@ def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> N
     """The target as a NumPy array: float64 for regression; strings, booleans or numbers for classes."""
     values = converted(column, name, kind)
     if task == REGRESSION:
-        return np.asarray(values.cast(pa.float64()).to_numpy())
+        y = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+        if n_infinite := np.count_nonzero(np.isinf(y)):
+            raise CommandError(f"the target {name!r} is infinite in {n_infinite:,} of {len(y):,} rows")
+        return y
     return np.asarray(values.to_numpy(), dtype=object if kind == TEXT else None)
 
 
@@ -75,7 +78,9 @@ def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
     """Sample weights from a column: numbers of zero or more."""
     if name is None:
         return None
-    weights = np.asarray(converted(required(table, name, "--weight"), name, NUMBER).cast(pa.float64()).to_numpy())
+    weights = np.asarray(
+        converted(required(table, name, "--weight"), name, NUMBER).cast(pa.float64(), safe=False).to_numpy()
+    )
     if not np.all(np.isfinite(weights)) or weights.min() < 0 or weights.max() == 0:
         raise CommandError(f"the weights in {name!r} must be finite, zero or more, and not all zero")
     return weights

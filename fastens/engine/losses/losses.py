@@ -180,9 +180,16 @@ class Loss:
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
+        return weighted_mean(self._losses_of(y, raw, n_threads), sample_weight, self.comm)
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """The loss of each row, where there is one raw prediction; both (n_rows,)."""
+        return self._losses_of(y, raw[None])
+
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
         out = np.empty(y.size)
         kernels.row_losses(self._code, self._parameter, y, raw, out, threads_for(raw.size, n_threads, self._grain))
-        return weighted_mean(out, sample_weight, self.comm)
+        return out
 
     def predict(self, raw: Array) -> Array:
         """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""

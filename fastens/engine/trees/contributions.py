@@ -16,7 +16,6 @@ from fastens.engine.trees.trees import TreeEnsemble
 Array = NDArray[np.float64]
 BLOCK = 1 << 16  # rows whose codes are in memory at a time
 _MOST_KEPT = 1 << 18  # nodes, of some 30 bytes each
-_MOST_SCALES = 1 << 22  # in memory at a time
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,11 @@ def _explain(
     n_features = lean.binning.n_features
     background = lean.binning.codes(np.empty((0, n_features)) if reference is None else reference.X, n_threads)
     scales = None if reference is None else reference.scales
-    step = BLOCK if scales is None else max(_MOST_SCALES // max(background.shape[1], 1), 1)
     parts = []
-    for start in range(0, max(X.shape[0], 1), step):
-        rows = X[start : start + step]
+    for start in range(0, max(X.shape[0], 1), BLOCK):
+        rows = X[start : start + BLOCK]
         values = None if paths.linear is None else np.ascontiguousarray(rows, dtype=np.float64)
-        by_row = None if scales is None else _by_background(scales[start : start + step])
+        by_row = None if scales is None else _by_background(scales[start : start + BLOCK])
         codes = lean.binning.codes(rows, n_threads)
         parts.append(explain_rows(lean, paths, values, codes, background, by_row, pairs, n_threads))
     explained: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)

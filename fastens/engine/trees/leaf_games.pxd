@@ -7,6 +7,7 @@ cdef extern from "engine/trees/shapley.h" nogil:
     enum:
         SHAPLEY_LANES
         MASK_BITS
+        N_VECTORS
     ctypedef struct LeafPath:
         int32_t n
         int32_t n_points
@@ -18,12 +19,14 @@ cdef extern from "engine/trees/shapley.h" nogil:
         float64_t* inverse_unknown
         float64_t* known
         float64_t* unknown
+        int32_t n_vectors
     ctypedef struct Pattern:
         const uint32_t* mask
         const int32_t* lacking
         int32_t n_lacking
         int32_t count
-        const float64_t* scales
+        int32_t first
+        int32_t last
 
 
 cdef struct Lines:
@@ -63,7 +66,7 @@ cdef struct Trees:
 
 
 cdef struct Rows:
-    # What is explained: rows by column of codes, against background rows (n_background 0: against the training weights).
+    # What is explained: rows by column of codes, against background rows (n_background 0: against training weights).
     const Trees* trees
     const float64_t* X              # NULL: no tree has linear terms
     const void* codes
@@ -71,7 +74,7 @@ cdef struct Rows:
     int32_t code_size
     Py_ssize_t n_rows
     Py_ssize_t n_background
-    const float64_t* scales         # a factor for each row of each background row, (n_background, scales_stride); or NULL
+    const float64_t* scales         # a factor for each row by background row, (n_background, scales_stride); or NULL
     Py_ssize_t scales_stride
     const float64_t* worth          # of coalitions, most_on_path + 1 squared; see shapley.h
     bint pairs
@@ -83,8 +86,8 @@ cdef struct Rows:
 
 
 cdef struct Stack:
-    # Working memory of a thread. By depth: the node, how many of its children are done, the masks of rows and background
-    # rows, word after word, and the share that the edge's feature had above.
+    # Working memory of a thread. By depth: the node, how many of its children are done, the masks of rows and of
+    # background rows, word after word, and the share that the edge's feature had above.
     int32_t* node
     int32_t* n_done
     uint32_t* masks
@@ -100,13 +103,15 @@ cdef struct Stack:
     float64_t* quotients
     float64_t* counts
     float64_t* parts
-    uint32_t* slots
-    uint32_t* all_masks
+    uint32_t* slots                 # of rows: where the parts of their mask are
+    uint32_t* distinct_masks
+    uint32_t* place_of_mask         # among those, one more; 0: none
     float64_t* factors              # of rows, for a linear term or from a table
     Pattern* patterns
     Pattern* sorted_patterns
     uint32_t* pattern_masks
     int32_t* lacking
+    int32_t* next_row               # of the same pattern
     int32_t* first_lacking          # by how many features patterns lack, where the first is
     int32_t* table                  # of patterns by hash
     float64_t* values               # of the rows, feature after feature, where leaves have linear terms

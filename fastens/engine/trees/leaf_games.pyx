@@ -1,6 +1,6 @@
 """What the features of a leaf's path are worth to rows of given masks, against training weights or background rows."""
 
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from fastens.engine.structs cimport float64_t, int32_t, uint32_t
 
@@ -9,6 +9,9 @@ cdef extern from "engine/trees/shapley.h" nogil:
     ctypedef struct Background:
         const Pattern* patterns
         int32_t n_patterns
+        const int32_t* next
+        const float64_t* scales
+        Py_ssize_t stride
         const float64_t* worth
         int32_t size
     ctypedef struct Lanes:
@@ -40,6 +43,7 @@ cdef void start_leaf(Leaf* leaf) noexcept nogil:
         return
     path.n, path.n_points, path.share = leaf.n, n_points, leaf.walk.stack.share
     path.points, path.weights = rows.trees.points + skip, rows.trees.weights + skip
+    path.n_vectors = 1 if leaf.walk.n * N_VECTORS <= SHAPLEY_LANES else N_VECTORS
     find_factors(path)
 
 
@@ -127,17 +131,17 @@ cdef void play_against_rows(
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
     cdef Background background = Background(
-        stack.sorted_patterns, leaf.n_patterns, rows.worth, rows.trees.most_on_path + 1)
+        stack.sorted_patterns, leaf.n_patterns, stack.next_row, NULL, rows.scales_stride, rows.worth,
+        rows.trees.most_on_path + 1)
     cdef Lanes lanes
-    cdef Py_ssize_t n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS, z
+    cdef Py_ssize_t n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS
     cdef int32_t lane
+    if rows.scales != NULL:
+        background.scales = rows.scales + leaf.walk.row + row
     lanes.masks, lanes.stride, lanes.n_bits = masks, stride, leaf.n
     for lane in range(SHAPLEY_LANES):
         # Lanes may be no rows, and their masks anything.
         lanes.n_lacking[lane] = max(leaf.n - n_bits(masks + lane, stride, n_words), 0)
-    if rows.scales != NULL:
-        for z in range(leaf.n_patterns):
-            stack.sorted_patterns[z].scales = stack.patterns[z].scales + row
     if rows.pairs:
         play_pairs(&lanes, &background, stack.counts, parts)
     else:
@@ -145,32 +149,34 @@ cdef void play_against_rows(
 
 
 cdef void find_patterns(Leaf* leaf) noexcept nogil:
-    # Background rows of one mask are one pattern, in the order in which they come first; where rows have scales, each.
+    # Background rows of one mask are one pattern, in the order in which they come first.
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
-    cdef Py_ssize_t z, w, n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS
-    cdef int32_t n = 0, last = table_size(rows.n_background) - 1, place
+    cdef Py_ssize_t w, n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS
+    cdef int32_t n = 0, end = table_size(rows.n_background) - 1, z, place
     cdef uint32_t hash_
     cdef uint32_t* mask
-    memset(stack.table, 255, (last + 1) * sizeof(int32_t))
-    for z in range(rows.n_background):
+    cdef Pattern* found
+    memset(stack.table, 255, (end + 1) * sizeof(int32_t))
+    for z in range(<int32_t>rows.n_background):
         mask = stack.pattern_masks + n * n_words
         hash_ = 0
         for w in range(n_words):
             mask[w] = leaf.masks[w * walk.stride + rows.chunk + z]
             hash_ = (hash_ ^ mask[w]) * <uint32_t>2654435769
-        if rows.scales == NULL:
-            place = (hash_ >> 8) & last
-            while stack.table[place] >= 0 and not is_same(stack.patterns[stack.table[place]].mask, mask, n_words):
-                place = (place + 1) & last
-            if stack.table[place] >= 0:
-                stack.patterns[stack.table[place]].count += 1
-                continue
-            stack.table[place] = n
-        stack.patterns[n] = Pattern(mask, NULL, leaf.n - n_bits(mask, 1, n_words), 1, NULL)
-        if rows.scales != NULL:
-            stack.patterns[n].scales = rows.scales + z * rows.scales_stride + walk.row
+        place = (hash_ >> 8) & end
+        while stack.table[place] >= 0 and not is_same(stack.patterns[stack.table[place]].mask, mask, n_words):
+            place = (place + 1) & end
+        stack.next_row[z] = -1
+        if stack.table[place] >= 0:
+            found = stack.patterns + stack.table[place]
+            found.count += 1
+            stack.next_row[found.last] = z
+            found.last = z
+            continue
+        stack.table[place] = n
+        stack.patterns[n] = Pattern(mask, NULL, leaf.n - n_bits(mask, 1, n_words), 1, z, z)
         n += 1
     leaf.n_patterns = n
     sort_patterns(leaf)
@@ -199,7 +205,6 @@ cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
                 lacking[n] = j
                 n += 1
         lacking += n
-    memcpy(stack.patterns, stack.sorted_patterns, leaf.n_patterns * sizeof(Pattern))
 
 
 cdef inline bint is_same(const uint32_t* a, const uint32_t* b, Py_ssize_t n_words) noexcept nogil:

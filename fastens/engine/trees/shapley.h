@@ -1,23 +1,23 @@
 /* Shapley values of one leaf of a tree, for SHAPLEY_LANES rows at once, vectorised by the compiler.
  *
- * The path of a leaf tests d different features. Of a row, all that counts is which of them it passes: o_j is whether it
- * passes all tests of feature j. What a feature is worth that is not known depends on the game.
+ * The path of a leaf tests d different features. Of a row, all that counts is which of them it passes: o_j is whether
+ * it passes all tests of feature j. What a feature is worth that is not known depends on the game.
  *
  * Path-dependent (Lundberg et al. 2020, algorithm 2): z_j, the share of the training weight that passes the tests of j.
  * A leaf of value v adds to feature i
  *     v (o_i - z_i) sum over S of |S|! (d-1-|S|)!/d! prod_{j in S} o_j prod_{j not in S} z_j.
  * The weights are Beta integrals, so that the sum is one integral of a polynomial of degree d - 1,
  *     v (o_i - z_i) int_0^1 prod_{j != i} (t o_j + (1-t) z_j) dt,
- * which Gauss-Legendre quadrature gives exactly with d/2 points t (Yu et al. 2022). The product without a feature is that of
- * all divided by its factor. A factor is 0 only where o_i = z_i = 0: then it does not matter what its inverse is.
+ * which Gauss-Legendre quadrature gives exactly with d/2 points t (Yu et al. 2022). The product without a feature is
+ * that of all divided by its factor. A factor is 0 only where o_i = z_i = 0: its inverse does not matter then.
  *
  * A linear term of such a leaf, on feature k, is f where feature k is known, and 0 where it is not. That adds
  *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to itself
  *     f o_k int prod_{j != k} (t o_j + (1-t) z_j) dt.
  *
- * Interventional (Laberge & Pequignot 2022): the mean over background rows. Of one of these, b_j is whether it passes the
- * tests of j. Where some feature is passed by neither row, no mixture of them reaches the leaf. Else, with p features
- * that only the row passes and m that only the background row does, the leaf adds
+ * Interventional (Laberge & Pequignot 2022): the mean over background rows. Of one of these, b_j is whether it passes
+ * the tests of j. Where some feature is passed by neither row, no mixture of them reaches the leaf. Else, with p
+ * features that only the row passes and m that only the background row does, the leaf adds
  *     v (p-1)! m!/(p+m)!    to the first,        - v p! (m-1)!/(p+m)!    to the others.
  */
 #ifndef FASTENS_SHAPLEY_H
@@ -48,8 +48,8 @@ typedef double LaneVector;
 #endif
 enum { N_VECTORS = SHAPLEY_LANES * sizeof(double) / sizeof(LaneVector) };
 
-/* A test of numbers: the codes that go left are `n_left` from `first` on. Rows that pass have the bit of the edge's feature
- * in their masks, if they had it before or the path did not test the feature. */
+/* A test of numbers: the codes that go left are `n_left` from `first` on. Rows that pass have the bit of the edge's
+ * feature in their masks, if they had it before or the path did not test the feature. */
 typedef struct {
     int32_t first, n_left, is_left, is_repeated, bit;
 } EdgeTest;
@@ -78,11 +78,13 @@ FASTENS_INLINE void mark_words_loop(
 FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown)
 {
     for (int32_t j = 0; j < n; j++) {
-        const uint32_t* words = masks + j / MASK_BITS * stride;
+        const uint32_t *words = masks + j / MASK_BITS * stride, bit = 1u << j % MASK_BITS;
+        double* restrict is_known = known + j * SHAPLEY_LANES;
+        double* restrict is_unknown = unknown + j * SHAPLEY_LANES;
         FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
         {
-            known[j * SHAPLEY_LANES + l] = (double)(int32_t)(words[l] >> j % MASK_BITS & 1u);
-            unknown[j * SHAPLEY_LANES + l] = 1.0 - known[j * SHAPLEY_LANES + l];
+            is_known[l] = words[l] & bit ? 1.0 : 0.0;
+            is_unknown[l] = words[l] & bit ? 0.0 : 1.0;
         }
     }
 }
@@ -99,17 +101,25 @@ typedef struct {
     double* inverse_unknown;
     double* known;
     double* unknown;
+    int32_t n_vectors; /* of lanes that are looked at */
 } LeafPath;
 
 FASTENS_INLINE void find_factors_loop(const LeafPath* path)
 {
-    for (int32_t j = 0, at = 0; j < path->n; j++)
-        for (int32_t q = 0; q < path->n_points; q++, at++) {
-            const double factor = (1.0 - path->points[q]) * path->share[j];
-            path->factors[at] = factor;
-            path->inverse_known[at] = 1.0 / (factor + path->points[q]);
-            path->inverse_unknown[at] = factor > 0 ? 1.0 / factor : 0.0;
+    const int32_t n_points = path->n_points;
+    const double* restrict points = path->points;
+    for (int32_t j = 0; j < path->n; j++) {
+        double* restrict factors = path->factors + j * n_points;
+        double* restrict inverse_known = path->inverse_known + j * n_points;
+        double* restrict inverse_unknown = path->inverse_unknown + j * n_points;
+        const double share = path->share[j];
+        for (int32_t q = 0; q < n_points; q++) {
+            const double factor = (1.0 - points[q]) * share, inverse = 1.0 / factor;
+            factors[q] = factor;
+            inverse_known[q] = 1.0 / (factor + points[q]);
+            inverse_unknown[q] = factor > 0 ? inverse : 0.0;
         }
+    }
 }
 
 FASTENS_INLINE const LaneVector* vectors_of(const double* lanes, int32_t place)
@@ -118,28 +128,36 @@ FASTENS_INLINE const LaneVector* vectors_of(const double* lanes, int32_t place)
 }
 
 /* products: at each point, its weight times the factors t o + (1-t) z of all features */
-FASTENS_INLINE void multiply_path_loop(const LeafPath* path, double* products)
+FASTENS_INLINE void multiply_path_of(const LeafPath* path, double* products, const int n_vectors)
 {
     for (int32_t q = 0; q < path->n_points; q++) {
         LaneVector* out = (LaneVector*)(products + q * SHAPLEY_LANES);
         const LaneVector none = {0};
         LaneVector product[N_VECTORS];
-        for (int v = 0; v < N_VECTORS; v++)
+        for (int v = 0; v < n_vectors; v++)
             product[v] = none + path->weights[q];
         for (int32_t j = 0; j < path->n; j++) {
             const LaneVector* known = vectors_of(path->known, j);
             const double factor = path->factors[j * path->n_points + q];
-            for (int v = 0; v < N_VECTORS; v++)
+            for (int v = 0; v < n_vectors; v++)
                 product[v] *= known[v] * path->points[q] + factor;
         }
-        for (int v = 0; v < N_VECTORS; v++)
+        for (int v = 0; v < n_vectors; v++)
             out[v] = product[v];
     }
 }
 
+FASTENS_INLINE void multiply_path_loop(const LeafPath* path, double* products)
+{
+    if (path->n_vectors == 1)
+        multiply_path_of(path, products, 1);
+    else
+        multiply_path_of(path, products, N_VECTORS);
+}
+
 /* products without the factors of a feature, times t where `by_t` */
-FASTENS_INLINE void divide_path_loop(
-    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
+FASTENS_INLINE void divide_path_of(
+    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out, const int n_vectors)
 {
     const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
     for (int32_t q = 0; q < path->n_points; q++) {
@@ -148,14 +166,23 @@ FASTENS_INLINE void divide_path_loop(
         const double t = by_t ? path->points[q] : 1.0;
         const double one = t * path->inverse_known[feature * path->n_points + q];
         const double zero = t * path->inverse_unknown[feature * path->n_points + q];
-        for (int v = 0; v < N_VECTORS; v++)
+        for (int v = 0; v < n_vectors; v++)
             quotient[v] = product[v] * (known[v] * one + unknown[v] * zero);
     }
 }
 
+FASTENS_INLINE void divide_path_loop(
+    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
+{
+    if (path->n_vectors == 1)
+        divide_path_of(path, feature, by_t, products, out, 1);
+    else
+        divide_path_of(path, feature, by_t, products, out, N_VECTORS);
+}
+
 /* parts: what knowing a feature changes, scale (o - z) int products / factor */
-FASTENS_INLINE void collect_part_loop(
-    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
+FASTENS_INLINE void collect_part_of(
+    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts, const int n_vectors)
 {
     const LaneVector *known = vectors_of(path->known, feature), *unknown = vectors_of(path->unknown, feature);
     const double* one = path->inverse_known + feature * path->n_points;
@@ -163,35 +190,46 @@ FASTENS_INLINE void collect_part_loop(
     const double share = path->share[feature];
     const LaneVector none = {0};
     LaneVector if_known[N_VECTORS], if_unknown[N_VECTORS];
-    for (int v = 0; v < N_VECTORS; v++)
+    for (int v = 0; v < n_vectors; v++)
         if_known[v] = if_unknown[v] = none;
     for (int32_t q = 0; q < path->n_points; q++) {
         const LaneVector* product = vectors_of(products, q);
-        for (int v = 0; v < N_VECTORS; v++) {
+        for (int v = 0; v < n_vectors; v++) {
             if_known[v] += product[v] * one[q];
             if_unknown[v] += product[v] * zero[q];
         }
     }
-    for (int v = 0; v < N_VECTORS; v++)
+    for (int v = 0; v < n_vectors; v++)
         ((LaneVector*)parts)[v] =
             scale * (known[v] - share) * (known[v] * if_known[v] + unknown[v] * if_unknown[v]);
 }
 
+FASTENS_INLINE void collect_part_loop(
+    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
+{
+    if (path->n_vectors == 1)
+        collect_part_of(path, feature, scale, products, parts, 1);
+    else
+        collect_part_of(path, feature, scale, products, parts, N_VECTORS);
+}
+
 /* Rows of a background that are the same to a leaf, as they pass the same tests: their mask, the features it lacks, how
- * many they are, and, where they are kept apart, what each lane multiplies them by. */
+ * many they are, the first and the last of them. */
 typedef struct {
     const uint32_t* mask;
     const int32_t* lacking;
-    int32_t n_lacking;
-    int32_t count;
-    const double* scales; /* NULL: 1 */
+    int32_t n_lacking, count, first, last;
 } Pattern;
 
-/* Patterns by the number of features that they lack. The worth of p features of a row against m of a background row is
- * (p-1)! m!/(p+m)!, at [p * size + m], 0 where p = 0. */
+/* Patterns by the number of features that they lack; the next row of the same pattern, or -1; and what the lanes
+ * multiply each row by, NULL: 1. The worth of p features of a row against m of a background row is (p-1)! m!/(p+m)!, at
+ * [p * size + m], 0 where p = 0. */
 typedef struct {
     const Pattern* patterns;
     int32_t n_patterns;
+    const int32_t* next;
+    const double* scales;
+    ptrdiff_t stride; /* from row to row */
     const double* worth;
     int32_t size;
 } Background;
@@ -209,7 +247,7 @@ FASTENS_INLINE uint32_t has_bit(const uint32_t* mask, ptrdiff_t stride, int32_t 
     return mask[j / MASK_BITS * stride] >> j % MASK_BITS & 1u;
 }
 
-/* The lanes that pass every feature that the background row does not: all bits, and none of others; whether any does. */
+/* The lanes that pass every feature that the background row does not: all bits, of others none; whether any does. */
 FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uint32_t* matches)
 {
     uint64_t pairs[SHAPLEY_LANES / 2], any = 0;
@@ -226,8 +264,28 @@ FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uin
     return any != 0;
 }
 
-/* How many rows, or what sum of scales, match each lane: of all patterns that lack as many features, from `first` on,
- * and, feature after feature, of those that lack it. Returns the pattern after them. */
+/* How many rows a pattern stands for in each lane, or the sum of their scales; 0 where the lane does not match. */
+FASTENS_INLINE void count_lanes(
+    const Background* background, const Pattern* pattern, const uint32_t* matches, double* counts)
+{
+    const double count = background->scales ? 1.0 : (double)pattern->count;
+    const LaneVector none = {0};
+    LaneVector sum[N_VECTORS];
+    FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
+        counts[l] = (double)(int32_t)(matches[l] & 1u) * count;
+    if (!background->scales)
+        return;
+    for (int v = 0; v < N_VECTORS; v++)
+        sum[v] = none;
+    for (int32_t z = pattern->first; z >= 0; z = background->next[z])
+        for (int v = 0; v < N_VECTORS; v++)
+            sum[v] += vectors_of(background->scales + z * background->stride, 0)[v];
+    for (int v = 0; v < N_VECTORS; v++)
+        ((LaneVector*)counts)[v] *= sum[v];
+}
+
+/* The counts of all patterns that lack as many features, from `first` on, and, feature after feature, of those that
+ * lack it. Returns the pattern after them. */
 FASTENS_INLINE int32_t count_matches(
     const Lanes* lanes, const Background* background, int32_t first, double* all, double* lacking)
 {
@@ -235,17 +293,11 @@ FASTENS_INLINE int32_t count_matches(
     int32_t z = first;
     for (; z < background->n_patterns && background->patterns[z].n_lacking == p; z++) {
         const Pattern* pattern = background->patterns + z;
-        const double *scales = pattern->scales, count = pattern->count;
         uint32_t matches[SHAPLEY_LANES] = {0};
         double counts[SHAPLEY_LANES];
         if (!match_lanes(lanes, pattern->mask, matches))
             continue;
-        if (scales)
-            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
-                counts[l] = (double)(int32_t)(matches[l] & 1u) * scales[l];
-        else
-            FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
-                counts[l] = (double)(int32_t)(matches[l] & 1u) * count;
+        count_lanes(background, pattern, matches, counts);
         for (int v = 0; v < N_VECTORS; v++)
             ((LaneVector*)all)[v] += vectors_of(counts, 0)[v];
         for (int32_t i = 0; i < p; i++) {
@@ -258,7 +310,8 @@ FASTENS_INLINE int32_t count_matches(
 }
 
 /* parts: of each feature, for each lane; `counts` has room for these */
-FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* background, double* counts, double* parts)
+FASTENS_INLINE void play_background_loop(
+    const Lanes* lanes, const Background* background, double* counts, double* parts)
 {
     const int32_t n = lanes->n_bits, size = background->size;
     double lost[SHAPLEY_LANES] = {0}, gain[SHAPLEY_LANES], all[SHAPLEY_LANES];
@@ -282,23 +335,24 @@ FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* b
                 parts[j * SHAPLEY_LANES + l] = -lost[l];
 }
 
-/* parts: of each pair, (i, j) at i (i - 1) / 2 + j, halved; those of two of a row's features first add up there. Each is
- * a difference of the worth of one of the two features with and without the other. */
+/* parts: of each pair, (i, j) at i (i - 1) / 2 + j, halved; those of two of a row's features first add up there. Each
+ * is a difference of the worth of one of the two features with and without the other. */
 FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* background, double* mixed, double* parts)
 {
     const int32_t n = lanes->n_bits, size = background->size;
-    double both_lost[SHAPLEY_LANES] = {0}, won[SHAPLEY_LANES], against[SHAPLEY_LANES];
-    uint32_t matches[SHAPLEY_LANES] = {0};
+    double both_lost[SHAPLEY_LANES] = {0}, won[SHAPLEY_LANES], against[SHAPLEY_LANES], counts[SHAPLEY_LANES];
     memset(mixed, 0, n * SHAPLEY_LANES * sizeof(double));
     memset(parts, 0, n * (n - 1) / 2 * SHAPLEY_LANES * sizeof(double));
     for (int32_t z = 0; z < background->n_patterns; z++) {
         const Pattern* pattern = background->patterns + z;
         const int32_t p = pattern->n_lacking;
+        uint32_t matches[SHAPLEY_LANES] = {0};
         if (!match_lanes(lanes, pattern->mask, matches))
             continue;
-        FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++) {
+        count_lanes(background, pattern, matches, counts);
+        for (int l = 0; l < SHAPLEY_LANES; l++) {
             const int32_t m = lanes->n_lacking[l];
-            const double half = matches[l] ? 0.5 * (pattern->scales ? pattern->scales[l] : (double)pattern->count) : 0.0;
+            const double half = 0.5 * counts[l];
             won[l] = p > 1 ? half * background->worth[(p - 1) * size + m] : 0.0;
             against[l] = m > 0 ? half * background->worth[p * size + m - 1] : 0.0;
             both_lost[l] += m > 1 ? half * background->worth[(m - 1) * size + p] : 0.0;
@@ -360,7 +414,8 @@ FASTENS_CHOOSE(collect_part,
     (const LeafPath* path, int32_t feature, double scale, const double* products, double* parts),
     (path, feature, scale, products, parts))
 FASTENS_CHOOSE(play_background,
-    (const Lanes* lanes, const Background* background, double* counts, double* parts), (lanes, background, counts, parts))
+    (const Lanes* lanes, const Background* background, double* counts, double* parts),
+    (lanes, background, counts, parts))
 FASTENS_CHOOSE(play_pairs,
     (const Lanes* lanes, const Background* background, double* mixed, double* parts), (lanes, background, mixed, parts))
 FASTENS_CHOOSE(add_lanes,

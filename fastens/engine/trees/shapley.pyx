@@ -2,8 +2,8 @@
 
 Of a row, all that counts at a leaf is which features' tests it passes on the path there. A depth-first walk over a tree
 carries these masks, of a chunk of rows, and those of background rows where there are any. At a leaf, the parts of the
-features are worked out for SHAPLEY_LANES masks at a time (see shapley.h): for all masks there can be, where these are
-fewer than the rows, which then look up theirs, or else for the mask of each row. Both are the same to the bit.
+features are worked out for SHAPLEY_LANES masks at a time (see shapley.h): for each mask that rows have, where these are
+fewer than they, which then look up theirs, or else for the mask of each row. Both are the same to the bit.
 """
 
 import numpy as np
@@ -39,7 +39,10 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef enum:
-    MOST_ROWS = 512                 # of a chunk
+    # Rows of a chunk. In large ones, more rows have the same masks: 500 rows against 100 others, in trees of 255 leaves,
+    # took twice as long in chunks of 125.
+    MOST_ROWS = 1024
+    MOST_BITS = 13                  # of masks that rows look up: a table of 32 KB, which a core keeps at hand
     FEWEST_ROWS = 32                # but of the last chunk, or where results are many
     RESULT_BYTES = 1 << 20          # of a chunk: what stays in a core's cache
 
@@ -178,21 +181,50 @@ cdef bint find_deviations(Leaf* leaf) noexcept nogil:
 
 cdef void add_leaf(const Leaf* leaf) noexcept nogil:
     cdef const Walk* walk = leaf.walk
-    cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
-    cdef Py_ssize_t n_slots = <Py_ssize_t>1 << min(leaf.n, 30), s, i
-    if rows.scales != NULL or n_slots >= walk.n or leaf.n >= 30:
+    cdef Py_ssize_t n_masks = find_masks(leaf), i
+    cdef uint32_t place
+    if n_masks == 0:
         for i in range((walk.n + SHAPLEY_LANES - 1) // SHAPLEY_LANES):
-            s = i * SHAPLEY_LANES
-            play(leaf, leaf.masks + s, walk.stride, s, stack.parts)
-            add_rows(leaf, s)
+            play(leaf, leaf.masks + i * SHAPLEY_LANES, walk.stride, i * SHAPLEY_LANES, stack.parts)
+            add_rows(leaf, i * SHAPLEY_LANES)
         return
-    for i in range((n_slots + SHAPLEY_LANES - 1) // SHAPLEY_LANES):
-        s = i * SHAPLEY_LANES
-        play(leaf, stack.all_masks + s, rows.chunk, 0, stack.parts + s * leaf.n_parts)
+    for i in range((n_masks + SHAPLEY_LANES - 1) // SHAPLEY_LANES):
+        play(
+            leaf, stack.distinct_masks + i * SHAPLEY_LANES, walk.stride, 0,
+            stack.parts + i * SHAPLEY_LANES * leaf.n_parts)
     for i in range(walk.n):
-        stack.slots[i] = leaf.masks[i] // SHAPLEY_LANES * SHAPLEY_LANES * leaf.n_parts + leaf.masks[i] % SHAPLEY_LANES
+        place = stack.place_of_mask[leaf.masks[i]] - 1
+        stack.slots[i] = place // SHAPLEY_LANES * SHAPLEY_LANES * leaf.n_parts + place % SHAPLEY_LANES
+    for i in range(n_masks):
+        stack.place_of_mask[stack.distinct_masks[i]] = 0
     add_table(leaf)
+
+
+cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
+    # The distinct masks of the rows, and how many they are; 0 where there are hardly fewer than rows.
+    cdef const Walk* walk = leaf.walk
+    cdef Stack* stack = walk.stack
+    cdef Py_ssize_t n = 0, i
+    cdef uint32_t mask
+    if walk.rows.scales != NULL or leaf.n > MOST_BITS or walk.n <= SHAPLEY_LANES:
+        return 0
+    if walk.n >> (leaf.n + 3):   # all there can be are few
+        for i in range(<Py_ssize_t>1 << leaf.n):
+            stack.distinct_masks[i] = <uint32_t>i
+            stack.place_of_mask[i] = <uint32_t>i + 1
+        return <Py_ssize_t>1 << leaf.n
+    for i in range(walk.n):
+        mask = leaf.masks[i]
+        if stack.place_of_mask[mask] == 0:
+            stack.distinct_masks[n] = mask
+            n += 1
+            stack.place_of_mask[mask] = <uint32_t>n
+    if 4 * n <= 3 * walk.n:
+        return n
+    for i in range(n):
+        stack.place_of_mask[stack.distinct_masks[i]] = 0
+    return 0
 
 
 cdef void add_rows(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
@@ -242,8 +274,8 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     # Where everything is in a thread's memory, and how large that is.
     cdef const Trees* trees = rows.trees
     cdef size_t used = 0, levels = trees.max_depth + 1, lane = SHAPLEY_LANES * sizeof(float64_t)
-    cdef size_t chunk = rows.chunk, most = max(trees.most_on_path, 1), n_points = (most + 1) // 2
-    cdef size_t n_parts = max(most * (most - 1) // 2, 1) if rows.pairs else most
+    cdef size_t chunk = rows.chunk, most = <size_t>max(trees.most_on_path, 1), n_points = (most + 1) // 2
+    cdef size_t n_parts = most * (most - 1) // 2 + 1 if rows.pairs else most
     cdef size_t n_words = (most + MASK_BITS - 1) // MASK_BITS
     stack.node = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
     stack.n_done = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
@@ -263,12 +295,14 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     stack.counts = <float64_t*>carve(base, &used, most * lane)
     stack.parts = <float64_t*>carve(base, &used, n_parts * chunk * sizeof(float64_t))
     stack.slots = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
-    stack.all_masks = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
+    stack.distinct_masks = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
+    stack.place_of_mask = <uint32_t*>carve(base, &used, sizeof(uint32_t) << min(most, <size_t>MOST_BITS))
     stack.factors = <float64_t*>carve(base, &used, chunk * sizeof(float64_t))
     stack.patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
     stack.sorted_patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
     stack.pattern_masks = <uint32_t*>carve(base, &used, (rows.n_background + 1) * n_words * sizeof(uint32_t))
     stack.lacking = <int32_t*>carve(base, &used, (rows.n_background + 1) * most * sizeof(int32_t))
+    stack.next_row = <int32_t*>carve(base, &used, (rows.n_background + 1) * sizeof(int32_t))
     stack.first_lacking = <int32_t*>carve(base, &used, (most + 2) * sizeof(int32_t))
     stack.table = <int32_t*>carve(base, &used, table_size(rows.n_background) * sizeof(int32_t))
     stack.values = NULL
@@ -293,8 +327,6 @@ cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
     walk.rows, walk.stack, walk.row, walk.stride = rows, &stack, piece * rows.chunk, mask_stride(rows)
     walk.n, walk.n_words = min(rows.chunk, rows.n_rows - walk.row), (trees.most_on_path + MASK_BITS - 1) // MASK_BITS
     memset(stack.phi, 0, trees.n_outputs * rows.n_results * rows.chunk * sizeof(float64_t))
-    for i in range(rows.chunk):
-        stack.all_masks[i] = <uint32_t>i
     if stack.values != NULL:
         for t in range(trees.n_features):
             for i in range(walk.n):
@@ -324,7 +356,7 @@ cdef Lines lines_of(linear):
 
 cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, int n_threads):
     # Rows that are explained together: several chunks for each thread.
-    cdef Py_ssize_t rows = (n_rows - 1) // (4 * n_threads) + 1
+    cdef Py_ssize_t rows = n_rows if n_threads == 1 else (n_rows - 1) // (3 * n_threads) + 1
     rows = min(max(rows, <Py_ssize_t>FEWEST_ROWS), min(<Py_ssize_t>MOST_ROWS, n_rows))
     rows = max(min(rows, RESULT_BYTES // max(row_bytes, 1)), 1)
     return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
@@ -391,8 +423,9 @@ def explain(
             &share[0], &position[0], &n_on_path[0], paths.max_depth, worth.shape[0] - 1, &points[0], &weights[0],
             lines_of(paths.linear))
         rows = Rows(
-            &trees, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0, &worth[0, 0], pairs,
-            chunk_of(n_rows, 8 * n_outputs * n_results, n_threads), n_results, NULL, 0, &out[0, 0, 0])
+            &trees, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0,
+            &worth[0, 0], pairs, chunk_of(n_rows, 8 * n_outputs * n_results, n_threads), n_results, NULL, 0,
+            &out[0, 0, 0])
         if X is not None:
             rows.X = &X[0, 0]
         if background.shape[1]:

@@ -1,0 +1,192 @@
+"""Explanations of predictions, of probabilities and of losses too, as the library shap has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.parts import as_array
+from fastens.inspection.contribution_plots import explained_quantity, output_labels
+from fastens.inspection.model_plots import column_names
+from fastens.parameters import one_of
+from fastens.tree_model.contributions import Scales, raw_contributions
+
+Array = NDArray[np.float64]
+_MOST_LOSSES = 1 << 22  # in memory at a time
+OUTPUTS = one_of("raw", "probability", "loss")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `explain` returns where shap is not installed, with the attributes of ``shap.Explanation``.
+
+    Attributes
+    ----------
+    values : float64 array of shape (n_samples, n_features), (n_samples, n_features, n_features) for pairs
+        The Shapley values; with several outputs there is another axis at the end.
+    base_values : float64 array of shape (n_samples,) or (n_samples, n_outputs)
+        What the values of a row start from.
+    data : float64 array of shape (n_samples, n_features)
+        The rows: numbers, and positions of categories.
+    display_data : object array of shape (n_samples, n_features) or None
+        The rows with their categories, where there are any.
+    feature_names : list of str
+        The columns.
+    output_names : str or list of str
+        What the values of a row add up to, or of several outputs the classes or targets.
+    """
+
+    values: Array
+    base_values: Array
+    data: Array
+    display_data: NDArray[Any] | None
+    feature_names: list[str]
+    output_names: str | list[str]
+
+
+def explain(model: Any, X: Any, background: Any, output: str, *, interactions: bool, y: Any) -> Any:
+    """What `TreeModel.explain` of a fitted model returns."""
+    _check(model, background, output, y)
+    rows, others = model._check_table(X), None if background is None else model._check_table(background)
+    game = None if output == "raw" or others is None else _game_of(model, rows, others, output, y)
+    parts = raw_contributions(
+        model, rows, pairs=interactions, background=others, scales=None if game is None else game.scales
+    )
+    parts *= model._contribution_scale()
+    if interactions:
+        values, base = parts[..., :-1, :-1], parts[..., -1, -1]
+    else:
+        values, base = parts[..., :-1], parts[..., -1]
+    if game is not None:
+        base = game.base[:, None]
+    return _explanation(model, X, np.moveaxis(values, 1, -1), base, output)
+
+
+def _check(model: Any, background: Any, output: str, y: Any) -> None:
+    OUTPUTS.check("output", output)
+    if output != "raw" and background is None:
+        raise ValueError(f"background must be a table of rows for output={output!r}; got None.")
+    if (y is None) != (output != "loss"):
+        got = "None" if y is None else "targets"
+        raise ValueError(f"y must be given for output='loss', and for no other; got {got} with output={output!r}.")
+    if background is not None and not model._ensemble.has_constant_leaves:
+        raise ValueError("background must be None for a model with linear leaves; got rows.")
+
+
+# What is explained besides raw predictions --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Game:
+    """An output of one raw prediction: its mean over the background, by row, and the scales of contributions."""
+
+    base: Array
+    scales: Scales
+
+
+def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game | None:
+    """None where the output is the raw prediction."""
+    if output == "probability" and model._has_class_shares:
+        return None
+    if model._ensemble.n_outputs != 1:
+        raise ValueError(f"output must be 'raw' for a model of several raw predictions; got {output!r}.")
+    scale = model._contribution_scale()
+    raw, base_raw = (scale * model._ensemble.predict_raw(as_array(table))[:, 0] for table in (rows, others))
+    if output == "probability":
+        linked = _inverse_link(model)
+        after, base_after = linked(raw), linked(base_raw)
+        return _Game(
+            np.full(len(raw), base_after.mean()),
+            lambda first, last: _slopes(raw[first:last], after[first:last, None], base_raw, base_after[None]),
+        )
+    target = _target(model, y, len(raw))
+    loss = _row_losses(model)
+
+    def losses(first: int, last: int) -> Array:
+        """Of rows' targets with the background rows' predictions."""
+        found = loss(np.repeat(target[first:last], len(base_raw)), np.tile(base_raw, last - first))
+        return found.reshape(last - first, -1)
+
+    after, step = loss(target, raw), max(_MOST_LOSSES // len(base_raw), 1)
+    starts = range(0, max(len(raw), 1), step)
+    return _Game(
+        np.concatenate([losses(first, min(first + step, len(raw))).mean(axis=1) for first in starts]),
+        lambda first, last: _slopes(raw[first:last], after[first:last, None], base_raw, losses(first, last)),
+    )
+
+
+def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Array:
+    """Differences of outputs over those of raw predictions, 1 where the latter are 0, (n_rows, n_background)."""
+    change = raw[:, None] - base_raw
+    return np.divide(after - base_after, change, out=np.ones(change.shape), where=change != 0)
+
+
+def _inverse_link(model: Any) -> Callable[[Array], Array]:
+    def linked(raw: Array) -> Array:
+        if model._targets is not None:
+            return raw
+        predicted: Array = model._loss.predict(raw[:, None])
+        return predicted if predicted.ndim == 1 else predicted[:, -1]
+
+    return linked
+
+
+def _target(model: Any, y: Any, n_rows: int) -> Array:
+    target: Array = model._encode_target(model._read_target(y))
+    if target.shape != (n_rows,):
+        raise ValueError(f"y must have a target for each row of X, {n_rows}; got shape {target.shape}.")
+    return target
+
+
+def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
+    if model._has_class_shares:
+        raise ValueError("output must be 'raw' or 'probability' for means of class shares; got 'loss'.")
+    if model._targets is not None or model._loss.name == "squared_error":
+        return lambda y, raw: (y - raw) ** 2
+    found: Callable[[Array, Array], Array] = model._loss.row_losses
+    return found
+
+
+# What comes out --------------------------------------------------
+
+
+def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) -> Any:
+    n_outputs = values.shape[-1]
+    data = as_array(model._encode_table(X)).astype(np.float64)
+    found = Explanation(
+        np.ascontiguousarray(values if n_outputs > 1 else values[..., 0]),
+        np.ascontiguousarray(base if n_outputs > 1 else base[:, 0]),
+        data,
+        _displayed(model, data),
+        column_names(model),
+        [str(label) for label in output_labels(model, n_outputs)] if n_outputs > 1 else _output_name(model, output),
+    )
+    try:
+        from shap import Explanation as ShapExplanation
+    except ImportError:
+        return found
+    return ShapExplanation(**vars(found))
+
+
+def _output_name(model: Any, output: str) -> str:
+    name = explained_quantity(model, 0)
+    if output == "loss":
+        return "loss"
+    return name if output == "raw" else name.replace("log odds", "probability").replace("logarithm of the ", "")
+
+
+def _displayed(model: Any, data: Array) -> NDArray[Any] | None:
+    """The rows with categories in place of their positions; None where there are no categories."""
+    kinds = model._encoder.categories
+    if all(kind is None for kind in kinds):
+        return None
+    shown = data.astype(object)
+    for column, kind in enumerate(kinds):
+        if kind is not None:
+            known = ~np.isnan(data[:, column])
+            shown[known, column] = [kind[int(place)] for place in data[known, column]]
+    return shown

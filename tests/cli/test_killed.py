@@ -1,0 +1,123 @@
+"""Commands that are killed or terminated at a random moment: each output is the old file or the new one, whole.
+
+How often each is: FASTENS_KILLS (default 2).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import fastens
+from fastens.tuning.state import SearchFile
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+N_KILLS = int(os.environ.get("FASTENS_KILLS", "2"))
+LONG = 100.0
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fastens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+# Runs commands in children of a process that has imported everything, each for so long; prints how it ended. Only the
+# parent sends the signal, as it alone knows that the child is still there.
+FORKER = """
+import json, os, sys, time
+from fastens.cli import main
+out = os.fdopen(os.dup(1), "w")
+null = os.open(os.devnull, os.O_RDWR)
+os.dup2(null, 1); os.dup2(null, 2)
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+print("ready", file=out, flush=True)
+for line in sys.stdin:
+    arguments, seconds, number = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os._exit(main(arguments))
+    end, done = time.monotonic() + seconds, (0, 0)
+    while time.monotonic() < end and done[0] == 0:
+        done = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.001)
+    if done[0] == 0:
+        os.kill(child, number)
+        done = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(done[1]), file=out, flush=True)
+"""
+
+
+@pytest.fixture
+def forked(tmp_path):
+    """Run a command in a child, which gets a signal after so many seconds; its exit code."""
+    command = [sys.executable, "-c", FORKER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+
+        def run_command(arguments, after=LONG, number=signal.SIGKILL):
+            print(
+                json.dumps([[str(argument) for argument in arguments], after, number]), file=process.stdin, flush=True
+            )
+            return int(process.stdout.readline())
+
+        yield run_command
+        process.stdin.close()
+
+
+def moments(forked, arguments):
+    """Random moments in the time that a command takes."""
+    start = time.monotonic()
+    assert forked(arguments) == 0
+    seconds = time.monotonic() - start
+    generator = random.Random(0 if N_KILLS <= 2 else None)
+    return [generator.uniform(0, seconds) for _ in range(N_KILLS)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_outputs_are_whole(forked, houses, write_csv, tmp_path, number):
+    path = write_csv(houses)
+    outputs = ["model.fastens", "out.csv", "page.html", "board.csv"]
+    commands = {
+        "model.fastens": ("train", path, "--target", "price", "--n-estimators", 300, "--n-jobs", 1),
+        "out.csv": ("predict", "model.fastens", path, "-o", "out.csv", "--keep-all"),
+        "page.html": ("explain", "model.fastens", path, "-o", "page.html"),
+        "board.csv": ("compare", path, "--target", "sold", "--models", "forest,tree", "--folds", 2, "-o", "board.csv"),
+    }
+    for name, command in commands.items():
+        times = moments(forked, command)
+        others = set(os.listdir(tmp_path))
+        for after in times:
+            whole = (tmp_path / name).read_bytes()
+            code = forked(command, after, number)
+            assert code in (0, -number, 128 + number)
+            found = (tmp_path / name).read_bytes()
+            assert len(found) == len(whole) or name == "board.csv", name  # times in it may have other digits
+            if name == "out.csv":
+                assert found == whole
+            if number == signal.SIGTERM:
+                assert set(os.listdir(tmp_path)) == others
+    assert fastens.load(tmp_path / "model.fastens").n_estimators_ == 300
+    assert {name for name in outputs if (tmp_path / name).exists()} == set(outputs)
+
+
+def test_a_search_that_is_killed_goes_on(forked, houses, write_csv, tmp_path):
+    path = write_csv(houses)
+    command = ("tune", path, "--target", "price", "--folds", 2, "--n-jobs", 1, "--trials")
+    n_done = 0
+    for attempt in range(N_KILLS):
+        forked((*command, 500), 0.4 + 0.1 * attempt)
+        state = tmp_path / "model-search.jsonl"
+        if state.exists():
+            header = json.loads(state.read_text().splitlines()[0])
+            trials = SearchFile(state, header["of"]).trials
+            assert [trial.index for trial in trials] == list(range(len(trials)))
+            assert len(trials) >= n_done
+            n_done = len(trials)
+    assert forked((*command, n_done + 1)) == 0
+    assert fastens.load(tmp_path / "model.fastens").n_features_in_ > 3

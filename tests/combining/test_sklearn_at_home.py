@@ -1,0 +1,291 @@
+"""Bagging, stacking and voting as scikit-learn reads them: members, decisions, arguments and metadata passed on."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import RandomForestClassifier as OtherForest
+from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import fastens
+from fastens import (
+    BaggingClassifier,
+    BaggingRegressor,
+    DecisionTreeClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from fastens.combining.responses import MemberError
+
+X, y = load_iris(return_X_y=True)
+binary = y > 0
+
+
+class Noted(BaseEstimator):
+    """Notes what it is given, says nothing of its kind, and returns nothing from fit."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.given_ = X, y, sample_weight
+
+    def predict(self, X):
+        return np.zeros(X.shape[0])
+
+
+class Told(ClassifierMixin, BaseEstimator):
+    """Predicts the first class, and keeps what it is told."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X, lesson=None):
+        self.told_ = lesson
+        return np.tile(np.eye(len(self.classes_))[0], (len(X), 1))
+
+
+class ToldNumber(RegressorMixin, BaseEstimator):
+    """Predicts what it is told, 0 otherwise."""
+
+    def fit(self, X, y):
+        self.fitted_ = True
+        return self
+
+    def predict(self, X, lesson=0.0):
+        return np.full(len(X), lesson)
+
+
+class OneColumn(ClassifierMixin, BaseEstimator):
+    """Gives one column of decisions, however many targets there are."""
+
+    def fit(self, X, y):
+        self.classes_ = np.arange(2)
+        return self
+
+    def decision_function(self, X):
+        return np.zeros(len(X))
+
+
+# Bagging --------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, LogisticRegression(max_iter=500)])
+def test_a_bag_is_a_sequence_of_members(given):
+    model = BaggingClassifier(given, n_estimators=4, random_state=0).fit(X, y)
+    assert len(model) == 4
+    assert [type(member) for member in model] == [type(model[0])] * 4
+    assert len(model[1:3]) == 2
+    assert isinstance(model.estimator_, DecisionTreeClassifier if given is None else LogisticRegression)
+    assert_allclose(np.mean([member.predict_proba(X) for member in model], axis=0), model.predict_proba(X), atol=1e-6)
+    assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_samples_and_features_of_members(bootstrap):
+    weight = np.arange(len(y)) % 2
+    options = {"bootstrap": bootstrap, "max_samples": 0.4, "max_features": 2, "random_state": 0}
+    model = BaggingRegressor(Ridge(), 5, sampling="rows", **options).fit(X, y, weight)
+    for member, rows, columns in zip(model, model.estimators_samples_, model.estimators_features_, strict=True):
+        assert len(rows) == 30
+        assert (weight[rows] == 1).all()
+        again = clone(member).fit(X[rows][:, columns], y[rows])
+        assert_allclose(again.coef_, member.coef_)
+
+
+def test_samples_of_bags_of_trees_are_those_of_the_forest():
+    model = BaggingClassifier(n_estimators=3, random_state=0).fit(X, y)
+    for number, rows in enumerate(model.estimators_samples_):
+        assert_array_equal(np.bincount(rows, minlength=150), model.in_bag(number))
+
+
+@pytest.mark.parametrize("target", [binary, y])
+def test_decision_function_is_the_mean_of_the_members(target):
+    model = BaggingClassifier(SVC(), n_estimators=5, random_state=0).fit(X, target)
+    found = model.decision_function(X)
+    assert_allclose(found, np.mean([member.decision_function(X) for member in model], axis=0))
+    assert found.shape == ((150,) if target is binary else (150, 3))
+    assert not hasattr(BaggingClassifier(), "decision_function")
+    assert not hasattr(BaggingClassifier(SVC(), voting="hard"), "decision_function")
+
+
+def test_decision_function_of_a_bag_of_one_class():
+    one = np.arange(150) == 7
+    model = BaggingClassifier(SVC(), n_estimators=5, random_state=0).fit(X, one)
+    with pytest.raises(ValueError, match="decision_function must not be used where a bag has one class"):
+        model.decision_function(X)
+
+
+@pytest.mark.parametrize("kind", [sparse.csc_matrix, sparse.csc_array, sparse.csr_matrix])
+def test_members_get_the_kind_of_sparse_table_that_was_given(kind):
+    model = BaggingRegressor(Noted(), 2, random_state=0).fit(kind(X), y)
+    assert [type(member.given_[0]) for member in model] == [kind] * 2
+
+
+def test_members_of_no_kind():
+    assert_array_equal(BaggingRegressor(Noted(), 2).fit(X, y).predict(X), 0)
+    assert_array_equal(BaggingClassifier(Noted(), 2).fit(X, y).predict(X), 0)
+    with pytest.raises(ValueError, match="estimator must be a classifier; got StandardScaler"):
+        BaggingClassifier(StandardScaler(), 2).fit(X, y)
+
+
+def test_members_get_their_draws_as_weights_with_routing_on():
+    with config_context(enable_metadata_routing=True):
+        model = BaggingRegressor(Noted().set_fit_request(sample_weight=True), 3, random_state=0)
+        model.fit(X, y, sample_weight=np.arange(len(y)) % 3)
+    for member, rows in zip(model, model.estimators_samples_, strict=True):
+        assert_array_equal(member.given_[2], np.bincount(rows)[np.unique(rows)])
+
+
+def test_metadata_reaches_the_method_that_members_answer_with():
+    with config_context(enable_metadata_routing=True):
+        model = BaggingClassifier(Told().set_predict_proba_request(lesson=True), 2, random_state=0).fit(X, y)
+        for method in ("predict", "predict_proba", "predict_log_proba"):
+            getattr(model, method)(X, lesson=method)
+            assert [member.told_ for member in model] == [method] * 2
+        numbers = BaggingRegressor(ToldNumber().set_predict_request(lesson=True), 2, random_state=0).fit(X, y)
+        assert_array_equal(numbers.predict(X, lesson=3.5), 3.5)
+        with pytest.raises(TypeError, match="not routed"):
+            numbers.predict(X, other=1)
+    with pytest.raises(TypeError, match=r"BaggingRegressor.predict got an unexpected keyword argument 'lesson'"):
+        numbers.predict(X, lesson=3.5)
+
+
+# Stacking and voting --------------------------------------------------
+
+
+def test_predict_of_a_stack_passes_arguments_on():
+    X, y = load_diabetes(return_X_y=True)
+    model = StackingRegressor([("ridge", Ridge())], BayesianRidge(), cv=3).fit(X, y)
+    mean, deviation = model.predict(X, return_std=True)
+    assert_allclose(mean, model.predict(X))
+    assert (deviation > 0).all()
+
+
+def test_metadata_reaches_the_final_estimator():
+    with config_context(enable_metadata_routing=True):
+        final = ToldNumber().set_predict_request(lesson=True)
+        model = StackingRegressor([("ridge", Ridge())], final, cv=3).fit(X, y)
+        assert_array_equal(model.predict(X, lesson=2.0), 2.0)
+        with pytest.raises(TypeError, match="not routed"):
+            model.predict(X, other=2.0)
+
+
+@pytest.mark.parametrize("target", [binary, y])
+def test_decision_function_of_the_default_final_estimator(target):
+    model = StackingClassifier([("logistic", LogisticRegression(max_iter=500))], cv=3).fit(X, target)
+    found, proba = model.decision_function(X), model.predict_proba(X)
+    expected = np.log(proba[:, 1] / proba[:, 0]) if target is binary else np.log(proba)
+    if target is y:
+        found, expected = found - found[:, :1], expected - expected[:, :1]
+    assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert_allclose(model.predict_log_proba(X), np.log(proba))
+
+
+def test_errors_of_absent_methods_say_whose_they_are():
+    model = StackingClassifier([("a", LogisticRegression())], DecisionTreeClassifier()).fit(X, y)
+    with pytest.raises(AttributeError, match="has no attribute 'decision_function'") as error:
+        model.decision_function(X)
+    assert "DecisionTreeClassifier" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("model", "lines"),
+    [
+        (VotingClassifier([("a", Ridge())], verbose=True), None),
+        (
+            VotingRegressor([("a", Ridge()), ("b", Ridge())], verbose=1),
+            ["Member 'a', all rows", "Member 'b', all rows"],
+        ),
+        (
+            StackingRegressor([("a", Ridge())], cv=2, verbose=True),
+            ["Member 'a', fold 1 of 2", "Member 'a', fold 2 of 2"],
+        ),
+        (
+            BaggingRegressor(Ridge(), 2, verbose=1),
+            ["[BaggingRegressor] member 1 of 2", "[BaggingRegressor] member 2 of 2"],
+        ),
+        (VotingRegressor([("a", Ridge())]), []),
+    ],
+)
+def test_verbose_logs_the_fits(model, lines, caplog):
+    if lines is None:
+        with pytest.raises(ValueError, match="Member 'a' must be a classifier"):
+            model.fit(X, y)
+        return
+    with caplog.at_level(logging.INFO, logger="fastens"):
+        model.fit(X, y)
+    found = sorted(record.getMessage() for record in caplog.records)
+    assert [line.rpartition(":")[0] for line in found] == lines
+    assert all(line.endswith(" s") for line in found)
+
+
+# Several targets --------------------------------------------------
+
+labels = np.column_stack([X[:, 0] > 5.8, X[:, 1] > 3]).astype(int)
+named = np.column_stack([np.array(["no", "yes"])[labels[:, 0]], np.array(["a", "b", "c"])[y]])
+FOREST = RandomForestClassifier(10, random_state=0)
+
+
+@pytest.mark.parametrize("final", [None, "boosting", KNeighborsClassifier(), OtherForest(10, random_state=0)])
+def test_stacking_of_several_targets(final):
+    members = [("ours", FOREST), ("theirs", OtherForest(10, random_state=0)), ("line", RidgeClassifier())]
+    model = StackingClassifier(members, final, cv=3).fit(X, labels)
+    assert model.stack_method_ == ["predict_proba", "predict_proba", "decision_function"]
+    assert model.transform(X).shape == (150, 6)
+    assert len(model.get_feature_names_out()) == 6
+    assert (model.predict(X) == labels).mean() > 0.85
+    assert model.score(X, labels) > 0.7
+    for proba, target in zip(model.predict_proba(X), labels.T, strict=True):
+        assert_allclose(proba.sum(axis=1), 1)
+        assert ((proba[:, 1] > 0.5) == target).mean() > 0.7
+
+
+@pytest.mark.parametrize("member", [FOREST, OtherForest(10, random_state=0)])
+@pytest.mark.parametrize("method", ["predict", "predict_proba"])
+def test_stacking_of_several_targets_of_any_number_of_classes(member, method):
+    cv = KFold(3, shuffle=True, random_state=0)
+    model = StackingClassifier([("a", member)], member, cv=cv, stack_method=method).fit(X, named)
+    assert model.transform(X).shape == (150, 4)  # the second of two classes, and three
+    assert [part.tolist() for part in model.classes_] == [["no", "yes"], ["a", "b", "c"]]
+    assert (model.predict(X) == named).mean() > 0.9
+    assert [proba.shape for proba in model.predict_proba(X)] == [(150, 2), (150, 3)]
+
+
+def test_a_stack_of_several_targets_predicts_as_its_parts():
+    model = StackingClassifier([("a", OtherForest(5, random_state=0))], KNeighborsClassifier(), cv=3, refit=True)
+    model.fit(X, labels)
+    [member] = model.estimators_
+    table = np.column_stack([proba[:, 1] for proba in member.predict_proba(X)])
+    assert_allclose(model.transform(X), table)
+    assert_array_equal(model.predict(X), model.final_estimator_.predict(table))
+    out_of_fold = model.oof_predictions_["a"]
+    assert out_of_fold.shape == (150, 2)
+    assert np.abs(out_of_fold - table).max() > 0.1
+
+
+def test_saving_of_several_targets(tmp_path):
+    model = StackingClassifier([("a", FOREST)], FOREST, cv=3).fit(X, named)
+    model.save(tmp_path / "stack.fastens")
+    again = fastens.load(tmp_path / "stack.fastens")
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert_array_equal(again.predict_proba(X)[1], model.predict_proba(X)[1])
+
+
+def test_members_of_one_target_say_so():
+    with pytest.raises(ValueError, match="Member 'svc' failed in fold 0"):
+        StackingClassifier([("svc", SVC())], cv=3).fit(X, labels)
+    with pytest.raises(MemberError, match=r"must give values for targets of \[2, 3\] classes; got the shape"):
+        StackingClassifier([("a", OneColumn())], FOREST, cv=3).fit(X, named)

@@ -1,0 +1,136 @@
+"""A table written in any dialect reads back equal, at once and with the schema that was found."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow")
+
+from fastens.files import TableSchema  # noqa: E402
+from fastens.files.read import read  # noqa: E402
+
+N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "40"))
+EXAMPLES = settings(
+    max_examples=N_EXAMPLES,
+    derandomize="FASTENS_EXAMPLES" not in os.environ,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+LETTERS = "abcxyzäöüßéèñ"
+# Signs that must be quoted, or that another reader would take for something else.
+MARKS = " ,;|\t\"'.-%$()#"
+MISSING = ["", "NA", "n/a", "NaN", "null", "?", "#N/A", "-"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written."""
+
+    separator: str
+    decimal: str
+    thousands: str
+    symbol: str
+    negative: str
+    day: str
+    encoding: str
+    line_end: str
+    missing: str
+
+    def number(self, value: float | None) -> str:
+        """A number with two decimals."""
+        if value is None:
+            return self.missing
+        digits = f"{abs(value):,.2f}".replace(",", "_").replace(".", self.decimal).replace("_", self.thousands)
+        digits = {"€": f"{digits} €", "%": f"{digits}%", "": digits}.get(self.symbol, self.symbol + digits)
+        if value >= 0:
+            return digits
+        return f"({digits})" if self.negative == "()" else f"{self.negative}{digits}"
+
+    def date(self, value: datetime.date | None) -> str:
+        """A date."""
+        return self.missing if value is None else value.strftime(self.day)
+
+    def text(self, value: str | None) -> str:
+        """A text."""
+        return self.missing if value is None else value
+
+
+@st.composite
+def dialects(draw) -> Dialect:
+    """A dialect whose parts do not contradict each other."""
+    decimal = draw(st.sampled_from(".,"))
+    thousands = draw(st.sampled_from(["", ",", "\u00a0", " ", "'"] if decimal == "." else ["", ".", "\u202f", " "]))
+    encoding = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252", "latin-1"]))
+    symbols = ["", "%", "$", "€"] if encoding.startswith("utf") else ["", "%", "$"]
+    if not encoding.startswith("utf") and thousands == "\u202f":
+        thousands = "."
+    return Dialect(
+        draw(st.sampled_from(",;\t|")),
+        decimal,
+        thousands,
+        draw(st.sampled_from(symbols)),
+        draw(st.sampled_from(["-", "()"] if encoding != "utf-8" else ["-", "()", "\u2212"])),
+        draw(st.sampled_from(["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d %b %Y"])),
+        encoding,
+        draw(st.sampled_from(["\n", "\r\n", "\r"])),
+        draw(st.sampled_from(MISSING)),
+    )
+
+
+@st.composite
+def tables(draw) -> dict[str, list]:
+    """Columns of numbers, whole numbers, dates and texts; the first row is whole, and tells the dialect."""
+    n_more = draw(st.integers(1, 12))
+    words = st.text(LETTERS + MARKS, max_size=8).map(lambda text: f"v{text}w")
+    cents = st.integers(-(10**9), 10**9).map(lambda number: number / 100)
+    days = st.dates(datetime.date(1970, 1, 1), datetime.date(2069, 12, 31))
+    columns = {
+        "price": ([12345678.25], cents),
+        "n": ([7], st.integers(-(10**6), 10**6)),
+        "day": ([datetime.date(2020, 12, 25)], days),
+        "wörter, oder": (["vw"], words),
+    }
+    names = draw(st.permutations(list(columns)))
+    return {
+        name: columns[name][0] + draw(st.lists(st.none() | columns[name][1], min_size=n_more, max_size=n_more))
+        for name in names
+    }
+
+
+def written(table: dict[str, list], dialect: Dialect) -> bytes:
+    """The file."""
+    cells = {
+        "price": dialect.number,
+        "day": dialect.date,
+        "n": lambda value: dialect.missing if value is None else str(value),
+        "wörter, oder": dialect.text,
+    }
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=dialect.separator, lineterminator=dialect.line_end)
+    writer.writerow(table)
+    writer.writerows(zip(*([cells[name](value) for value in table[name]] for name in table), strict=True))
+    return text.getvalue().encode(dialect.encoding)
+
+
+@EXAMPLES
+@given(tables(), dialects())
+def test_what_was_written_is_read(tmp_path_factory, table, dialect):
+    path = Path(tmp_path_factory.mktemp("dialect")) / "t.csv"
+    path.write_bytes(written(table, dialect))
+    given = TableSchema(missing=(dialect.missing,)) if dialect.missing == "-" else TableSchema()
+    found = read(str(path), given, {})
+    assert {name: found.table[name].to_pylist() for name in found.table.column_names} == table
+    again = read(str(path), TableSchema.from_dict(found.schema.to_dict()), {})
+    assert again.table.equals(found.table)
+    found.schema.save(path.with_suffix(".toml"))
+    assert TableSchema.load(path.with_suffix(".toml")) == found.schema

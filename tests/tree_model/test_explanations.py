@@ -1,0 +1,268 @@
+"""Explanations: what they add up to, shap's own values, its pictures and ours."""
+
+from __future__ import annotations
+
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastens
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
+from fastens.tree_model.explanations import Explanation
+
+MODELS = {
+    "classes of boosting": (GradientBoostingClassifier(n_estimators=10), 3),
+    "two classes of boosting": (GradientBoostingClassifier(n_estimators=10), 2),
+    "numbers of boosting": (GradientBoostingRegressor(n_estimators=10, loss="poisson"), 0),
+    "dart": (GradientBoostingRegressor(n_estimators=10, boosting="dart"), 0),
+    "classes of a forest": (RandomForestClassifier(n_estimators=10, random_state=0), 3),
+    "two classes of a forest": (RandomForestClassifier(n_estimators=10, random_state=0), 2),
+    "numbers of a forest": (RandomForestRegressor(n_estimators=10, random_state=0), 0),
+    "a tree": (fastens.DecisionTreeRegressor(random_state=0), 0),
+    "AdaBoost": (fastens.AdaBoostClassifier(n_estimators=10), 2),
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A column of numbers, one of categories, one of whole numbers; some values are missing."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"size": rng.normal(size=300), "colour": rng.choice(["red", "green", "blue"], 300), "age": rng.integers(9, 300)}
+    )
+    X["age"] = rng.integers(18, 80, 300)
+    X.loc[::9, "size"] = np.nan
+    score = X["size"].fillna(0.5) + (X["colour"] == "red") + (X["age"] > 60)
+    return X, np.maximum(np.round(score), 0.0)
+
+
+def fitted(table, name):
+    model, n_classes = MODELS[name]
+    X, y = table
+    return model.fit(X, y if n_classes == 0 else np.array(["no", "yes", "perhaps"])[(y % n_classes).astype(int)])
+
+
+def raw_of(model, X):
+    if isinstance(model, RandomForestClassifier):
+        found = model.predict_proba(X)
+        return found if found.shape[1] > 2 else found[:, 1]
+    if hasattr(model, "decision_function"):
+        return model.decision_function(X)
+    return np.log(model.predict(X)) if getattr(model, "loss", "") == "poisson" else model.predict(X)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_adds_up(table, name):
+    X, model = table[0], fitted(table, name)
+    raw = raw_of(model, X)
+    for background in (None, X[::7]):
+        found = model.explain(X, background)
+        assert found.values.shape == (300, 3, *raw.shape[1:])
+        np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, raw, atol=1e-9)
+        both = model.explain(X[:40], background, interactions=True)
+        np.testing.assert_allclose(both.values.sum(axis=2), found.values[:40], atol=1e-9)
+        np.testing.assert_allclose(both.values, both.values.swapaxes(1, 2), atol=1e-9)
+    np.testing.assert_allclose(found.base_values[0], raw_of(model, X[::7]).mean(axis=0), atol=1e-9)
+    parts = model.predict_contributions(X)
+    expected = model.explain(X)
+    np.testing.assert_array_equal(np.moveaxis(expected.values, 1, -1), parts[..., :-1])
+    assert list(expected.feature_names) == ["size", "colour", "age"]
+
+
+@pytest.mark.parametrize("name", ["two classes of boosting", "two classes of a forest", "numbers of boosting"])
+def test_explains_predictions(table, name):
+    X, model = table[0], fitted(table, name)
+    found = model.explain(X, X[::7], output="probability")
+    predicted = model.predict_proba(X)[:, 1] if hasattr(model, "classes_") else model.predict(X)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, predicted, atol=1e-12)
+    both = model.explain(X[:20], X[::7], output="probability", interactions=True)
+    np.testing.assert_allclose(both.values.sum(axis=2), found.values[:20], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["two classes of boosting", "numbers of a forest", "dart", "numbers of boosting"])
+def test_explains_losses(table, name):
+    X, model = table[0], fitted(table, name)
+    y = np.where(table[1] % 2 == 1, "yes", "no") if hasattr(model, "classes_") else table[1]
+    found = model.explain(X, X[::7], output="loss", y=y)
+    if hasattr(model, "classes_"):
+        losses = -np.log(model.predict_proba(X)[np.arange(300), (y == "yes").astype(int)])
+    elif model.get_params().get("loss") == "poisson":
+        losses = model._loss.row_losses(y.to_numpy(), np.log(model.predict(X)))
+    else:
+        losses = (y - model.predict(X)) ** 2
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, losses, atol=1e-9)
+    assert found.output_names == "loss"
+
+
+def test_scaled_by_pairs(table):
+    """Against each background row, raw contributions times what the output changes by for each unit of raw change."""
+    X, model = table[0], fitted(table, "two classes of boosting")
+    others = X[10:13]
+    found = model.explain(X[:5], others, output="probability").values
+    expected = 0
+    for row in range(3):
+        one = others.iloc[[row]]
+        raw = model.explain(X[:5], one).values
+        change = model.predict_proba(X[:5])[:, 1] - model.predict_proba(one)[:, 1]
+        total = raw.sum(axis=1)
+        slope = np.divide(change, total, out=np.ones(5), where=abs(total) > 1e-12)
+        expected = expected + raw * slope[:, None] / 3
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+# Beside shap --------------------------------------------------
+
+
+def shallow():
+    """A model whose values and weights single precision holds, as shap computes in it: paths of one or two features."""
+    rng = np.random.default_rng(1)
+    X = rng.integers(-64, 64, (400, 6)) / 4
+    model = GradientBoostingRegressor(n_estimators=20, max_depth=2).fit(X, X[:, 0] + X[:, 1] * (X[:, 2] > 0))
+    trees = model._ensemble
+    arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES}
+    rounded = {name: np.round(arrays[name] * 1024) / 1024 for name in ("value", "baseline")}
+    model._ensemble = TreeEnsemble(trees.binning, **arrays | rounded)
+    return model, X
+
+
+def read_by_peer(model, library, folder):
+    """The model as the library itself has it."""
+    if library == "sklearn":
+        return model.export(None, format="sklearn")
+    path = str(folder / ("model.txt" if library == "lightgbm" else "model.json"))
+    model.export(path, format=library)
+    if library == "lightgbm":
+        return pytest.importorskip("lightgbm").Booster(model_file=path)
+    booster = pytest.importorskip("xgboost").Booster()
+    booster.load_model(path)
+    return booster
+
+
+@pytest.mark.parametrize("library", ["sklearn", "lightgbm", "xgboost"])
+def test_equals_shap_on_what_it_reads(library, tmp_path):
+    shap = pytest.importorskip("shap")
+    model, X = shallow()
+    peer = read_by_peer(model, library, tmp_path)
+    explainer = shap.TreeExplainer(peer, X[:100], feature_perturbation="interventional")
+    expected = explainer.shap_values(X[100:160], check_additivity=False)
+    found = model.explain(X[100:160], X[:100])
+    np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("output", ["raw", "probability", "loss"])
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_close_to_shap_on_foreign_models(library, output):
+    """Deeper trees: shap sums in single precision."""
+    shap, peers = pytest.importorskip("shap"), pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 6)).astype(np.float32)
+    y = (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int)
+    settings = {"n_estimators": 20, "n_jobs": 1}
+    kind = peers.LGBMClassifier(verbose=-1, **settings) if library == "lightgbm" else peers.XGBClassifier(**settings)
+    kind.fit(X, y)
+    model = fastens.from_model(kind)
+    name = "log_loss" if output == "loss" else output
+    explainer = shap.TreeExplainer(kind, X[:40], feature_perturbation="interventional", model_output=name)
+    given = y[40:60] if output == "loss" else None
+    expected = np.asarray(explainer.shap_values(X[40:60], y=given, check_additivity=False))
+    found = model.explain(X[40:60], X[:40], output=output, y=given).values
+    np.testing.assert_allclose(found, expected[..., 1] if expected.ndim == 3 else expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("output", ["raw", "probability"])
+def test_pictures_of_shap(table, output):
+    shap = pytest.importorskip("shap")
+    X, model = table[0], fitted(table, "two classes of boosting")
+    found = model.explain(X, X[::7], output=output)
+    assert isinstance(found, shap.Explanation)
+    for draw, shown in (
+        (shap.plots.beeswarm, found),
+        (shap.plots.bar, found),
+        (shap.plots.waterfall, found[3]),
+        (shap.plots.scatter, found[:, "age"]),
+    ):
+        draw(shown, show=False)
+        texts = {text.get_text() for ax in plt.gcf().axes for text in [*ax.get_yticklabels(), ax.xaxis.label]}
+        assert any("age" in text for text in texts)
+        plt.close("all")
+
+
+def test_several_outputs_are_sliced_by_name(table):
+    pytest.importorskip("shap")
+    model = fitted(table, "classes of boosting")
+    found = model.explain(table[0])
+    assert found.output_names == [str(label) for label in model.classes_]
+    np.testing.assert_array_equal(found[:, :, "yes"].values, found.values[..., 2])
+
+
+# Pictures of ours, and without shap --------------------------------------------------
+
+
+@pytest.mark.parametrize("has_shap", [False, True])
+@pytest.mark.parametrize("name", ["classes of boosting", "two classes of boosting"])
+def test_pictures_of_ours(table, name, has_shap, monkeypatch):
+    if has_shap:
+        pytest.importorskip("shap")
+    else:
+        monkeypatch.setitem(sys.modules, "shap", None)
+    X, model = table[0], fitted(table, name)
+    found = model.explain(X, X[::7])
+    assert isinstance(found, Explanation) != has_shap
+    ax = model.plot_contributions(found)
+    assert {label.get_text() for label in ax.get_yticklabels()} == {"size", "colour", "age"}
+    ax = model.plot_contributions(found, 9)
+    assert "size = missing" in [label.get_text() for label in ax.get_yticklabels()]
+    parts = found.values[9] if found.values.ndim == 2 else found.values[9, :, raw_of(model, X)[9].argmax()]
+    assert sorted(bar.get_width() for bar in ax.patches) == pytest.approx(sorted(parts), abs=1e-9)
+    if name == "two classes of boosting":
+        shares = model.explain(X, X[::7], output="probability")
+        assert model.plot_contributions(shares, 9).get_xlabel() == "probability of yes"
+    with pytest.raises(ValueError, match="X must be an explanation of 3 columns, without interactions; got"):
+        model.plot_contributions(model.explain(X[:5], interactions=True))
+    plt.close("all")
+
+
+def test_shows_categories(table):
+    X, model = table[0], fitted(table, "two classes of boosting")
+    found = model.explain(X)
+    assert found.display_data[:, 1].tolist() == X["colour"].tolist()
+    np.testing.assert_array_equal(found.data[:, 2], X["age"])
+    assert GradientBoostingRegressor(n_estimators=2).fit([[1.0], [2.0]], [1, 2]).explain([[1.0]]).display_data is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"output": "odds"}, "output must be one of 'raw', 'probability', 'loss'; got 'odds'"),
+        ({"output": "probability"}, "background must be a table of rows for output='probability'; got None"),
+        ({"output": "loss", "background": True}, "y must be given for output='loss', and for no other; got None"),
+        ({"y": [1.0]}, "y must be given for output='loss', and for no other; got targets with output='raw'"),
+        ({"output": "loss", "background": True, "y": ["yes"]}, "y must have a target for each row of X, 300; got"),
+    ],
+)
+def test_mistakes(table, given, message):
+    X, model = table[0], fitted(table, "two classes of boosting")
+    with pytest.raises(ValueError, match=message):
+        model.explain(X, **({**given, "background": X} if "background" in given else given))
+
+
+def test_what_has_no_single_output(table):
+    X, y = table
+    model = fitted(table, "classes of boosting")
+    with pytest.raises(ValueError, match="output must be 'raw' for a model of several raw predictions; got 'prob"):
+        model.explain(X, X, output="probability")
+    model = fitted(table, "two classes of a forest")
+    with pytest.raises(ValueError, match="output must be 'raw' or 'probability' for means of class shares; got 'loss'"):
+        model.explain(X, X, output="loss", y=np.where(y % 2 == 1, "yes", "no"))
+    model = GradientBoostingRegressor(n_estimators=3, linear_leaves=True).fit(X[["size", "age"]], y)
+    with pytest.raises(ValueError, match="background must be None for a model with linear leaves; got rows"):
+        model.explain(X[["size", "age"]], X[["size", "age"]])
+    assert model.explain(X[["size", "age"]]).values.shape == (300, 2)
