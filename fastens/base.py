@@ -28,6 +28,7 @@ from fastens.table.labels import index_of_labels, learn_labels
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import in_parts, place_within_limits, taking_names
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
+from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
 from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
@@ -70,7 +71,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _is_source(self, X: Any) -> bool:
         """Whether a table is to be opened and read in batches."""
-        return isinstance(X, Batches) or is_source(X)
+        return isinstance(X, Batches | TableParts | Source) or is_source(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

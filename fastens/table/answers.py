@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastens.table.sources import Batches, is_stream, open_batches, open_stream
+from fastens.engine.parts import RowSource
+from fastens.table.opening import in_parts
+from fastens.table.sources import Batches, is_stream, open_stream
 from fastens.table.streamed import StreamedTable
 
 # The methods whose answer has something for each row, by what their columns are called in a stream.
@@ -70,7 +72,11 @@ def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any
     self._check_fitted()
     if is_stream(X):
         return _stream(self, method.__name__, _answers(method, self, _parts(open_stream(X)), given), given)
-    return _joined(list(_answers(method, self, _parts(_needed(open_batches(X), self)), given)))
+    source = in_parts(X)
+    if not isinstance(source, RowSource):  # a sparse matrix
+        return method(self, source, **given)
+    source = _needed(source, self) if isinstance(source, Batches) else source
+    return _joined(list(_answers(method, self, _parts(source), given)))
 
 
 def _needed(source: Batches, model: Any) -> Batches:
@@ -79,11 +85,11 @@ def _needed(source: Batches, model: Any) -> Batches:
     return source if encoder is None else StreamedTable(source).projected(encoder.names).source
 
 
-def _parts(source: Batches) -> Iterator[Any]:
-    found = (part for part in source.parts() if part.num_rows)
+def _parts(source: RowSource) -> Iterator[Any]:
+    found = (part for part in source.parts() if part.shape[0])
     first = next(found, None)
     if first is None:
-        shape = 0, len(source.columns)
+        shape = 0, len(getattr(source, "columns", ()))
         raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
     return chain([first], found)
 
@@ -92,9 +98,9 @@ def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given
     by_row = {name: np.asarray(given[name]) for name in _BY_ROW if given.get(name) is not None}
     start = 0
     for part in parts:
-        own = {name: values[start : start + part.num_rows] for name, values in by_row.items()}
+        own = {name: values[start : start + part.shape[0]] for name, values in by_row.items()}
         yield method(model, part, **(given | own))
-        start += part.num_rows
+        start += part.shape[0]
     for name, values in by_row.items():
         if len(values) != start:
             raise ValueError(f"{name} must have a value for each of the {start} rows of X; got {len(values)}.")

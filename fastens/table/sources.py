@@ -77,7 +77,10 @@ class Batches(RowSource):
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
             rows = np.arange(len(self))[rows]
         chosen = np.asarray(rows, dtype=np.intp)
-        return Batches(Reader(self._reader.schema, partial(_chosen, self._reader, chosen), len(chosen)), self.columns)
+        read = partial(_chosen, self._reader, chosen)
+        selected = Batches(Reader(self._reader.schema, read, len(chosen)), self.columns)
+        selected.limits = self.limits
+        return selected
 
     def parts(self) -> Iterator[Any]:
         """Yield the batches as Arrow tables."""

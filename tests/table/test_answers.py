@@ -192,3 +192,13 @@ def test_examples_of_methods_that_answer(method):
         method.__doc__, dict(vars(sys.modules[method.__module__])), method.__qualname__, None, 0
     )
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.parametrize("kind", ["bayes", "boosting"])
+def test_tables_with_a_ceiling(kind, tmp_path):
+    model, y = MODELS[kind]
+    X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
+    whole = model.fit(X, y).predict(X)
+    for table in (tmp_path / "rows.parquet", X.assign(y=y)):
+        model.fit(fe.Source(table), "y")
+        np.testing.assert_array_equal(model.predict(fe.Source(table, columns=list(X))), whole)

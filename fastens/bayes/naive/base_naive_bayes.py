@@ -20,9 +20,10 @@ from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
+from fastens.table.opening import in_parts
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.sources import Batches, open_batches
+from fastens.table.sources import Batches
 from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
@@ -181,7 +182,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        X = open_batches(X) if self._is_source(X) else X
+        X = in_parts(X)
         # A row of weight 0 is absent, also from the categories that a table is searched for.
         if sample_weight is not None and y is not None and _may_hold_categories(X):
             weight = check_weights(sample_weight, X.shape[0])

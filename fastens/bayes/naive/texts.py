@@ -16,6 +16,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing
 from fastens.table.parts import take_rows
+from fastens.table.source import TableParts
 from fastens.table.sources import Batches
 from fastens.table.tables import is_frame
 
@@ -89,7 +90,7 @@ def texts_of(X: Any) -> Any:
     """The texts of a list, a vector, or a table of one column, missing ones empty; one in batches stays as it is."""
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
-    if isinstance(X, Batches):
+    if isinstance(X, Batches | TableParts):
         _check_one_column(X.columns)
         return X
     if is_frame(X):
