@@ -69,6 +69,9 @@ from fastens.options import (
     TweedieLoss,
 )
 from fastens.storage import ModelFileError, load_model, pickles_allowed
+from fastens.table.binned_table import BinnedTable
+from fastens.table.memory_limits import MemoryNeeds, estimate_memory
+from fastens.table.source import Source
 from fastens.tuning.state import Trial
 from fastens.tuning.tune import RandomSearch, Tuned, tune
 
@@ -86,6 +89,7 @@ __all__ = [
     "BayesTreeRegressor",
     "BayesianNetwork",
     "BernoulliNB",
+    "BinnedTable",
     "CallbackEnv",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
@@ -121,6 +125,7 @@ __all__ = [
     "LinearLeaves",
     "MAPClassifier",
     "MLClassifier",
+    "MemoryNeeds",
     "MixedNB",
     "ModelFileError",
     "MultinomialNB",
@@ -131,6 +136,7 @@ __all__ = [
     "RandomForestRegressor",
     "RandomSearch",
     "RandomTreesEmbedding",
+    "Source",
     "StackingClassifier",
     "StackingRegressor",
     "StopTraining",
@@ -147,6 +153,7 @@ __all__ = [
     "WeightedMajorityClassifier",
     "bias_variance_decomposition",
     "estimate_errors",
+    "estimate_memory",
     "from_model",
     "load",
     "plot_bias_variance",

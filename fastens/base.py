@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
@@ -24,7 +25,8 @@ from fastens.table.answers import answer_streams
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
-from fastens.table.opening import taking_names
+from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.opening import in_parts, place_within_limits, taking_names
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.sources import Batches, is_source
 from fastens.table.tables import is_plain
@@ -87,7 +89,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _over(self, comm: Comm) -> Iterator[None]:
         """Within it, `fit` gets the rows of one rank, and trains the model of the whole table.
 
-        The ranks have the same parameters and columns, weights on all or on none, and at least one row each.
+        The ranks have the same parameters, callbacks and columns, and weights on all or on none; some may have no rows.
         """
         self._comm = comm
         try:
@@ -103,30 +105,33 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
+        X = in_parts(X)
         self._check_source(X)
+        if is_coded(X):
+            X, y, sample_weight = X.with_columns({"y": y, "sample_weight": sample_weight})
+        place_within_limits(X, self)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
-        self._check_ranks(len(data.y))
+        self._check_ranks()
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
-        return data._replace(y=target, sample_weight=weight).with_table(self._learn_table(X))
+        place_within_limits(X, self, target, weighted=weight is not None)
+        rows = self._learn_placed(X, target, weighted=weight is not None)
+        return data._replace(y=target, sample_weight=weight).with_table(rows)
 
     def _check_source(self, X: Any) -> None:
         """Raise ValueError for a table in files or streams where it has to be in memory."""
         if not self._fits_sources and self._is_source(X):
             raise ValueError(
-                f"X must be a table in memory for {type(self).__name__}, which reads rows in any order; got "
-                f"{type(X).__name__}. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
+                f"X must be a table in memory for {type(self).__name__}, which takes rows in any order; got one in "
+                "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
             )
 
-    def _check_ranks(self, n_rows: int) -> None:
-        """Raise ValueError, on all ranks, where this estimator or these rows cannot be trained on several."""
-        comm = self._comm
-        if comm.size == 1:
-            return
-        if not self._takes_parts:
-            raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
+    def _check_ranks(self) -> None:
+        """Raise ValueError, on all ranks, where this estimator cannot be trained on several."""
+        if self._comm.size > 1 and not self._takes_parts:
+            raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {self._comm.size} ranks.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
@@ -144,6 +149,19 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         owner, n_threads = type(self).__name__, self._encoder_threads()
         self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm)
         self._set_columns()
+        return rows
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds | None:
+        """What a fit takes on a table of this shape; None where that is up to members."""
+        raise ValueError(
+            f"max_memory must be None for {type(self).__name__}, whose memory does not follow from the table's size."
+        )
+
+    def _learn_placed(self, X: Any, y: NDArray[Any] | None = None, *, weighted: bool = False) -> Any:
+        """The same, where the row source knows where codes go within its limits of memory."""
+        rows = self._learn_table(X)
+        if getattr(X, "limits", None) is not None:
+            rows.place = place_within_limits(X, self, y, self.n_features_in_, weighted=weighted)
         return rows
 
     def _reading(self) -> Reading:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from inspect import Parameter, signature
+from inspect import Parameter, isfunction, signature
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
-from fastens.docstrings import Docs, complete_docstring
+from fastens.docstrings import Docs, complete_docstring, complete_method
 from fastens.foreign_names import hint
 from fastens.options import Options, options_in
 from fastens.parameters import Need, Rule, declared, parameter
@@ -31,8 +31,10 @@ class ChecksParameters(BaseEstimator):
     _docs: ClassVar[Docs] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Complete errors of unknown names by a hint."""
+        """Complete docstrings of methods, and errors of unknown names by a hint."""
         super().__init_subclass__(**kwargs)
+        for method in filter(isfunction, vars(cls).values()):
+            complete_method(method)
         for name in ("__init__", "fit"):
             if name in vars(cls):
                 setattr(cls, name, _knowing_names(vars(cls)[name]))

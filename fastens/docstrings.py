@@ -16,6 +16,18 @@ _PLAIN_TYPES = [(re.compile(r"NDArray\[[\w.]*\]|\bArray\b|\bFloats\b"), "array")
 _HEADER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$", flags=re.M)
 
 
+# What methods that are given rows say of them.
+_ROWS = """\
+X : table of shape (n_samples, n_features)
+    NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a stream or a
+    lazy frame, which are read in batches. NaN and None are missing values.
+y : array of shape (n_samples,), or the name of a column
+    Targets.
+sample_weight : array of shape (n_samples,), or the name of a column, optional
+    A weight of 2 is the same as the row given twice, 0 as the row left out.
+"""
+
+
 def entries(text: str) -> dict[str, tuple[str, str]]:
     """The type and the description of each name in a numpydoc section."""
     parts = _HEADER.split(text)[1:]
@@ -50,6 +62,15 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
     own |= {name for names in docs for name in names.split(", ")}
     attributes += [_property(name, found) for name, found in _properties(kind).items() if name not in own]
     kind.__doc__ = text.replace("{attributes}", "\n".join(attributes))
+
+
+def complete_method(method: Any) -> None:
+    """Replace ``{X}``, ``{y}`` and ``{sample_weight}`` in a method's docstring by what they are for all."""
+    for name, (type_, description) in entries(_ROWS).items() if method.__doc__ else ():
+        found = re.search(rf"^( *)\{{{name}\}}$", method.__doc__, flags=re.M)
+        if found:
+            entry = textwrap.indent(f"{name} : {type_}{description}", found[1])
+            method.__doc__ = method.__doc__.replace(found[0], entry)
 
 
 def _parameter(argument: inspect.Parameter, type_: str, description: str) -> str:

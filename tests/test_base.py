@@ -23,6 +23,7 @@ from fastens import (
     MixedNB,
     RandomForestClassifier,
     StackingClassifier,
+    VotingClassifier,
 )
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.parameters import real
@@ -429,3 +430,20 @@ def test_masks_in_estimators(model, dtype, rng):
     plain = np.where(mask, np.nan, values)
     np.testing.assert_array_equal(getattr(model.fit(plain, y), ask.__name__)(plain), found)
     assert not np.array_equal(getattr(model.fit(values, y), ask.__name__)(values), found)
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestClassifier, StackingClassifier])
+def test_a_sparse_target_is_named(kind):
+    X, y = np.eye(4), sparse.csr_matrix(np.eye(4)[:, :2])
+    with pytest.raises(TypeError, match=r"y must be a dense array; got a csr_matrix, whose toarray\(\) gives one"):
+        kind().fit(X, y)
+
+
+def test_logarithms_where_there_are_probabilities():
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 3
+    for model in (BaggingClassifier(), MixedNB(), RandomForestClassifier()):
+        proba = model.fit(X, y).predict_proba(X)
+        with np.errstate(divide="ignore"):
+            np.testing.assert_allclose(model.predict_log_proba(X), np.log(proba))
+    assert not hasattr(VotingClassifier([("a", MixedNB())], voting="hard"), "predict_log_proba")
+    assert hasattr(VotingClassifier([("a", MixedNB())], voting="soft"), "predict_log_proba")

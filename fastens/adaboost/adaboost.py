@@ -214,12 +214,10 @@ class AdaBoostClassifier(AdditiveVotes):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
+        {X}
         y : array of shape (n_samples,)
             Classes.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {sample_weight}
         X_val, y_val : table and array, optional
             Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
 

@@ -17,6 +17,7 @@ from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.code_sets import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.parameters import ANYTHING, one_of, parameter
 from fastens.tree_model.docs import DOCS
@@ -49,12 +50,9 @@ class _Stump(SavedEnsemble, BaseFastens):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {X}
+        {y}
+        {sample_weight}
 
         Returns
         -------
@@ -91,8 +89,7 @@ class _Stump(SavedEnsemble, BaseFastens):
         if first < 0 or categories is None:
             return []
         codes = np.asarray(self._ensemble.binning.category_codes[self.feature_])[: len(categories)].astype(np.int64)
-        words = self._ensemble.category_words[first + (codes >> 5)]
-        is_left = (words >> (codes & 31).astype(np.uint32)) & 1
+        is_left = codes_left(self._ensemble, 0, codes)
         return [category for category, left in zip(categories, is_left, strict=True) if left]
 
     @property

@@ -25,6 +25,7 @@ from fastens.boosting.fit_arguments import (
     subset,
 )
 from fastens.boosting.leaf_refitting import refitted
+from fastens.boosting.memory import boosting_needs
 from fastens.boosting.out_of_bag import out_of_bag_attributes
 from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
@@ -51,6 +52,7 @@ from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.monitoring.stages import score_of
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
@@ -133,13 +135,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
-            stream or a lazy frame, which are read in batches. NaN and None are missing values.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets; or the name of a column of X, as weights may be too.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {X}
+        y : array of shape (n_samples,) or (n_samples, n_targets), or the name of a column
+            Targets.
+        {sample_weight}
         X_val, y_val : table and array, optional
             Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
         sample_weight_val : array, optional
@@ -199,6 +198,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _get_loss(self) -> Loss:
         raise NotImplementedError
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return boosting_needs(self, shape)
 
     def _growth_rules(self) -> GrowthRules:
         return growth_rules(self)

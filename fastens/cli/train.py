@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +23,7 @@ from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.large import large_task
 from fastens.cli.table.outputs import add_overwrite, check_output
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
+from fastens.monitoring.callbacks import Checkpoint
 from fastens.table.sources import Batches
 
 DEFAULT_OUTPUT = "model.fastens"
@@ -49,6 +52,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
     add_overwrite(parser)
+    text = "of boosting: save the model there every 10 rounds, and go on from it where the file is there already"
+    parser.add_argument("--checkpoint", metavar="FILE", help=text)
     add_parameters(parser)
     parser.set_defaults(run=run)
 
@@ -60,12 +65,16 @@ def run(options: argparse.Namespace) -> None:
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if output is not None:
         check_output(output, "a model", _files_of(options), options.overwrite)
+    if options.checkpoint is not None:
+        check_output(options.checkpoint, "a model", _files_of(options), options.overwrite)
     task = large_task(options) or read_task(options)
     report.facts(task.facts())
     report.notes(task.notes)
-    trained = train(task, make_model(task.card.task, options), report)
+    trained = train(task, make_model(task.card.task, options), report, options.checkpoint)
     if output is not None:
         save_trained(trained, output, task)
+    if options.checkpoint is not None and os.path.exists(options.checkpoint):
+        os.remove(options.checkpoint)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
     _describe(trained.model, task, report)
@@ -76,11 +85,12 @@ def _files_of(options: argparse.Namespace) -> list[str | None]:
     return options.table if isinstance(options.table, list) else [options.table]
 
 
-def train(task: Task, model: Any, report: Report) -> Trained:
+def train(task: Task, model: Any, report: Report, checkpoint: str | None = None) -> Trained:
     """Fit on the rows that are not held out, score on those that are."""
     rows = task.rows.take(~task.held_out)
     start = time.perf_counter()
-    _fit(model, rows, report)
+    with _checkpoints(model, checkpoint) as given:
+        _fit(model, rows, report, given)
     seconds = time.perf_counter() - start
     return evaluated(model, task, seconds)
 
@@ -99,14 +109,27 @@ def evaluated(model: Any, task: Task, seconds: float) -> Trained:
     )
 
 
-def _fit(model: Any, rows: Rows, report: Report) -> None:
+@contextmanager
+def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, str]]:
+    """Within it, a model is saved as it is trained; the value of the context are arguments of its fit."""
+    if path is None:
+        yield {}
+        return
+    if not hasattr(model, "callbacks"):
+        raise CommandError(f"--checkpoint is for --model boosting; {type(model).__name__} is trained in one go")
+    model.callbacks = [Checkpoint(path)]
+    yield {"resume": path} if os.path.exists(path) else {}
+    model.callbacks = None
+
+
+def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, str]) -> None:
     """Fit with a bar, where the model reports its rounds; else with a clock."""
     if not hasattr(model, "_on_round"):
         with waiting(report.err, "training"):
-            fit(model, rows.X, rows.y, sample_weight=rows.weight)
+            fit(model, rows.X, rows.y, sample_weight=rows.weight, **given)
         return
     with training_progress(report.err, rows.X if isinstance(rows.X, Batches) else None) as model._on_round:
-        fit(model, rows.X, rows.y, sample_weight=rows.weight)
+        fit(model, rows.X, rows.y, sample_weight=rows.weight, **given)
     del model._on_round
 
 

@@ -161,8 +161,7 @@ class BaseBagging(BaseOneEstimator):
         ----------
         X : table of shape (n_samples, n_features)
             NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; whatever the estimator takes.
-        y : array of shape (n_samples,)
-            Targets.
+        {y}
         sample_weight : array of shape (n_samples,), optional
             With `bootstrap`, chances to be drawn: a weight of 2 is the same as the row given twice.
         **metadata

@@ -53,6 +53,7 @@ class BaseConformal(BaseOneEstimator):
     """An estimator, or copies of it fitted on folds, with conformal scores of rows not trained on."""
 
     _fits_sources = False
+    _reads_parts = False
     _parameter_rules: ClassVar = {
         **COMMON_RULES,
         "estimator": ESTIMATOR | NONE,

@@ -32,6 +32,7 @@ from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMem
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.encoder import InputEncoder
+from fastens.table.memory_limits import TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
@@ -88,8 +89,7 @@ class BaseMembers(BaseFastens):
         ----------
         X : table of shape (n_samples, n_features)
             Any table that all members take.
-        y : array of shape (n_samples,)
-            Targets.
+        {y}
         sample_weight : array of shape (n_samples,), optional
             Goes to every member, and counts wherever rows are counted: a weight of 2 is the same as the row given
             twice, 0 as the row left out.
@@ -237,6 +237,9 @@ class BaseMembers(BaseFastens):
         self._encoder = InputEncoder(table.names, [None] * len(table))
         self._set_columns()
         return X
+
+    def _memory_needs(self, shape: TableShape) -> None:
+        """What it takes is up to the members, whose fits have the same limits."""
 
     def _check_table(self, X: Any) -> Any:
         if is_plain(X) and X.shape[1] == self._n_plain_features:

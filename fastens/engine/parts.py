@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from fastens.engine.places import MEMORY, Place, place_of
+
 # Values of a sparse table that are made dense at a time.
 _BLOCK = 1 << 20
 
@@ -27,11 +29,20 @@ class RowSource:
         Rows and columns.
     dtype : dtype or None
         Of the parts; None where they are tables of any kind, which only the input encoder reads.
+    place : Place
+        Where their codes go.
+    limits : MemoryLimits or None
+        How much memory a fit may take.
+    is_coded : bool
+        Whether there are codes in the place of values: see `fastens.table.binned_table`.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype | None = np.dtype(np.float64)
     ndim = 2
+    place: Place = MEMORY
+    limits: Any = None
+    is_coded: bool = False
 
     def parts(self) -> Iterator[Any]:
         """Yield the rows part by part, the same at every call."""
@@ -55,6 +66,7 @@ class SelectedRows(RowSource):
             raise ValueError("rows of a table that is read in parts must be taken in ascending order.")
         self._source, self._rows = source, rows
         self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
+        self.place, self.limits = source.place, source.limits
 
     def parts(self) -> Iterator[Any]:
         """Yield what is left of each part."""
@@ -72,7 +84,8 @@ class MappedRows(RowSource):
 
     def __init__(self, source: Any, function: Callable[[int, Any], NDArray[np.floating]], n_columns: int) -> None:
         self._source, self._function = source, function
-        self.shape = source.shape[0], n_columns
+        self.shape, self.place = (source.shape[0], n_columns), place_of(source)
+        self.limits = getattr(source, "limits", None)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
         """Yield the function of each part."""
@@ -100,6 +113,11 @@ def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:
     step = max(1, _BLOCK // max(1, X.shape[1]))
     for start in range(0, X.shape[0], step):
         yield X[start : start + step].toarray()
+
+
+def is_coded(X: Any) -> bool:
+    """Whether a row source has codes in the place of values."""
+    return isinstance(X, RowSource) and X.is_coded
 
 
 def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:

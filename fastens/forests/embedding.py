@@ -76,12 +76,10 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            Rows; NaN and None are missing values.
+        {X}
         y : ignored
             There for pipelines.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {sample_weight}
 
         Returns
         -------

@@ -84,8 +84,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            Rows; NaN and None are missing values.
+        {X}
         y : ignored
             There for pipelines.
         sample_weight : array of shape (n_samples,), optional

@@ -18,6 +18,7 @@ from fastens.engine.trees.tree_store import TreeStore
 from fastens.forests.bags import Bags, Samples, check_continued, draw_seed
 from fastens.forests.forest_members import Members
 from fastens.parameters import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
+from fastens.table.opening import in_parts, place_within_limits
 from fastens.table.sample_weights import check_weights
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
@@ -49,20 +50,23 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[NDArray[np.intp] | None, Array | None]:
         """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
         self._check_parameters()
+        X = in_parts(X)
         continues = self.warm_start and hasattr(self, "_ensemble")
         if continues:
             check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
-        table = self._encode_table(X) if continues else self._learn_table(X)
+        weighted = sample_weight is not None
+        place_within_limits(X, self, weighted=weighted)
+        table = self._encode_table(X) if continues else self._learn_placed(X, weighted=weighted)
         weight = check_weights(sample_weight, table.shape[0])
         kept = None if weight is None else np.flatnonzero(weight)
         if weight is not None:
             table, weight = table[kept], weight[kept]
         n_threads = resolve_n_jobs(self.n_jobs)
-        if continues:
-            binning = self._ensemble.binning
-        else:
+        if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
             self._seed: int = draw_seed(self.random_state)
-            binning = learn_binning(table, weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        is_categorical = self._encoder.is_categorical
+        known = self._ensemble.binning if continues else None
+        binning = known or learn_binning(table, weight, self.max_bins, is_categorical, n_threads)
         store = TreeStore(binning, 1, self.n_estimators)
         if continues:
             store.keep(self._ensemble)
@@ -108,7 +112,6 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return self._leaves(X)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        # Trees of other libraries have no seed of ours.
         return super()._fitted_arrays() | ({_SEED: np.array(self._seed)} if hasattr(self, "_seed") else {})
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:

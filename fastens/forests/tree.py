@@ -56,12 +56,10 @@ class BaseDecisionTree(TreeParameters, TreeModel):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
+        {X}
+        y : array of shape (n_samples,) or (n_samples, n_targets), or the name of a column
             Targets.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {sample_weight}
 
         Returns
         -------

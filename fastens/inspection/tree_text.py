@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.trees.code_sets import codes_left
 from fastens.engine.trees.paths import depths, parents
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.arguments import DECIMALS, DEPTH
@@ -71,8 +72,7 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
         return Split(names.column(feature), threshold, None, None, bool(trees.missing_left[node]))
     codes = trees.binning.category_codes[feature]
     assert codes is not None  # the split has a set
-    words = trees.category_words[first : first + (int(trees.binning.n_codes[feature]) + 31) // 32]
-    goes_left = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool)
+    goes_left = codes_left(trees, node, np.arange(trees.binning.n_codes[feature]))
     sides = {
         is_left: [names.category(feature, int(p)) for p in np.flatnonzero((goes_left[codes] == is_left) & (codes > 0))]
         for is_left in (True, False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.parts import MappedRows, RowSource, parts_of
+from fastens.engine.parts import MappedRows, RowSource, is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
@@ -110,6 +110,8 @@ class InputEncoder:
         comm : Comm
             The ranks that the table is divided among; all learn the categories of the whole table.
         """
+        if is_coded(X):
+            return X.encoder_of(reading, owner), X
         given = open_table(X, owner, _fewest(comm))
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
@@ -124,6 +126,8 @@ class InputEncoder:
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
+        if is_coded(X):
+            return X.checked(self)
         table = self.matched(X, owner, _fewest(comm))
         return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
 

@@ -9,15 +9,20 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 
-from fastens.engine.parts import RowSource
+from fastens.engine.parts import RowSource, is_coded
+from fastens.engine.places import MEMORY, Place
 from fastens.table.columns.arrays import checked_array
+from fastens.table.memory_limits import TableShape
+from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.streamed import StreamedTable
 from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_from_array, table_from_frame
 
 # What may be the name of a column of a table, by the parameters that take both.
 _NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
+_WITH_COLUMNS = (Batches, TableParts)
 
 
 def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
@@ -31,12 +36,39 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 def _opened(X: Any, owner: str, fewest: int) -> Table:
     if is_frame(X):
         return table_from_frame(X)
-    if is_source(X):
-        X = open_batches(X)
+    X = in_parts(X)
     if isinstance(X, RowSource):
         return StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
     array = checked_array(X, owner, fewest)
     return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
+
+
+def in_parts(X: Any) -> Any:
+    """Return what is read in parts as a row source, any other table as it is."""
+    if isinstance(X, Source):
+        return X.opened()
+    return open_batches(X) if is_source(X) else X
+
+
+def place_within_limits(
+    X: Any, model: Any, y: NDArray[Any] | None = None, n_columns: int | None = None, *, weighted: bool = False
+) -> Place:
+    """Return where the codes of a table go for a fit; ValueError where the fit takes more memory than it may.
+
+    Before the targets `y` are known, and how many columns there are once dates have become several, it is the least
+    that the fit will take.
+    """
+    limits = getattr(X, "limits", None)
+    if limits is None:
+        return MEMORY
+    n_targets = 1 if y is None or y.ndim == 1 else y.shape[1]
+    classes, quantile = vars(model).get("classes_"), getattr(model, "quantile", None)
+    has_many = y is not None and isinstance(classes, np.ndarray) and len(classes) > 2
+    n_outputs = n_targets * (len(classes) if has_many and classes is not None else 1)
+    n_outputs *= len(quantile) if isinstance(quantile, list | tuple) else 1
+    n_columns = X.shape[1] if n_columns is None else n_columns
+    needs = model._memory_needs(TableShape(X.shape[0], n_columns, n_outputs, n_targets, weighted))
+    return MEMORY if needs is None else limits.place(needs, type(model).__name__)
 
 
 def with_rows(table: Table, fewest: int = 1) -> Table:
@@ -60,11 +92,12 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     (['a'], array([0, 1]), None)
     """
     names = {what: name for what, name in given.items() if isinstance(name, str)}
+    if is_coded(X):
+        return X.with_columns(given)
+    X = in_parts(X) if names or isinstance(X, Source) else X
     if not names:
         return [open_batches(X) if is_stream(X) else X, *given.values()]
-    if is_source(X):
-        X = open_batches(X)
-    frame: Any = X if isinstance(X, Batches) else nw.from_native(X, eager_only=True) if is_frame(X) else None
+    frame: Any = X if isinstance(X, _WITH_COLUMNS) else nw.from_native(X, eager_only=True) if is_frame(X) else None
     for what, name in names.items():
         if frame is None:
             raise ValueError(f"{what} must be an array where X has no names of columns; got {name!r}.")
@@ -72,10 +105,11 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
             raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {frame.columns}.")
     rest = frame.select([name for name in frame.columns if name not in names.values()])
     chosen = list(dict.fromkeys(names.values()))
-    columns = frame.values_of(chosen) if isinstance(frame, Batches) else [frame[name].to_numpy() for name in chosen]
+    is_parted = isinstance(frame, _WITH_COLUMNS)
+    columns = frame.values_of(chosen) if is_parted else [frame[name].to_numpy() for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
     found = [values[names[what]] if what in names else value for what, value in given.items()]
-    return [rest if isinstance(frame, Batches) else rest.to_native(), *found]
+    return [rest if is_parted else rest.to_native(), *found]
 
 
 def taking_names(method: Callable[..., Any]) -> Callable[..., Any]:

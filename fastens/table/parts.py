@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.engine.parts import MappedRows, RowSource, SelectedRows
+from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import Categories
 from fastens.table.columns.frames import listed_values
@@ -92,6 +92,8 @@ class _SelectedTables(SelectedRows):
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     """Some rows of a frame, an array, a CSR matrix or a row source, as the same kind of table."""
+    if is_coded(X):
+        return X[rows]
     if isinstance(X, RowSource):
         return X[rows] if isinstance(X, Batches) else _SelectedTables(X, rows)
     if isinstance(X, ReadTable):

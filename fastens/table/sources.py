@@ -36,8 +36,8 @@ class Reader:
     schema: Any
     read: Callable[[list[str]], Iterable[Any]]
     n_rows: int | None = None  # None before it has been counted
-    on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     owned: Any = None  # what must live as long as the table
+    on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
 
 
 class Batches(RowSource):
@@ -96,7 +96,9 @@ class Batches(RowSource):
 
     def select(self, columns: Iterable[str]) -> Batches:
         """Return the table with only these columns, in this order."""
-        return Batches(self._reader, list(columns))
+        selected = Batches(self._reader, list(columns))
+        selected.limits = self.limits
+        return selected
 
     def typed(self) -> Any:
         """Return an Arrow table with the columns and without rows."""

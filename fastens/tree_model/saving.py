@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.engine.linear.linear_leaves import read_trees
-from fastens.engine.parts import map_parts
+from fastens.engine.parts import is_coded, map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
@@ -18,7 +18,9 @@ from fastens.engine.trees.used_columns import on_used_columns
 from fastens.exchange.writing.export import export
 from fastens.options import Categories
 from fastens.storage import ModelFileError
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
+from fastens.tree_model.memory import forest_needs
 
 PREFIX = "ensemble."
 # With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
@@ -204,6 +206,8 @@ class SavedEnsemble:
         n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
         if isinstance(X, np.ndarray):  # a single row is predicted so fast that another call would count
             return trees.predict_raw(X, n_threads)
+        if is_coded(X):
+            return trees.raw_of_codes(X.codes(trees.binning), n_threads)
         trees, X = on_used_columns(trees, X)
         return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 
@@ -230,6 +234,9 @@ class SavedEnsemble:
         """
         self._check_fitted()
         return leaf_features(self._ensemble, self._leaves(X))
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds | None:
+        return forest_needs(self, shape)
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         """The leaf of each row in each tree, (n_samples, n_trees)."""

@@ -35,7 +35,7 @@ TIMES = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize("weights", [None, "fractional"])
 def test_rows_out_of_bag_are_those_of_all_ranks(weights, size):
     options = COMMON | {"subsample": 0.5, "oob_score": True}
     weight = WEIGHTS.get(weights)
@@ -92,6 +92,16 @@ def test_a_warm_start_goes_on():
     for model in on_ranks(5, work):
         for name, found in state(model).items():
             np.testing.assert_array_equal(found, expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_offsets_and_a_second_fit_to_all_rows(size):
+    offset = np.random.default_rng(3).normal(size=N_ROWS)
+    begun = lambda: GradientBoostingRegressor(early_stopping=True, **COMMON)  # noqa: E731
+    assert_same_models(size, begun, T, WEIGHTS["fractional"], init_score=offset)
+    options = COMMON | {"early_stopping": EarlyStopping(refit=True), "categorical_features": [4]}
+    again = lambda: GradientBoostingClassifier(categories=Categories(encoding="target"), **options)  # noqa: E731
+    assert_same_models(size, again, BINARY, WEIGHTS["whole"])
 
 
 def test_rows_of_no_weight_have_no_prediction_out_of_bag():

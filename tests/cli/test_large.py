@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def test_the_model_is_that_of_the_table_in_memory(run, houses, large_files, monk
     scores = [line for line in whole.out.splitlines() if line.startswith("  ")]
     assert scores == [line for line in done.out.splitlines() if line.startswith("  ")]
     cards = [fastens.load(name).metadata_["table"] for name in ("large.fastens", "whole.fastens")]
-    assert [card["kinds"] for card in cards][0] == cards[1]["kinds"]
+    assert cards[0]["kinds"] == cards[1]["kinds"]
     assert cards[0]["split"] == cards[1]["split"]
 
 
@@ -202,3 +203,70 @@ def test_a_bar_of_rows(run, large_files):
     assert X.on_rows is None
     assert seen[0] is None
     assert sum(seen[1:]) == 300
+
+
+def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch):
+    given = ["*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 25]
+    run("train", *given, "-o", "whole.fastens")
+    command = ["train", *given, "--checkpoint", "half.fastens", "-o", "model.fastens"]
+    bar = progress.training_progress
+
+    @contextmanager
+    def interrupted(*arguments):
+        with bar(*arguments) as on_round:
+
+            def interrupt(index, *found):
+                on_round(index, *found)
+                if index == 16:
+                    raise KeyboardInterrupt
+
+            yield interrupt
+
+    train = importlib.import_module("fastens.cli.train")
+    monkeypatch.setattr(train, "training_progress", interrupted)
+    assert run(*command).code == 130
+    assert fastens.load("half.fastens").n_estimators_ == 10
+    assert not os.path.exists("model.fastens")
+    assert left_over(large_files) == []
+    monkeypatch.setattr(train, "training_progress", bar)
+    done = run(*command)
+    assert done.code == 0, done.err
+    assert not os.path.exists("half.fastens")
+    for name, array in trees_of("whole.fastens").items():
+        np.testing.assert_array_equal(trees_of("model.fastens")[name], array, err_msg=name)
+    forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
+    assert (forest.code, "--checkpoint is for --model boosting" in forest.err) == (2, True)
+
+
+PEAK = """
+import resource, sys
+from fastens.cli import main
+assert main(["predict", sys.argv[1], sys.argv[2], "-o", sys.argv[3]]) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
+def test_predictions_take_the_memory_of_a_part(tmp_path):
+    rng, names = np.random.default_rng(0), [f"x{number}" for number in range(20)]
+    first = pa.table({name: rng.normal(size=50_000).round(3) for name in names})
+    model = fastens.DecisionTreeRegressor(max_depth=3).fit(first, first["x0"].to_numpy())
+    model.save(tmp_path / "model.fastens")
+
+    def peak_of(n_parts):
+        path = tmp_path / f"{n_parts}.parquet"
+        with pq.ParquetWriter(path, first.schema) as file:
+            for _ in range(n_parts):
+                file.write_table(first)
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, "model.fastens", path.name, "out.parquet"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return int(done.stdout)
+
+    # 700 000 rows more are 112 MB of floats.
+    assert peak_of(16) - peak_of(2) < 50_000

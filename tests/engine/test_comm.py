@@ -22,7 +22,7 @@ from fastens.engine.losses.losses import (
     weighted_mean,
     weighted_quantile,
 )
-from fastens.engine.losses.numeric_losses import CustomLoss, Exponential
+from fastens.engine.losses.numeric_losses import Exponential
 from tests.reference.threads_comm import Hub, ThreadsComm, on_ranks
 
 SIZES = (2, 3, 5)
@@ -64,6 +64,49 @@ def test_rows_are_in_the_order_of_the_ranks():
     for rank, (place, rows, none, answer) in enumerate(on_ranks(3, work)):
         assert place == ([0, 1, 3][rank], 6)
         assert (rows.tolist(), none, answer) == ([0, 3, 4, 6, 7, 8], None, True)
+
+
+def rows_of(comm, n_rows):
+    """Parts of which the first is empty."""
+    bounds = [*[0, 0, 7, 200, 299][: comm.size], n_rows]
+    return slice(*bounds[comm.rank : comm.rank + 2])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_floats_are_added_in_the_order_of_the_table(size):
+    values = np.random.default_rng(0).normal(size=300) * 10.0 ** np.random.default_rng(1).uniform(-9, 9, 300)
+    expected = 0.5
+    for value in values:
+        expected += value
+
+    def work(comm):
+        own = values[rows_of(comm, 300)]
+        return seam.in_turn(comm, np.array([0.5]), lambda sums: np.add.at(sums, np.zeros(len(own), int), own))[0]
+
+    assert on_ranks(size, work) == [expected] * size
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_function_of_the_whole_table_is_cut_to_own_rows(size):
+    values, factors = np.random.default_rng(0).normal(size=(2, 300))
+
+    def work(comm):
+        own = rows_of(comm, 300)
+        return seam.of_whole(comm, lambda a, b: np.cumsum(a * b, axis=1), values[None, own], factors[own])
+
+    np.testing.assert_array_equal(np.concatenate(on_ranks(size, work), axis=1)[0], np.cumsum(values * factors))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_row_numbers_are_those_that_the_first_rank_chose(size):
+    def work(comm):
+        first, second = np.split(np.random.default_rng(comm.rank).permutation(300), [40])
+        own = rows_of(comm, 300)
+        return [part + own.start for part in seam.own_rows(comm, own.stop - own.start, first, second)]
+
+    chosen = np.random.default_rng(0).permutation(300)
+    for part, found in zip(np.split(chosen, [40]), zip(*on_ranks(size, work), strict=True), strict=True):
+        np.testing.assert_array_equal(np.concatenate(found), np.sort(part))
 
 
 def test_ranks_that_are_out_of_step_fail_and_do_not_hang():
@@ -170,8 +213,6 @@ def test_targets_are_checked_over_all_ranks():
         on_ranks(2, lambda comm: work(comm, -1.0))
     with pytest.raises(ValueError, match="positive sum"):
         on_ranks(2, lambda comm: work(comm, 0.0))
-    with pytest.raises(ValueError, match="needs all rows on one rank; got 2 ranks"):
-        on_ranks(2, CustomLoss(lambda y, raw: (raw - y, np.ones_like(y))).join)
 
 
 @pytest.mark.parametrize("kind", ["none", "whole", "fractional"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn.ensemble
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, make_classification
@@ -90,6 +91,16 @@ def test_warm_start_adds_the_same_trees(kind):
     with pytest.raises(ValueError, match="n_estimators must be at least the 8 trees"):
         model.set_params(n_estimators=2).fit(X)
     assert len(model) == 8
+
+
+def test_an_imported_isolation_forest_grows_on():
+    theirs = sklearn.ensemble.IsolationForest(n_estimators=5, max_samples=50, random_state=0).fit(X)
+    model = fastens.from_model(theirs)
+    before = model.score_samples(X)
+    assert_allclose(before, theirs.score_samples(X), rtol=1e-12)
+    model.set_params(n_estimators=10, max_samples=50, warm_start=True, random_state=0).fit(X)
+    assert len(model) == 10
+    assert np.abs(model.score_samples(X) - before).max() < 0.1
 
 
 def test_embedding_keeps_its_limits():

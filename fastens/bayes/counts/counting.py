@@ -56,7 +56,8 @@ def class_counts(
 
 def empty_counts(n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
     """The counts of no rows, to add to."""
-    return np.zeros((n_classes, int(n_codes.sum())), dtype=np.int64 if weights is None else np.float64)
+    out: Any = np.zeros((n_classes, int(n_codes.sum())), dtype=np.int64 if weights is None else np.float64)
+    return out
 
 
 def add_class_counts(

@@ -98,7 +98,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         except NotPositionsError as found:
             return self._count(data._replace(X=self._learn_values(data.X, found.columns)))
 
-    def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Floats:
+    def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Any:
         """Take the distinct values of columns of numbers that are no positions for categories."""
         values: dict[int, NDArray[Any]] = {index: np.zeros(0) for index in columns.tolist()}
         for _, part in parts_of(X):

@@ -40,9 +40,9 @@ def learn_terms(source: RowSource, vectorizer: CountVectorizer) -> list[str]:
     n_times: Counter[str] = Counter()
     for _, part in parts_of(source):
         for text in texts_of(part):
-            terms = Counter(analyze(text))
-            n_texts.update(terms.keys())
-            n_times.update(terms.keys() if vectorizer.binary else terms)
+            found = Counter(analyze(text))
+            n_texts.update(found.keys())
+            n_times.update(found.keys() if vectorizer.binary else found)
     with needing_words():
         terms = sorted(n_texts)
         if not terms:

@@ -68,12 +68,9 @@ class BaseBayesTree(BaseDecisionTree):
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
-        y : array of shape (n_samples,)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+        {X}
+        {y}
+        {sample_weight}
 
         Returns
         -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,10 @@ UNWRITTEN_COMPRESSIONS = (".xz", ".zip")
 
 
 def read_table(
-    path: str, schema: TableSchema | None = None, types: Mapping[str, str] | None = None, sheet: str | None = None
+    path: str | Sequence[str],
+    schema: TableSchema | None = None,
+    types: Mapping[str, str] | None = None,
+    sheet: str | None = None,
 ) -> ReadTable:
     """Read a table, with the schema of the table of training, or types that were given."""
     try:

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.places import MEMORY
 
-_ALIGNMENT = 64
 _PAYLOAD_BYTES = 4
 
 
@@ -67,7 +67,8 @@ class BinnedMatrix:
 
     A record is the codes of a row in the order of the features (or columns of bundles), padding, and at
     `payload_offset` four bytes that belong to the histogram kernels, or so many payloads. Both arrays start at a
-    multiple of 64 bytes. `comm` are the ranks that the rows of the table are divided among.
+    multiple of 64 bytes. Where they are files, the payloads, which every tree changes, are in memory, apart from the
+    records. `comm` are the ranks that the rows of the table are divided among.
     """
 
     columns: np.ndarray
@@ -105,39 +106,47 @@ class BinnedMatrix:
 
     def beside(self) -> BinnedMatrix:
         """Return the same rows for another grower at the same time: its payload is apart from the records."""
-        return replace(self, payloads_apart=np.empty((self.n_rows, _PAYLOAD_BYTES), dtype=np.uint8))
+        return replace(self, payloads_apart=_payloads(self.n_rows, self.n_payloads))
 
     def with_payloads(self, n: int) -> BinnedMatrix:
         """Return the same rows with room for so many payloads in every record, one after another."""
-        stride = _record_stride(self.payload_offset + n * _PAYLOAD_BYTES)
-        records = aligned((self.n_rows, stride), self.records.dtype)
+        if self.payloads_apart is not None:
+            return replace(self, payloads_apart=_payloads(self.n_rows, n), n_payloads=n)
+        stride = record_stride(self.payload_offset + n * _PAYLOAD_BYTES)
+        records = MEMORY.zeros((self.n_rows, stride), self.records.dtype)
         records[:, : self.payload_offset] = self.records[:, : self.payload_offset]
         return replace(self, records=records, n_payloads=n)
 
 
-def _record_stride(n_bytes: int) -> int:
+def record_stride(n_bytes: int) -> int:
     """Bytes from one record to the next: no record of up to 32 bytes crosses a cache line."""
     return next((size for size in (8, 16, 32) if n_bytes <= size), -(-n_bytes // 16) * 16)
 
 
-def aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    """Return an array of zeros that starts at a multiple of 64 bytes."""
-    n_bytes = shape[0] * shape[1] * dtype.itemsize
-    buffer = np.zeros(n_bytes + _ALIGNMENT, dtype=np.uint8)
-    start = -buffer.__array_interface__["data"][0] % _ALIGNMENT
-    return buffer[start : start + n_bytes].view(dtype).reshape(shape)
+def _payloads(n_rows: int, n: int) -> np.ndarray:
+    return np.empty((n_rows, n * _PAYLOAD_BYTES), dtype=np.uint8)
 
 
 def make_matrix(
-    columns: np.ndarray, n_codes: np.ndarray, is_categorical: np.ndarray, thresholds: list[np.ndarray]
+    columns: np.ndarray,
+    n_codes: np.ndarray,
+    is_categorical: np.ndarray,
+    thresholds: list[np.ndarray],
+    records: np.ndarray | None = None,
 ) -> BinnedMatrix:
-    """Return a matrix of these codes by column, with room for those by row."""
-    records, payload_offset = empty_records(columns.shape, columns.itemsize)
-    return BinnedMatrix(columns, records, payload_offset, n_codes, is_categorical, thresholds, no_bundles(n_codes))
+    """Return a matrix of these codes by column, with room for those by row; or with records that have no payload."""
+    if records is None:
+        (records, payload_offset), apart = empty_records(columns.shape, columns.itemsize), None
+    else:
+        payload_offset, apart = len(columns) * columns.itemsize, _payloads(len(records), 1)
+    bundles = no_bundles(n_codes)
+    return BinnedMatrix(
+        columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles, payloads_apart=apart
+    )
 
 
 def empty_records(shape: tuple[int, ...], code_size: int) -> tuple[np.ndarray, int]:
     """Return records of codes of shape (n_columns, n_rows), to be filled in, and the place of the payload."""
     n_columns, n_rows = shape
     payload_offset = -(-n_columns * code_size // _PAYLOAD_BYTES) * _PAYLOAD_BYTES
-    return aligned((n_rows, _record_stride(payload_offset + _PAYLOAD_BYTES)), np.dtype(np.uint8)), payload_offset
+    return MEMORY.zeros((n_rows, record_stride(payload_offset + _PAYLOAD_BYTES)), np.uint8), payload_offset

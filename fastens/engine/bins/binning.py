@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.bins.binned import BinnedMatrix, aligned, make_matrix
+from fastens.engine.bins.binned import BinnedMatrix, make_matrix, record_stride
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.bins.row_sketch import RowSketch
 from fastens.engine.comm import LOCAL, Comm, max_floats
-from fastens.engine.parts import parts_of
+from fastens.engine.parts import is_coded, parts_of
+from fastens.engine.places import MEMORY, place_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
@@ -66,24 +67,33 @@ class Binning:
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
         """Return the codes of X, shape (n_features, n_rows), in C order."""
-        columns = aligned((self.n_features, X.shape[0]), self.code_dtype)
-        self._fill(X, columns, None, n_threads)
+        if is_coded(X):
+            return X.codes(self)
+        columns = place_of(X).zeros((self.n_features, X.shape[0]), self.code_dtype)
+        self.fill(X, columns, None, 0, n_threads)
         return columns
 
     @shared
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
-        matrix = self.matrix_of(aligned((self.n_features, X.shape[0]), self.code_dtype))
-        self._fill(X, matrix.columns, matrix.records, n_threads)
+        if is_coded(X):
+            return self.matrix_of(X.codes(self), X.records())
+        place, n_rows, n_bytes = place_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
+        columns = place.zeros((self.n_features, n_rows), self.code_dtype)
+        records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
+        matrix = self.matrix_of(columns, records)
+        self.fill(X, matrix.columns, matrix.records, 0, n_threads)
         return matrix
 
-    def matrix_of(self, columns: np.ndarray) -> BinnedMatrix:
-        """Return the binned rows of which these are the codes by column; those by row are to be filled in."""
-        return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds)
+    def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
+        """Return the binned rows of which these are the codes by column; those by row may be filled in later."""
+        return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, records)
 
-    def _fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, n_threads: int) -> None:
+    def fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, first_row: int, n_threads: int) -> None:
+        """Write the codes of X, whose rows are first_row and on, by column, and by row unless None."""
         for start, part in parts_of(X):
-            bin_matrix(self.table, part, columns, records, start, threads_for(part.size, n_threads, _BIN_GRAIN))
+            n_near = threads_for(part.size, n_threads, _BIN_GRAIN)
+            bin_matrix(self.table, part, columns, records, first_row + start, n_near)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as a few arrays, for saving."""
@@ -116,7 +126,7 @@ class BinningSketch(RowSketch):
 # Values that keep a thread busy for some tens of microseconds.
 _BIN_GRAIN = 20_000
 # Most bins whose codes are bytes.
-_BYTE_BINS = 255
+BYTE_BINS = 255
 
 
 @shared
@@ -155,6 +165,8 @@ def learn_binning(
     >>> binning.codes(np.array([[0.0], [3.5], [np.nan]]))
     array([[1, 3, 0]], dtype=uint8)
     """
+    if is_coded(X):
+        return X.learned(max_bins)
     return _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm).finish()
 
 
@@ -176,14 +188,14 @@ def learn_and_bin(
     >>> matrix.columns
     array([[1, 2, 2, 3]], dtype=uint8)
     """
-    if max_bins <= _BYTE_BINS:
+    if max_bins <= BYTE_BINS or is_coded(X):
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads)
         return binning, binning.transform(X, n_threads)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
-    if not sketch.holds_all():
+    if not sketch.holds_all() or place_of(X).is_file:
         binning = sketch.finish()
         return binning, binning.transform(X, n_threads)
-    codes = aligned((X.shape[1], X.shape[0]), np.dtype(np.uint16))
+    codes = MEMORY.zeros((X.shape[1], X.shape[0]), np.uint16)
     binning = sketch.finish(codes)
     if binning.code_dtype != codes.dtype:
         return binning, binning.transform(X, n_threads)

@@ -106,7 +106,8 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     candidates = np.flatnonzero(matrix.n_codes <= MOST_CODES)
     least_saved = max(1, _LEAST_SAVED * matrix.n_features)
     has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
-    if not has_room or not _IS_ON.get() or matrix.comm.size > 1:  # ranks would have bundles of their own
+    # Ranks would have bundles of their own; of files the records are not written anew.
+    if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.payloads_apart is not None:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
     most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))

@@ -32,7 +32,8 @@ _BIN_GRAIN = 20_000
 _SORT_GRAIN = 5_000
 
 
-def _default_sample(n_features: int, max_bins: int) -> int:
+def default_sample(n_features: int, max_bins: int) -> int:
+    """Return how many rows a sketch keeps."""
     n_features = max(n_features, 1)
     rows = max(min(_SAMPLE_ROWS, _MOST_SAMPLE_VALUES // n_features), _LEAST_SAMPLE_VALUES // n_features)
     return max(rows, _ROWS_PER_BIN * max_bins)
@@ -96,7 +97,7 @@ class RowSketch:
         self.n_features = n_features
         self.max_bins = max_bins
         self.is_categorical = np.zeros(n_features, bool) if is_categorical is None else np.asarray(is_categorical, bool)
-        self.n_sample = _default_sample(n_features, max_bins) if n_sample is None else n_sample
+        self.n_sample = default_sample(n_features, max_bins) if n_sample is None else n_sample
         self.weight_unit = weight_unit
         self.n_threads = n_threads
         self._rows: list[_Rows] = []

@@ -20,7 +20,7 @@ from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.limits cimport bind_side
 from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked
 from fastens.engine.random cimport random_bits
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "engine/forest/splits/rows.h" nogil:

@@ -27,7 +27,7 @@ cdef set_table(Workspace* ws, matrix, monotone):
 
 
 cdef _set_records(Workspace* ws, matrix):
-    cdef uint8_t[:, ::1] records = matrix.records
+    cdef const uint8_t[:, ::1] records = matrix.records
     ws.table.records = &records[0, 0]
     ws.table.stride = records.shape[1]
     ws.table.codes_per_row = len(matrix.bundles.n_codes)

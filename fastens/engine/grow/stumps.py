@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastens.engine.bins.binning import Binning
 from fastens.engine.grow.stump import StumpFinder
 from fastens.engine.splits.criterion import CRITERIA
+from fastens.engine.trees.code_sets import codes_left, set_of
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsemble
 
 Codes = NDArray[np.unsignedinteger]
@@ -139,7 +140,7 @@ def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> d
     for node, stump in zip(inner.tolist(), splits, strict=True):
         if binning.is_categorical[stump.feature]:
             category_set[node] = n_words
-            words.append(_set_words(stump.goes_left))
+            words.append(set_of(np.flatnonzero(stump.goes_left), len(stump.goes_left)))
             n_words += len(words[-1])
         else:
             bin_threshold[node] = stump.bin_threshold
@@ -150,14 +151,6 @@ def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> d
         "category_set": category_set,
         "category_words": np.concatenate(words),
     }
-
-
-def _set_words(members: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """A bit set: bit c is set where code c is a member."""
-    n_words = (len(members) + 31) // 32
-    bits = np.zeros(32 * n_words, dtype=np.uint8)
-    bits[: len(members)] = members
-    return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
 
 
 def _left_counts(splits: Sequence[Stump], codes: Codes) -> NDArray[np.int64]:
@@ -199,17 +192,10 @@ def feature_table(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
     roots = ensemble.node_offsets[:-1]
     for tree in np.flatnonzero(ensemble.feature[roots] == feature):
         root = roots[tree]
-        left = _goes_left(ensemble, root, codes)[:, None]
+        left = codes_left(ensemble, root, codes)[:, None]
         values = np.where(left, ensemble.value[root + 1], ensemble.value[root + 2])
         if ensemble.value.shape[1] == 1:
             table[:, ensemble.tree_output[tree]] += values[:, 0]
         else:
             table += values
     return table
-
-
-def _goes_left(ensemble: TreeEnsemble, node: int, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
-    first = ensemble.category_set[node]
-    if first >= 0:
-        return (ensemble.category_words[first + (codes >> 5)] >> (codes & 31).astype(np.uint32)) & 1 == 1
-    return np.where(codes == 0, ensemble.missing_left[node] == 1, codes <= ensemble.bin_threshold[node])

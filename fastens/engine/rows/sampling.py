@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fastens.engine.parts import parts_of
+from fastens.engine.parts import is_coded, parts_of
 from fastens.engine.rows.bootstrap import Urns
 from fastens.engine.rows.gather import hash_rows
 from fastens.engine.rows.sparse_rows import hash_table
@@ -75,9 +75,10 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
     n_threads : int
         Number of threads.
     """
-    of_values, of_targets = np.empty((2, X.shape[0]), dtype=np.uint64)
     n_threads = threads_for(X.shape[0] * X.shape[1], n_threads, _HASH_GRAIN)
-    for start, part in [(0, X)] if issparse(X) else parts_of(X):
+    of_values = X.hashes() if is_coded(X) else np.empty(X.shape[0], dtype=np.uint64)
+    of_targets = np.empty(X.shape[0], dtype=np.uint64)
+    for start, part in () if is_coded(X) else [(0, X)] if issparse(X) else parts_of(X):
         hash_table(part, of_values[start : start + part.shape[0]], n_threads)
     targets = y[:, None] if y.ndim == 1 else y
     hash_rows(targets, of_targets, n_threads)

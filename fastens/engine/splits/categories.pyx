@@ -1,9 +1,9 @@
 """Splits on sets of categories.
 
 The categories of a node are put in order of gradient over hessian (see order.pyx), and the best split of that order is
-the best of all for squared error. Many categories of few rows make that order follow the noise, so rare ones are pooled,
-the order is smoothed, the gain is penalised and the smaller side may be limited. A feature of few categories splits
-one of them off instead, without any of that.
+the best of all for squared error. Many categories of few rows make that order follow the noise, so rare ones are
+pooled, the order is smoothed, the gain is penalised and the smaller side may be limited. A feature of few categories
+splits one of them off instead, without any of that.
 """
 
 from fastens.engine.goes_left cimport set_fill, set_put

@@ -66,7 +66,7 @@ cdef struct Trees:
 
 
 cdef struct Rows:
-    # What is explained: rows by column of codes, against background rows (n_background 0: against the training weights).
+    # What is explained: rows by column of codes, against background rows (n_background 0: against training weights).
     const Trees* trees
     const float64_t* X              # NULL: no tree has linear terms
     const void* codes
@@ -74,7 +74,7 @@ cdef struct Rows:
     int32_t code_size
     Py_ssize_t n_rows
     Py_ssize_t n_background
-    const float64_t* scales         # a factor for each row of each background row, (n_background, scales_stride); or NULL
+    const float64_t* scales         # a factor for each row by background row, (n_background, scales_stride); or NULL
     Py_ssize_t scales_stride
     const float64_t* worth          # of coalitions, most_on_path + 1 squared; see shapley.h
     bint pairs
@@ -86,8 +86,8 @@ cdef struct Rows:
 
 
 cdef struct Stack:
-    # Working memory of a thread. By depth: the node, how many of its children are done, the masks of rows and background
-    # rows, word after word, and the share that the edge's feature had above.
+    # Working memory of a thread. By depth: the node, how many of its children are done, the masks of rows and of
+    # background rows, word after word, and the share that the edge's feature had above.
     int32_t* node
     int32_t* n_done
     uint32_t* masks

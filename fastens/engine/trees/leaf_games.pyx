@@ -130,13 +130,14 @@ cdef void play_against_rows(
 ) noexcept nogil:
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
-    cdef const float64_t* scales = NULL if rows.scales == NULL else rows.scales + leaf.walk.row + row
     cdef Background background = Background(
-        stack.sorted_patterns, leaf.n_patterns, stack.next_row, scales, rows.scales_stride, rows.worth,
+        stack.sorted_patterns, leaf.n_patterns, stack.next_row, NULL, rows.scales_stride, rows.worth,
         rows.trees.most_on_path + 1)
     cdef Lanes lanes
     cdef Py_ssize_t n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS
     cdef int32_t lane
+    if rows.scales != NULL:
+        background.scales = rows.scales + leaf.walk.row + row
     lanes.masks, lanes.stride, lanes.n_bits = masks, stride, leaf.n
     for lane in range(SHAPLEY_LANES):
         # Lanes may be no rows, and their masks anything.

@@ -1,23 +1,23 @@
 /* Shapley values of one leaf of a tree, for SHAPLEY_LANES rows at once, vectorised by the compiler.
  *
- * The path of a leaf tests d different features. Of a row, all that counts is which of them it passes: o_j is whether it
- * passes all tests of feature j. What a feature is worth that is not known depends on the game.
+ * The path of a leaf tests d different features. Of a row, all that counts is which of them it passes: o_j is whether
+ * it passes all tests of feature j. What a feature is worth that is not known depends on the game.
  *
  * Path-dependent (Lundberg et al. 2020, algorithm 2): z_j, the share of the training weight that passes the tests of j.
  * A leaf of value v adds to feature i
  *     v (o_i - z_i) sum over S of |S|! (d-1-|S|)!/d! prod_{j in S} o_j prod_{j not in S} z_j.
  * The weights are Beta integrals, so that the sum is one integral of a polynomial of degree d - 1,
  *     v (o_i - z_i) int_0^1 prod_{j != i} (t o_j + (1-t) z_j) dt,
- * which Gauss-Legendre quadrature gives exactly with d/2 points t (Yu et al. 2022). The product without a feature is that of
- * all divided by its factor. A factor is 0 only where o_i = z_i = 0: then it does not matter what its inverse is.
+ * which Gauss-Legendre quadrature gives exactly with d/2 points t (Yu et al. 2022). The product without a feature is
+ * that of all divided by its factor. A factor is 0 only where o_i = z_i = 0: its inverse does not matter then.
  *
  * A linear term of such a leaf, on feature k, is f where feature k is known, and 0 where it is not. That adds
  *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to itself
  *     f o_k int prod_{j != k} (t o_j + (1-t) z_j) dt.
  *
- * Interventional (Laberge & Pequignot 2022): the mean over background rows. Of one of these, b_j is whether it passes the
- * tests of j. Where some feature is passed by neither row, no mixture of them reaches the leaf. Else, with p features
- * that only the row passes and m that only the background row does, the leaf adds
+ * Interventional (Laberge & Pequignot 2022): the mean over background rows. Of one of these, b_j is whether it passes
+ * the tests of j. Where some feature is passed by neither row, no mixture of them reaches the leaf. Else, with p
+ * features that only the row passes and m that only the background row does, the leaf adds
  *     v (p-1)! m!/(p+m)!    to the first,        - v p! (m-1)!/(p+m)!    to the others.
  */
 #ifndef FASTENS_SHAPLEY_H
@@ -48,8 +48,8 @@ typedef double LaneVector;
 #endif
 enum { N_VECTORS = SHAPLEY_LANES * sizeof(double) / sizeof(LaneVector) };
 
-/* A test of numbers: the codes that go left are `n_left` from `first` on. Rows that pass have the bit of the edge's feature
- * in their masks, if they had it before or the path did not test the feature. */
+/* A test of numbers: the codes that go left are `n_left` from `first` on. Rows that pass have the bit of the edge's
+ * feature in their masks, if they had it before or the path did not test the feature. */
 typedef struct {
     int32_t first, n_left, is_left, is_repeated, bit;
 } EdgeTest;
@@ -78,11 +78,13 @@ FASTENS_INLINE void mark_words_loop(
 FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown)
 {
     for (int32_t j = 0; j < n; j++) {
-        const uint32_t* words = masks + j / MASK_BITS * stride;
+        const uint32_t *words = masks + j / MASK_BITS * stride, bit = 1u << j % MASK_BITS;
+        double* restrict is_known = known + j * SHAPLEY_LANES;
+        double* restrict is_unknown = unknown + j * SHAPLEY_LANES;
         FASTENS_LANES for (int l = 0; l < SHAPLEY_LANES; l++)
         {
-            known[j * SHAPLEY_LANES + l] = (double)(int32_t)(words[l] >> j % MASK_BITS & 1u);
-            unknown[j * SHAPLEY_LANES + l] = 1.0 - known[j * SHAPLEY_LANES + l];
+            is_known[l] = words[l] & bit ? 1.0 : 0.0;
+            is_unknown[l] = words[l] & bit ? 0.0 : 1.0;
         }
     }
 }
@@ -169,7 +171,8 @@ FASTENS_INLINE void divide_path_of(
     }
 }
 
-FASTENS_INLINE void divide_path_loop(const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
+FASTENS_INLINE void divide_path_loop(
+    const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out)
 {
     if (path->n_vectors == 1)
         divide_path_of(path, feature, by_t, products, out, 1);
@@ -201,7 +204,8 @@ FASTENS_INLINE void collect_part_of(
             scale * (known[v] - share) * (known[v] * if_known[v] + unknown[v] * if_unknown[v]);
 }
 
-FASTENS_INLINE void collect_part_loop(const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
+FASTENS_INLINE void collect_part_loop(
+    const LeafPath* path, int32_t feature, double scale, const double* products, double* parts)
 {
     if (path->n_vectors == 1)
         collect_part_of(path, feature, scale, products, parts, 1);
@@ -217,8 +221,8 @@ typedef struct {
     int32_t n_lacking, count, first, last;
 } Pattern;
 
-/* Patterns by the number of features that they lack; the next row of the same pattern, or -1; and what the lanes multiply
- * each row by, NULL: 1. The worth of p features of a row against m of a background row is (p-1)! m!/(p+m)!, at
+/* Patterns by the number of features that they lack; the next row of the same pattern, or -1; and what the lanes
+ * multiply each row by, NULL: 1. The worth of p features of a row against m of a background row is (p-1)! m!/(p+m)!, at
  * [p * size + m], 0 where p = 0. */
 typedef struct {
     const Pattern* patterns;
@@ -243,7 +247,7 @@ FASTENS_INLINE uint32_t has_bit(const uint32_t* mask, ptrdiff_t stride, int32_t 
     return mask[j / MASK_BITS * stride] >> j % MASK_BITS & 1u;
 }
 
-/* The lanes that pass every feature that the background row does not: all bits, and none of others; whether any does. */
+/* The lanes that pass every feature that the background row does not: all bits, of others none; whether any does. */
 FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uint32_t* matches)
 {
     uint64_t pairs[SHAPLEY_LANES / 2], any = 0;
@@ -280,8 +284,8 @@ FASTENS_INLINE void count_lanes(
         ((LaneVector*)counts)[v] *= sum[v];
 }
 
-/* The counts of all patterns that lack as many features, from `first` on, and, feature after feature, of those that lack
- * it. Returns the pattern after them. */
+/* The counts of all patterns that lack as many features, from `first` on, and, feature after feature, of those that
+ * lack it. Returns the pattern after them. */
 FASTENS_INLINE int32_t count_matches(
     const Lanes* lanes, const Background* background, int32_t first, double* all, double* lacking)
 {
@@ -306,7 +310,8 @@ FASTENS_INLINE int32_t count_matches(
 }
 
 /* parts: of each feature, for each lane; `counts` has room for these */
-FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* background, double* counts, double* parts)
+FASTENS_INLINE void play_background_loop(
+    const Lanes* lanes, const Background* background, double* counts, double* parts)
 {
     const int32_t n = lanes->n_bits, size = background->size;
     double lost[SHAPLEY_LANES] = {0}, gain[SHAPLEY_LANES], all[SHAPLEY_LANES];
@@ -330,8 +335,8 @@ FASTENS_INLINE void play_background_loop(const Lanes* lanes, const Background* b
                 parts[j * SHAPLEY_LANES + l] = -lost[l];
 }
 
-/* parts: of each pair, (i, j) at i (i - 1) / 2 + j, halved; those of two of a row's features first add up there. Each is
- * a difference of the worth of one of the two features with and without the other. */
+/* parts: of each pair, (i, j) at i (i - 1) / 2 + j, halved; those of two of a row's features first add up there. Each
+ * is a difference of the worth of one of the two features with and without the other. */
 FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* background, double* mixed, double* parts)
 {
     const int32_t n = lanes->n_bits, size = background->size;
@@ -409,7 +414,8 @@ FASTENS_CHOOSE(collect_part,
     (const LeafPath* path, int32_t feature, double scale, const double* products, double* parts),
     (path, feature, scale, products, parts))
 FASTENS_CHOOSE(play_background,
-    (const Lanes* lanes, const Background* background, double* counts, double* parts), (lanes, background, counts, parts))
+    (const Lanes* lanes, const Background* background, double* counts, double* parts),
+    (lanes, background, counts, parts))
 FASTENS_CHOOSE(play_pairs,
     (const Lanes* lanes, const Background* background, double* mixed, double* parts), (lanes, background, mixed, parts))
 FASTENS_CHOOSE(add_lanes,

@@ -353,6 +353,15 @@ class TreeEnsemble:
             predict.add_to_raw(self.compiled, codes, raw, first, last, n_threads)
             yield raw.T.copy()
 
+    def raw_of_codes(self, codes: np.ndarray, n_threads: int = 1) -> np.ndarray:
+        """Return the raw predictions for codes of the binning, (n_features, n_rows): those of the rows, to the bit."""
+        raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
+        compiled = self.compiled
+        if self.lean is not self:
+            compiled = CompiledTrees(self.splits(), self.binning.table, self.binning.code_dtype.itemsize)
+        predict.add_to_raw(compiled, codes, raw, 0, self.n_trees, n_threads)
+        return raw.T.copy()
+
     def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
         """Return the leaf of each row in each tree, int32 of shape (n_rows, n_trees): node numbers inside the trees."""
         return predict.apply(self.compiled, X, self._enough_threads(X, n_threads))

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from fastens.exchange.reading.checks import number
-from fastens.exchange.reading.records import refuse
+from fastens.exchange.reading.records import CLASSIFIER, RANKER, REGRESSOR, SURVIVAL, refuse
 from fastens.options import TweedieLoss
 
-_REGRESSOR, _CLASSIFIER, _RANKER, _SURVIVAL = (
-    f"GradientBoosting{kind}" for kind in ("Regressor", "Classifier", "Ranker", "Survival")
-)
 # Those without a counterpart predict raw values, by a loss of the same kind of prediction.
 _NUMBERS = {
     "RMSE": "squared_error",
@@ -59,25 +56,25 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
         return _classes(kind, info.get("class_params") or {}, n_outputs)
     if kind in _LEVELS:
         level = number(options.get("alpha", "0.5"), "alpha")
-        return Objective(_REGRESSOR, {"loss": _LEVELS[kind], "quantile": level})
+        return Objective(REGRESSOR, {"loss": _LEVELS[kind], "quantile": level})
     if kind == "Tweedie":
-        return Objective(_REGRESSOR, {"loss": TweedieLoss(variance_power=number(options.get("variance_power"), kind))})
+        return Objective(REGRESSOR, {"loss": TweedieLoss(variance_power=number(options.get("variance_power"), kind))})
     if kind in _NUMBERS:
-        return Objective(_REGRESSOR, {"loss": _NUMBERS[kind]}, n_targets=n_outputs)
+        return Objective(REGRESSOR, {"loss": _NUMBERS[kind]}, n_targets=n_outputs)
     if kind == "Cox":
         no_hazard = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
-        return Objective(_SURVIVAL, {"loss": "cox"}, fitted=no_hazard)
+        return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard)
     if kind not in _RANKING:
         raise refuse(f"the loss function {kind[:60]!r} cannot be read")
-    return Objective(_RANKER)
+    return Objective(RANKER)
 
 
 def _classes(kind: str, info: dict[str, Any], n_outputs: int) -> Objective:
     n_classes = 2 if n_outputs == 1 else n_outputs
     names = info.get("class_names") or list(range(n_classes))
     if kind == "CrossEntropy" and not info.get("class_names"):
-        return Objective(_REGRESSOR, {"loss": "cross_entropy"})
+        return Objective(REGRESSOR, {"loss": "cross_entropy"})
     if not isinstance(names, list) or len(names) != n_classes or len(set(map(str, names))) != n_classes:
         raise refuse(f"class_names must be {n_classes} different names; got {str(names)[:60]}")
     loss = "one_vs_rest" if kind == "MultiClassOneVsAll" else "log_loss"
-    return Objective(_CLASSIFIER, {"loss": loss}, classes=np.array(names))
+    return Objective(CLASSIFIER, {"loss": loss}, classes=np.array(names))

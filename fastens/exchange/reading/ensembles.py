@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
 from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeaves
+from fastens.engine.trees.code_sets import set_of
 from fastens.engine.trees.structure import MAX_CODES, check_structure
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
 from fastens.exchange.reading.records import Columns, FlatTrees, refuse
@@ -242,10 +243,8 @@ def _words(
         original = int(source[node])
         n_codes = int(binning.n_codes[trees.feature[original]])
         positions = np.asarray(trees.sets[original], dtype=np.int64)
-        bits = np.zeros(32 * ((n_codes + 31) // 32), dtype=np.uint8)
-        bits[positions[(positions >= 0) & (positions < n_codes - 1)] + 1] = 1
-        bits[0] = missing_left[node]
-        words = np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
+        codes = positions[(positions >= 0) & (positions < n_codes - 1)] + 1
+        words = set_of(np.append(codes, 0) if missing_left[node] else codes, n_codes)
         first_word[node] = at
         parts.append(words)
         at += len(words)

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastens.exchange.reading.records import refuse
+from fastens.exchange.reading.records import CLASSIFIER, RANKER, REGRESSOR, refuse
 from fastens.options import TweedieLoss
-
-_REGRESSOR, _CLASSIFIER, _RANKER = (f"GradientBoosting{kind}" for kind in ("Regressor", "Classifier", "Ranker"))
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,13 @@ def objective_of(text: str, per_round: int) -> Objective:
     options = dict(word.partition(":")[::2] for word in given)
     if name in _NUMBERS:
         loss = "squared_error_of_root" if "sqrt" in options and name == "regression" else _NUMBERS[name]
-        return Objective(_REGRESSOR, {"loss": loss})
+        return Objective(REGRESSOR, {"loss": loss})
     if name == "quantile":
-        return Objective(_REGRESSOR, {"loss": "quantile", "quantile": _number(options.get("alpha", "0.9"))})
+        return Objective(REGRESSOR, {"loss": "quantile", "quantile": _number(options.get("alpha", "0.9"))})
     if name == "tweedie":
-        return Objective(_REGRESSOR, {"loss": _tweedie(_number(options.get("tweedie_variance_power", "1.5")))})
+        return Objective(REGRESSOR, {"loss": _tweedie(_number(options.get("tweedie_variance_power", "1.5")))})
     if name == "binary":
-        return Objective(_CLASSIFIER, classes=np.arange(2), scale=_number(options.get("sigmoid", "1")))
+        return Objective(CLASSIFIER, classes=np.arange(2), scale=_number(options.get("sigmoid", "1")))
     return _several_or_ranking(name, text, options, per_round)
 
 
@@ -90,11 +88,11 @@ def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_ro
         loss, scale = ("log_loss", 1.0)
         if name == "multiclassova":
             loss, scale = "one_vs_rest", _number(options.get("sigmoid", "1"))
-        return Objective(_CLASSIFIER, {"loss": loss}, np.arange(per_round), per_round, scale)
+        return Objective(CLASSIFIER, {"loss": loss}, np.arange(per_round), per_round, scale)
     if name in ("lambdarank", "rank_xendcg"):
-        return Objective(_RANKER)
+        return Objective(RANKER)
     if name in ("", "custom", "none"):
-        return Objective(_REGRESSOR, {"loss": "squared_error"}, n_outputs=per_round)
+        return Objective(REGRESSOR, {"loss": "squared_error"}, n_outputs=per_round)
     raise refuse(f"the objective {text[:60]!r} is none that LightGBM has")
 
 

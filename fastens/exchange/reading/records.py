@@ -13,6 +13,10 @@ from fastens.storage import ModelFileError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+# The estimators that objectives belong to.
+REGRESSOR, CLASSIFIER, RANKER, SURVIVAL = (
+    f"GradientBoosting{kind}" for kind in ("Regressor", "Classifier", "Ranker", "Survival")
+)
 
 
 @dataclass

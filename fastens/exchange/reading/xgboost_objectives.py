@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.exchange.reading.checks import number, whole_number
-from fastens.exchange.reading.records import refuse
+from fastens.exchange.reading.records import CLASSIFIER, RANKER, REGRESSOR, SURVIVAL, refuse
 from fastens.options import AFTLoss, TweedieLoss
 
-_REGRESSOR, _CLASSIFIER, _RANKER, _SURVIVAL = (
-    f"GradientBoosting{kind}" for kind in ("Regressor", "Classifier", "Ranker", "Survival")
-)
 # Those without a counterpart predict raw values, by a loss of the same kind of prediction.
 _NUMBERS = {
     "reg:squarederror": "squared_error",
@@ -89,30 +86,30 @@ def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objecti
     n_classes = whole_number(settings.get("num_class", "0"), "num_class")
     if name in _NUMBERS or name == "reg:tweedie":
         loss = _tweedie(objective) if name == "reg:tweedie" else _NUMBERS[name]
-        return Objective(name, _REGRESSOR, {"loss": loss}, n_targets, n_targets)
+        return Objective(name, REGRESSOR, {"loss": loss}, n_targets, n_targets)
     if name in ("reg:quantileerror", "reg:expectileerror"):
         return _levels(name, objective, n_targets)
     if name in _TWO_CLASSES:
         classes: Any = np.arange(2) if n_targets == 1 else [np.arange(2)] * n_targets
-        return Objective(name, _CLASSIFIER, {}, n_targets, n_targets, classes)
+        return Objective(name, CLASSIFIER, {}, n_targets, n_targets, classes)
     if name in ("multi:softprob", "multi:softmax") and n_classes > 1 and n_targets == 1:
-        return Objective(name, _CLASSIFIER, {}, n_classes, classes=np.arange(n_classes))
+        return Objective(name, CLASSIFIER, {}, n_classes, classes=np.arange(n_classes))
     if name in _RANKING:
-        return Objective(name, _RANKER)
+        return Objective(name, RANKER)
     return _survival(name, objective)
 
 
 def _survival(name: str, objective: dict[str, Any]) -> Objective:
     if name == "survival:cox":
         fitted = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
-        return Objective(name, _SURVIVAL, {"loss": "cox"}, fitted=fitted)
+        return Objective(name, SURVIVAL, {"loss": "cox"}, fitted=fitted)
     if name == "survival:aft":
         options = objective.get("aft_loss_param", {})
         kind = options.get("aft_loss_distribution", "normal")
         if kind not in ("normal", "logistic", "extreme"):
             raise refuse(f"the distribution of survival:aft must be one that XGBoost has; got {str(kind)[:40]!r}")
         scale = number(options.get("aft_loss_distribution_scale", "1"), "aft_loss_distribution_scale")
-        return Objective(name, _SURVIVAL, {"loss": AFTLoss(distribution=kind, scale=scale)})
+        return Objective(name, SURVIVAL, {"loss": AFTLoss(distribution=kind, scale=scale)})
     raise refuse(f"the objective {name[:60]!r} is none that XGBoost has, or does not fit the number of classes")
 
 
@@ -137,5 +134,5 @@ def _levels(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
     if n_targets not in (1, len(levels)):
         raise refuse(f"{kind}_alpha must have {n_targets} levels; got {text[:40]!r}")
     return Objective(
-        name, _REGRESSOR, {"loss": kind, "quantile": levels[0] if len(levels) == 1 else levels}, len(levels)
+        name, REGRESSOR, {"loss": kind, "quantile": levels[0] if len(levels) == 1 else levels}, len(levels)
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fastens.engine.trees.code_sets import set_of
 from fastens.exchange.writing.targets import Target
 from fastens.exchange.writing.view import ModelView
 
@@ -231,11 +232,7 @@ def _tables(view: ModelView) -> Iterable[str]:
 
 def _words(members: Any) -> list[int]:
     """The set as bits of 32-bit words; none where the split is by a number."""
-    if members is None:
-        return []
-    found = np.zeros(int(members.max(initial=0)) // 32 + 1, dtype=np.int64)
-    np.bitwise_or.at(found, members >> 5, 1 << (members & 31))
-    return found.tolist()
+    return [] if members is None else set_of(members).tolist()
 
 
 def _link(target: Target) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fastens.engine.trees.code_sets import set_of
 from fastens.exchange.writing.targets import CannotHoldError, Target
 from fastens.exchange.writing.view import Column, FlatTree, ModelView
 
@@ -106,13 +107,6 @@ def _splits(tree: FlatTree, inner: list[int], columns: list[Column]) -> tuple[li
             raise CannotHoldError(f"missing values of {name!r} on another side than categories never seen")
         thresholds.append(len(ends) - 1)
         kinds.append(_CATEGORICAL | _MISSING_IS_NAN)
-        words += _words(members)
+        words += set_of(members).tolist()
         ends.append(len(words))
     return thresholds, kinds, {"cat_boundaries": ends, "cat_threshold": words} if len(ends) > 1 else {}
-
-
-def _words(members: np.ndarray) -> list[int]:
-    """The set as bits of 32-bit words."""
-    found = np.zeros(int(members.max(initial=0)) // 32 + 1, dtype=np.int64)
-    np.bitwise_or.at(found, members >> 5, 1 << (members & 31))
-    return found.tolist()

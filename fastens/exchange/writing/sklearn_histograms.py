@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
+from fastens.engine.trees.code_sets import set_of
 from fastens.exchange.writing.targets import CannotHoldError
 from fastens.exchange.writing.view import Column, FlatTree
 
@@ -58,6 +59,6 @@ def _predictor(tree: FlatTree, columns: list[Column], place: NDArray[np.intp], c
             name = columns[column].name
             raise CannotHoldError(f"missing values of {name!r} on another side than categories never seen")
         found = codes[column][members]
-        np.bitwise_or.at(sets[number], found >> 5, np.uint32(1) << (found & 31).astype(np.uint32))
+        sets[number] = set_of(found, 32 * _WORDS)
         nodes["is_categorical"][node], nodes["bitset_idx"][node] = 1, number
     return TreePredictor(nodes, np.zeros_like(sets), sets)

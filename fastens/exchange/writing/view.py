@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.trees.code_sets import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.exchange.writing.targets import CannotHoldError, Target, targets_of
 
@@ -235,8 +236,4 @@ class _Sides:
 
     def of(self, node: int) -> NDArray[np.bool_]:
         trees, codes = self._trees, self._codes[self._trees.feature[node]]
-        first = trees.category_set[node]
-        if first < 0:
-            return np.where(codes == 0, trees.missing_left[node] > 0, codes <= trees.bin_threshold[node])
-        words = trees.category_words[first + (codes >> 5)]
-        return (words >> (codes & 31).astype(np.uint32)) & 1 > 0
+        return codes_left(trees, node, codes)

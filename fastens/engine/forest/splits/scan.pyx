@@ -13,7 +13,7 @@ from fastens.engine.histograms.cells cimport first_with_count
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares
 from fastens.engine.splits.scan cimport ScanNode, first_largest, split_gains
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint64_t
 
 
 cdef bint _is_allowed(const Search* search) noexcept nogil:

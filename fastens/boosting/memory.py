@@ -1,0 +1,56 @@
+"""How much memory boosting takes, by the arrays that it holds at the same time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastens.boosting.fit_arguments import holds_out
+from fastens.boosting.rules import row_sampling
+from fastens.engine.bins.binned import record_stride
+from fastens.engine.bins.binning import BYTE_BINS
+from fastens.engine.threads import resolve_n_jobs
+from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, bytes_to_read
+
+# Bytes of a row: its target; raw prediction, gradient and hessian of an output.
+_TARGET = 8
+_OUTPUT = 16
+# Of the growth of a tree: the row's place in the tree's order, twice; the payload of its record where codes are files.
+_GROWTH = 8
+_PAYLOAD = 4
+# Of rows that are divided: their numbers and targets once more.
+_HELD_OUT = 24
+# Of draws: the hash of the content and its parts, the rows of a sample.
+_DRAWN = 32
+# Of leaves renewed by medians and the like: rows in the order of the leaves, their residuals, sorted.
+_RENEWED = 48
+# Bytes of a cell of a histogram that is kept, for the widest kind; codes of one byte have so many cells.
+_CELL = 32
+_BYTE_CELLS = 264
+_NODE = 160
+
+
+def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
+    """Return what a fit takes on a table of this shape."""
+    n_rows, k, jointly = shape.n_rows, shape.n_outputs, shape.n_targets > 1 and not model.linear_leaves
+    code = 1 if model.max_bins <= BYTE_BINS else 2
+    codes = bytes_of_codes(shape, model.max_bins)
+    of_row = _TARGET + _OUTPUT * k + _GROWTH + _PAYLOAD + WEIGHT * shape.is_weighted
+    of_row += _HELD_OUT * holds_out(model)
+    of_row += (_DRAWN + 8 * k) * row_sampling(model).draws + 16 * k * model.oob_score
+    of_row += _RENEWED * (hasattr(model, "quantile") and model._loss_of_target().renews_leaves)
+    if jointly:
+        codes += n_rows * record_stride(shape.n_columns * code + 4 * k)
+        of_row += 8 * k + 8
+    if model.linear_leaves:
+        of_row += 8 * shape.n_columns + 16
+    n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // model.min_samples_leaf))
+    kept = _kept_nodes(model.max_bins, n_rows, n_leaves)
+    cells = shape.n_columns * (_BYTE_CELLS if code == 1 else min(model.max_bins, n_rows) + 2)
+    histograms = _CELL * cells * k * (kept + resolve_n_jobs(model.n_jobs))
+    trees = _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
+    return MemoryNeeds(codes, n_rows * of_row + histograms + trees, **bytes_to_read(shape, model.max_bins))
+
+
+def _kept_nodes(max_bins: int, n_rows: int, n_leaves: int) -> int:
+    """Most nodes whose histograms are kept: see KEPT_ROWS_PER_CODE in grow.pyx."""
+    return min(n_leaves, n_rows // (2 * min(max_bins, max(1, n_rows))) + 1) + 1

@@ -1,0 +1,218 @@
+"""How much memory a fit may take, and how much it will take: written down before it starts."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fastens.engine.bins.binned import record_stride
+from fastens.engine.bins.binning import BYTE_BINS
+from fastens.engine.bins.row_sketch import default_sample
+from fastens.engine.places import MEMORY, Place, TemporaryFiles
+from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+# Bytes for each value of a batch: as Arrow reads it, as a column of floats, as a row of them.
+_BATCH_BYTES = 32
+# Bytes for each column of the pages of a Parquet file that are decoded at a time, and of a row there.
+_PAGES = 2 << 20
+_PAGE_ROW = 24
+# What threads and allocators take besides, whatever the table.
+_BESIDES = 48 << 20
+# How often there are rows of the sample for bins: half as many again as needed, twice while some are dropped; and the
+# bytes of a row in the room to sort columns of them.
+_SAMPLE_COPIES = 3
+_SORTED = 64
+# Bytes of a row's target, as it was given, coded and as a number, and of its weight.
+_TARGET = 24
+WEIGHT = 8
+
+
+class MemoryLimits(NamedTuple):
+    """A ceiling for the memory that a fit takes, and where codes go that do not fit."""
+
+    max_memory: int
+    spill_dir: str | None = None
+
+    def place(self, needs: MemoryNeeds, owner: str) -> Place:
+        """Return where codes go.
+
+        Raises
+        ------
+        ValueError
+            Where the fit takes more than the ceiling even with its codes in files.
+        """
+        if needs.in_memory <= self.max_memory:
+            return MEMORY
+        if needs.least <= self.max_memory:
+            return TemporaryFiles(self.spill_dir)
+        least, in_memory, given = map(shown_bytes, (needs.least, needs.in_memory, self.max_memory))
+        raise ValueError(
+            f"max_memory must be at least {least} for {owner} on this table, with its codes in files ({in_memory} with "
+            f"them in memory); got {given}."
+        )
+
+
+class TableShape(NamedTuple):
+    """What the memory of a fit depends on, besides parameters."""
+
+    n_rows: int
+    n_columns: int
+    n_outputs: int = 1  # raw predictions of a row
+    n_targets: int = 1
+    is_weighted: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryNeeds:
+    """The bytes that a fit takes at most, above what the process held before.
+
+    Attributes
+    ----------
+    codes : int
+        The codes of all rows, by column and by row, which may be in files.
+    held : int
+        What is held for each row besides, while trees grow, and working memory: it is never in files.
+    learning : int
+        Targets and a sample of rows, while bins are learned.
+    reading : int
+        A batch of rows.
+    """
+
+    codes: int
+    held: int
+    learning: int
+    reading: int
+
+    @property
+    def in_memory(self) -> int:
+        """With the codes in memory."""
+        return self.reading + max(self.held + self.codes, self.learning)
+
+    @property
+    def least(self) -> int:
+        """With the codes in files, which the system holds in memory as long as there is room."""
+        return self.reading + max(self.held, self.learning)
+
+    @property
+    def disk(self) -> int:
+        """The size of these files."""
+        return self.codes
+
+    def __str__(self) -> str:
+        """A line to read."""
+        in_memory, least, disk = map(shown_bytes, (self.in_memory, self.least, self.disk))
+        return f"{in_memory} in memory, or {least} and {disk} of disk"
+
+
+def bytes_of_codes(shape: TableShape, max_bins: int) -> int:
+    """Return the bytes of codes by column and by row."""
+    code = 1 if max_bins <= BYTE_BINS else 2
+    return shape.n_rows * (shape.n_columns * code + record_stride(shape.n_columns * code + 4))
+
+
+def bytes_to_read(shape: TableShape, max_bins: int) -> dict[str, int]:
+    """Return the bytes of what bins are learned from, and of a batch."""
+    n_columns = max(1, shape.n_columns)
+    batch = min(shape.n_rows, BATCH_ROWS, max(1, BATCH_VALUES // n_columns)) * n_columns
+    sample = min(shape.n_rows, _SAMPLE_COPIES * default_sample(n_columns, max_bins))
+    of_row = _TARGET * shape.n_targets + WEIGHT * shape.is_weighted
+    learning = sample * (8 * n_columns + _SORTED) + shape.n_rows * of_row
+    pages = n_columns * min(_PAGES, _PAGE_ROW * shape.n_rows)
+    return {"learning": learning, "reading": _BATCH_BYTES * batch + pages + _BESIDES}
+
+
+def in_bytes(value: Any, name: str = "max_memory") -> int:
+    """Return a number of bytes: a whole number, or a text such as "8GB" (powers of 1000) or "8GiB" (of 1024).
+
+    Examples
+    --------
+    >>> from fastens.table.memory_limits import in_bytes
+    >>> in_bytes("8GB"), in_bytes("1.5 KiB"), in_bytes(100)
+    (8000000000, 1536, 100)
+    """
+    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None:
+        number, unit, binary = found.groups()
+        size = int(float(number) * (1024 if binary else 1000) ** _POWER[unit.lower()])
+    else:
+        size = value if isinstance(value, int) and not isinstance(value, bool) else 0
+    if size <= 0:
+        raise ValueError(f"{name} must be a number of bytes above 0, such as '8GB' or '500MiB'; got {value!r}.")
+    return size
+
+
+def shown_bytes(n_bytes: int) -> str:
+    """Return a number of bytes to read, rounded up.
+
+    Examples
+    --------
+    >>> from fastens.table.memory_limits import shown_bytes
+    >>> shown_bytes(999), shown_bytes(1_234_567)
+    ('999B', '1.24MB')
+    """
+    power, scale = 0, 1
+    while n_bytes >= 1000 * scale and power + 1 < len(_UNITS):
+        power, scale = power + 1, scale * 1000
+    return f"{-(-n_bytes * 100 // scale) / 100:g}{_UNITS[power]}"
+
+
+def checked_folder(folder: Any) -> str | None:
+    """Return a folder that is there, as text; None for the system's."""
+    if folder is None:
+        return None
+    path = os.fspath(folder)
+    if not os.path.isdir(path):
+        raise ValueError(f"spill_dir must be a folder that exists; got {path!r}.")
+    return path
+
+
+def estimate_memory(
+    estimator: Any, n_rows: int, n_columns: int, *, n_outputs: int = 1, n_targets: int = 1, weighted: bool = False
+) -> MemoryNeeds:
+    """Estimate what a fit will take, by the arrays that it holds at the same time; nothing is read.
+
+    Parameters
+    ----------
+    estimator : boosting, forest, tree, AdaBoost, isolation forest or embedding
+        With its parameters.
+    n_rows, n_columns : int
+        Of the table, without targets and weights.
+    n_outputs : int, default=1
+        Raw predictions of a row: the number of classes where it is above two, of targets, of quantiles.
+    n_targets : int, default=1
+        How many targets there are.
+    weighted : bool, default=False
+        Whether there are weights.
+
+    Returns
+    -------
+    MemoryNeeds
+        Bytes above what the process holds before: ``in_memory`` with the codes of the rows in memory, ``least`` with
+        these in files of ``disk`` bytes. It is an upper bound for tables that are read in parts; a table in memory that
+        is no array of floats is besides copied to one, unless it is given as a `Source`.
+
+    Raises
+    ------
+    ValueError
+        For estimators whose memory does not follow from the size of the table.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, estimate_memory
+    >>> needs = estimate_memory(GradientBoostingRegressor(early_stopping=False), 100_000_000, 28)
+    >>> needs.disk
+    6000000000
+    """
+    for name, number in (("n_rows", n_rows), ("n_columns", n_columns), ("n_outputs", n_outputs)):
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1; got {number!r}.")
+    estimator._check_parameters()
+    needs = estimator._memory_needs(TableShape(n_rows, n_columns, n_outputs, n_targets, weighted))
+    if needs is None:
+        raise ValueError(f"estimator must be one model, not one made of others; got {type(estimator).__name__}.")
+    return needs

@@ -1,0 +1,124 @@
+"""A table to fit on, with how much memory that may take: the ceiling belongs to the table, not to the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastens.engine.parts import RowSource
+from fastens.table.memory_limits import MemoryLimits, checked_folder, in_bytes
+from fastens.table.sources import BATCH_ROWS, is_source, open_batches
+from fastens.table.tables import is_frame
+
+
+class Source:
+    """A table of any kind to fit on, with a ceiling for the memory that the fit takes.
+
+    A ceiling is no property of a model: a search or a pipeline does not vary it, a model that is saved or cloned does
+    not take it along, and one machine has another than the next. So it stands with the table.
+
+    Parameters
+    ----------
+    table : path, list of paths, stream, lazy frame, function, frame or array
+        What `fit` takes as X.
+    columns : sequence of str, optional
+        The columns to read, those of targets and weights among them; default: all.
+    max_memory : int or str, optional
+        The most bytes that `fit` may take above what the process holds before, such as ``"8GB"``. Codes that do not
+        fit go to files; where the rest does not fit either, `fit` raises an error that names the least that would do,
+        before it starts. Default: no ceiling.
+    spill_dir : path, optional
+        The folder of these files, which have no name and vanish with the process; default: the system's folder of
+        temporary files, which may itself be in memory.
+
+    Raises
+    ------
+    ValueError
+        For a ceiling that is no size, a folder that is not there, and sparse matrices with a ceiling.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens import GradientBoostingRegressor, Source
+    >>> X = np.arange(200.0).reshape(100, 2)
+    >>> model = GradientBoostingRegressor(n_estimators=3).fit(Source(X, max_memory="200MB"), X[:, 0])
+    >>> GradientBoostingRegressor(n_estimators=3).fit(Source(X, max_memory="1MB"), X[:, 0])
+    Traceback (most recent call last):
+        ...
+    ValueError: max_memory must be at least ...
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        max_memory: int | str | None = None,
+        spill_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.table = table
+        self.columns = None if columns is None else list(columns)
+        self.max_memory, self.spill_dir = max_memory, spill_dir
+        folder = checked_folder(spill_dir)
+        self._limits = None if max_memory is None else MemoryLimits(in_bytes(max_memory), folder)
+
+    def __repr__(self) -> str:
+        """The table's type, and the ceiling."""
+        return f"Source({type(self.table).__name__}, max_memory={self.max_memory!r})"
+
+    def opened(self) -> Any:
+        """Return the table as a row source that knows the ceiling; a sparse matrix as it is."""
+        if sparse.issparse(self.table):
+            if self._limits is not None or self.columns is not None:
+                raise ValueError("max_memory and columns must be None for a sparse matrix, which is not read in parts.")
+            return self.table
+        opened = open_batches(self.table) if is_source(self.table) else TableParts(self.table)
+        if self.columns is not None:
+            opened = opened.select(self.columns)
+        opened.limits = self._limits
+        return opened
+
+
+class TableParts(RowSource):
+    """A table in memory that is read in parts, so that nothing is made of all its rows but their codes.
+
+    Attributes
+    ----------
+    columns : list
+        Names of the columns; none for an array.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._is_frame = is_frame(table)
+        own: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
+        self._table = own
+        if not self._is_frame and self._table.ndim != 2:
+            raise ValueError(f"X must be a table of two dimensions; got {self._table.ndim}.")
+        self.columns: list[Any] = list(self._table.columns) if self._is_frame else []
+        self.shape = self._table.shape
+        is_float = not self._is_frame and self._table.dtype in (np.float32, np.float64)
+        self.dtype = self._table.dtype if is_float else None
+
+    def parts(self) -> Iterator[Any]:
+        """Yield rows, as a table of the same kind."""
+        for start in range(0, len(self), BATCH_ROWS):
+            part = self._table[start : start + BATCH_ROWS]
+            yield part.to_native() if self._is_frame else part
+
+    def select(self, columns: Sequence[Any]) -> TableParts:
+        """Return the table with only these columns, in this order."""
+        if not self._is_frame:
+            raise ValueError("columns must be None for an array, which has no names of columns.")
+        selected = TableParts(self._table.select(list(columns)).to_native())
+        selected.limits = self.limits
+        return selected
+
+    def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
+        """Return columns as NumPy arrays."""
+        return [self._table[name].to_numpy() for name in columns]

@@ -1,0 +1,56 @@
+"""How much memory trees of the forests' engine take: those of forests, single trees, AdaBoost and isolation forests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastens.engine.bins.binning import BYTE_BINS
+from fastens.engine.threads import resolve_n_jobs
+from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, bytes_to_read
+
+# Bytes of a row: its target as it was given and as the engine reads it, its hash, place and weight in draws; for each
+# thread, twice its entry with the sums of a row, and its weight in the samples that are drawn at a time.
+_ROW = 72
+_TARGET = 24
+_ENTRY = 56
+_OF_CLASS = 8
+# With random thresholds: codes and words of a node's rows, and records of a tree's rows; with medians, ranks and sums.
+_RANDOM = 88
+_MEDIAN = 64
+# Of rows that AdaBoost draws for each round.
+_RESAMPLED = 400
+# Bytes of a node while its tree grows, and in the model.
+_GROWN_NODE = 128
+_NODE = 48
+_MOST_DEPTH = 40
+
+
+def forest_needs(model: Any, shape: TableShape) -> MemoryNeeds:
+    """Return what a fit takes on a table of this shape."""
+    n_rows, params = shape.n_rows, model.get_params(deep=False)
+    if params.get("estimator") is not None:
+        raise ValueError(f"max_memory must be None with an estimator; got {params['estimator']!r}.")
+    n_trees = params.get("n_estimators", 1)
+    n_threads = max(1, min(resolve_n_jobs(params.get("n_jobs")), n_trees))
+    max_bins = params.get("max_bins", BYTE_BINS)
+    of_entry = _ENTRY + _OF_CLASS * shape.n_outputs
+    of_entry += _RANDOM * bool(getattr(model, "_has_random_thresholds", True))
+    of_entry += _MEDIAN * shape.n_targets * (params.get("criterion") == "absolute_error")
+    of_row = _ROW + _TARGET * shape.n_targets + WEIGHT * shape.is_weighted + of_entry * n_threads
+    of_row += _RESAMPLED * bool(params.get("resample"))
+    if params.get("oob_score"):
+        of_row += 16 * shape.n_outputs + 16
+    n_values = 4 * shape.n_outputs
+    n_nodes = 2 * _most_leaves(params, n_rows)
+    trees = n_nodes * ((_GROWN_NODE + n_values) * n_threads + (_NODE + n_values) * n_trees)
+    return MemoryNeeds(bytes_of_codes(shape, max_bins), n_rows * of_row + trees, **bytes_to_read(shape, max_bins))
+
+
+def _most_leaves(params: dict[str, Any], n_rows: int) -> int:
+    """The most leaves of a tree: as many as there are rows where nothing limits them."""
+    least = params.get("min_samples_leaf", 1)
+    least = least if isinstance(least, int) else max(1, int(least * n_rows))
+    by_depth = 1 << min(_MOST_DEPTH, params.get("max_depth") or _MOST_DEPTH)
+    if params.get("max_samples") == "auto":  # isolation forests: 256 rows
+        n_rows = min(n_rows, 256)
+    return max(1, min(n_rows // least, by_depth, params.get("max_leaf_nodes") or n_rows))

@@ -1,0 +1,261 @@
+"""Tables binned once: the models are those of the table itself, which is read and binned no more."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+import fastens as fe
+from fastens.engine.bins import binning as binning_module
+from fastens.options import Categories, EarlyStopping
+
+RNG = np.random.default_rng(7)
+N_ROWS = 800
+FRAME = pd.DataFrame(
+    {
+        "size": RNG.normal(size=N_ROWS).round(2),
+        "word": RNG.choice(["low", "high", "middle", None], N_ROWS),
+        "count": RNG.integers(0, 400, N_ROWS),
+        "copies": RNG.integers(0, 3, N_ROWS),
+    }
+)
+FRAME["price"] = FRAME["size"] + (FRAME["word"] == "low") + 0.002 * FRAME["count"] + RNG.normal(size=N_ROWS)
+FRAME["kind"] = np.where(FRAME["price"] > 1.2, "dear", np.where(FRAME["price"] > 0.3, "fair", "cheap"))
+X = FRAME[["size", "word", "count"]]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A table of words to predict, and one of numbers."""
+    folder = tmp_path_factory.mktemp("tables")
+    FRAME.to_parquet(folder / "all.parquet", row_group_size=100)
+    for target in ("kind", "price"):
+        columns = [*X.columns, target, "copies"]
+        source = fe.Source(folder / "all.parquet", columns=columns)
+        fe.BinnedTable.from_source(source, target, "copies", folder / target)
+    return folder
+
+
+@pytest.fixture
+def n_binned(monkeypatch):
+    """How often values have been binned."""
+    calls, bin_matrix = [], binning_module.bin_matrix
+    monkeypatch.setattr(binning_module, "bin_matrix", lambda *args: (calls.append(1), bin_matrix(*args))[1])
+    return calls
+
+
+def assert_same_models(model, other):
+    second = other._ensemble.to_arrays()
+    for name, array in model._ensemble.to_arrays().items():
+        np.testing.assert_array_equal(second[name], array, err_msg=name)
+
+
+MODELS = [
+    (fe.GradientBoostingRegressor, {"subsample": 0.5, "early_stopping": EarlyStopping(refit=True)}),
+    (fe.GradientBoostingRegressor, {"loss": "quantile", "quantile": [0.1, 0.9], "boosting": "dart"}),
+    (fe.GradientBoostingClassifier, {"n_jobs": 2}),
+    (fe.RandomForestClassifier, {"oob_score": True, "n_estimators": 20}),
+    (fe.RandomForestRegressor, {}),
+    (fe.AdaBoostClassifier, {"max_depth": 2}),
+    (fe.AdaBoostClassifier, {}),
+    (fe.AdaBoostRegressor, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), MODELS)
+def test_models_are_those_of_the_table(kind, options, files, n_binned):
+    target = "kind" if "Classifier" in kind.__name__ else "price"
+    given = {"n_estimators": 5, "random_state": 0, **options}
+    whole = kind(**given).fit(X, FRAME[target], sample_weight=FRAME["copies"])
+    table = fe.BinnedTable.open(files / target)
+    assert table.shape == ((FRAME["copies"] > 0).sum(), 3)
+    n_binned.clear()
+    model = kind(**given).fit(table, table.y)
+    assert n_binned == []
+    assert_same_models(whole, model)
+    if kind is fe.AdaBoostRegressor:  # medians over trees
+        with pytest.raises(ValueError, match="X must be the table itself"):
+            model.predict(table)
+        return
+    found = model.predict(table)
+    assert n_binned == []
+    np.testing.assert_array_equal(found, whole.predict(X[FRAME["copies"] > 0]))
+
+
+def test_searches_folds_and_stacks_bin_nothing(files, n_binned):
+    table = fe.BinnedTable.open(files / "price", check=False)
+    model = fe.GradientBoostingRegressor(n_estimators=4, random_state=0)
+    scores = cross_val_score(model, table, table.y, cv=KFold(3))
+    rows = np.arange(len(table))
+    for score, (train, test) in zip(scores, KFold(3).split(rows), strict=True):
+        assert score == clone(model).fit(table[train], table.y[train]).score(table[test], table.y[test])
+    search = GridSearchCV(model, {"max_leaf_nodes": [4, 8]}, cv=3).fit(table, table.y)
+    assert search.best_estimator_.predict(table).shape == table.y.shape
+    stack = fe.StackingRegressor([("a", model), ("b", fe.RandomForestRegressor(n_estimators=3, random_state=0))], cv=3)
+    assert stack.fit(table, table.y).predict(table).shape == table.y.shape
+    assert n_binned == []
+
+
+def test_rows_that_are_held_out_have_a_part_in_the_bins(files):
+    table = fe.BinnedTable.open(files / "kind")
+    model = fe.GradientBoostingClassifier(n_estimators=5, early_stopping=True, random_state=0).fit(table, table.y)
+    assert len(model.validation_score_) == 5
+    assert model._ensemble.binning is table.binning
+
+
+def test_rows_are_chosen_as_of_an_array(files):
+    table = fe.BinnedTable.open(files / "price")
+    mask = np.arange(len(table)) % 3 == 0
+    for rows in (mask, np.flatnonzero(mask), slice(None, None, 3), (mask, ...)):
+        part = table[rows]
+        np.testing.assert_array_equal(part.y, table.y[mask])
+        np.testing.assert_array_equal(part[1:4].sample_weight, table.sample_weight[mask][1:4])
+    np.testing.assert_array_equal(table[[5, 2]].codes(table.binning), table.codes(table.binning)[:, [5, 2]])
+
+
+def test_rows_are_appended_with_the_same_bins(files, tmp_path):
+    whole = fe.BinnedTable.open(files / "price")
+    parts = [FRAME.drop(columns="kind").iloc[rows] for rows in (slice(0, 300), slice(300, None))]
+    first = fe.BinnedTable.from_source(parts[0], "price", "copies", tmp_path / "t")
+    both = first.append(parts[1], sample_weight="copies")
+    assert len(both) == len(whole)
+    np.testing.assert_array_equal(both.y, whole.y)
+    values = X[FRAME["copies"] > 0]
+    encoded = first.encoder.encode(values, first.options.reading, "a test")
+    expected = first.binning.transform(encoded)
+    again = fe.BinnedTable.open(tmp_path / "t")
+    for table in (both, again):
+        np.testing.assert_array_equal(table.codes(first.binning), expected.columns)
+        n_bytes = expected.columns.shape[0]
+        np.testing.assert_array_equal(table.records()[:, :n_bytes], expected.records[:, :n_bytes])
+    model = fe.GradientBoostingRegressor(n_estimators=3, subsample=0.5, random_state=0)
+    assert_same_models(clone(model).fit(both, None), clone(model).fit(again, None))
+    names = {path.name for path in (tmp_path / "t").iterdir()}
+    assert {"table.json", "binning-2.npz", "columns-2.npy"} <= names
+    assert not [name for name in names if "-1." in name]
+    with pytest.raises(ValueError, match="append must be called on the whole table"):
+        both[:3].append(parts[1])
+    with pytest.raises(ValueError, match="sample_weight must be given where the table has it"):
+        both.append(parts[1], "price")
+
+
+def test_tables_without_a_folder(n_binned):
+    for options in ({}, {"max_memory": "1GB"}):
+        table = fe.BinnedTable.from_source(X, FRAME["price"].to_numpy(), **options)
+        n_binned.clear()
+        model = fe.GradientBoostingRegressor(n_estimators=3).fit(table, table.y)
+        assert n_binned == []
+        assert_same_models(fe.GradientBoostingRegressor(n_estimators=3).fit(X, FRAME["price"]), model)
+    unlabelled = fe.BinnedTable.from_source(X)
+    assert unlabelled.y is None
+    with pytest.raises(ValueError, match="requires y"):
+        fe.GradientBoostingRegressor().fit(unlabelled, None)
+    other = fe.GradientBoostingRegressor(n_estimators=3).fit(unlabelled, FRAME["price"])
+    assert_same_models(model, other)
+
+
+def test_codes_of_two_bytes():
+    numbers = RNG.normal(size=(2000, 3))
+    table = fe.BinnedTable.from_source(numbers, numbers[:, 0], max_bins=1000)
+    model = fe.GradientBoostingRegressor(n_estimators=5, max_bins=1000)
+    whole = clone(model).fit(numbers, numbers[:, 0])
+    assert_same_models(whole, model.fit(table, table.y))
+    np.testing.assert_array_equal(model.predict(table), whole.predict(numbers))
+
+
+def test_what_a_fit_asks_for_and_the_table_has_not(files):
+    table = fe.BinnedTable.open(files / "price")
+    cases = [
+        (fe.GradientBoostingRegressor(max_bins=100), "max_bins must be 255, as the BinnedTable has it; got 100"),
+        (fe.GradientBoostingRegressor(linear_leaves=True), "X must be the table itself, not a BinnedTable"),
+        (fe.GradientBoostingRegressor(categories=Categories(encoding="target")), "X must be the table itself"),
+        (fe.ExtraTreesRegressor(n_estimators=2), "X must be the table itself"),
+        (fe.DecisionTreeRegressor(max_bins=255), "X must be the table itself"),
+        (fe.GradientBoostingRegressor(categorical_features=["word"]), "categorical_features must be those"),
+        (fe.GradientBoostingRegressor(categories=Categories(missing="category")), "categories.missing must be as"),
+    ]
+    for model, rule in cases:
+        with pytest.raises(ValueError, match=rule):
+            model.fit(table, table.y)
+    with pytest.raises(ValueError, match="y must be an array, or the name of the table's own"):
+        fe.GradientBoostingRegressor().fit(table, "size")
+    fe.GradientBoostingRegressor(n_estimators=2).fit(table, "price")
+    model = fe.GradientBoostingRegressor(n_estimators=2).fit(X.iloc[:100], FRAME["price"][:100])
+    with pytest.raises(ValueError, match="X must have the bins of the model"):
+        model.predict(table)
+    numbers = fe.GradientBoostingRegressor(n_estimators=2).fit(np.ones((50, 2)), np.arange(50.0))
+    with pytest.raises(ValueError, match="X must have the columns that the model was fitted on"):
+        numbers.predict(table)
+
+
+def test_arguments_that_break_their_rules(files, tmp_path):
+    with pytest.raises(ValueError, match="path must name a folder that is not there yet"):
+        fe.BinnedTable.from_source(X, path=files / "price")
+    with pytest.raises(ValueError, match="max_bins must be an integer from 2 to 65535; got 1"):
+        fe.BinnedTable.from_source(X, max_bins=1)
+    with pytest.raises(TypeError, match="n_bins"):
+        fe.BinnedTable.from_source(X, n_bins=3)
+    with pytest.raises(ValueError, match="max_memory must be at least"):
+        fe.BinnedTable.from_source(X, max_memory="1MB")
+    with pytest.raises(ValueError, match="y must hold numbers or texts"):
+        fe.BinnedTable.from_source(X, np.array([None] * N_ROWS))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("fault", ["codes", "records", "short", "format", "nothing", "description"])
+def test_damaged_tables_are_refused(fault, tmp_path):
+    path = tmp_path / "t"
+    fe.BinnedTable.from_source(X, path=path)
+    state = json.loads((path / "table.json").read_text())
+    columns = np.load(path / "columns-1.npy", mmap_mode="r+")
+    if fault == "codes":
+        columns[0, 7] = 255
+    elif fault == "records":
+        np.load(path / "records-1.npy", mmap_mode="r+")[3, 1] ^= 1
+    elif fault == "short":
+        os.truncate(path / "columns-1.npy", 500)
+    elif fault == "format":
+        (path / "table.json").write_text(json.dumps(state | {"format": 99}))
+    elif fault == "nothing":
+        (path / "hashes-1.npy").unlink()
+    else:
+        (path / "table.json").write_text("{}")
+    with pytest.raises(ValueError, match="path must be a folder that BinnedTable wrote"):
+        fe.BinnedTable.open(path)
+
+
+def test_a_source_that_fails_leaves_nothing(tmp_path):
+    opened = []
+
+    def rows():
+        opened.append(1)
+        if len(opened) > 4:
+            raise OSError("the disk is gone")
+        return FRAME
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        fe.BinnedTable.from_source(rows, "price", path=tmp_path / "t")
+    assert os.listdir(tmp_path) == []
+    table = fe.BinnedTable.from_source(X, path=tmp_path / "t")
+    before = sorted(path.name for path in (tmp_path / "t").iterdir())
+
+    def fewer():
+        opened.append(1)
+        if len(opened) > 9:
+            raise OSError("the disk is gone")
+        return X
+
+    def append_all():
+        while True:
+            table.append(fewer)
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        append_all()
+    assert len(fe.BinnedTable.open(tmp_path / "t")) >= N_ROWS
+    assert len(list((tmp_path / "t").iterdir())) == len(before)

@@ -1,0 +1,268 @@
+"""Ceilings for memory: estimates hold, codes in files make the same models, and nothing of the files is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastens as fe
+from fastens.engine.places import TemporaryFiles
+from fastens.options import EarlyStopping
+from fastens.table.memory_limits import in_bytes, shown_bytes
+
+RNG = np.random.default_rng(5)
+X = RNG.random((3000, 6)).round(2).astype(np.float32)
+X[::13, 2] = np.nan
+Y = X[:, 0] + X[:, 1] * X[:, 3] + RNG.normal(size=len(X)) * 0.1
+LABELS = np.digitize(Y, [0.5, 0.9])
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and sets limits of Linux")
+
+
+def in_files(model, table, *, n_outputs=1, n_targets=1, folder=None):
+    """The table with a ceiling under which codes go to files."""
+    needs = fe.estimate_memory(model, *table.shape, n_outputs=n_outputs, n_targets=n_targets)
+    assert needs.least < needs.in_memory
+    return fe.Source(table, max_memory=needs.in_memory - 1, spill_dir=folder)
+
+
+@pytest.fixture
+def placed(monkeypatch):
+    """The shapes of what was put into files."""
+    shapes, zeros = [], TemporaryFiles.zeros
+
+    def noted(self, shape, dtype):
+        shapes.append(shape)
+        return zeros(self, shape, dtype)
+
+    monkeypatch.setattr(TemporaryFiles, "zeros", noted)
+    monkeypatch.setattr("fastens.table.memory_limits._BESIDES", 0)
+    monkeypatch.setattr("fastens.table.memory_limits._SORTED", 0)
+    monkeypatch.setattr("fastens.table.memory_limits._SAMPLE_COPIES", 0)
+    return shapes
+
+
+MODELS = [
+    (fe.GradientBoostingRegressor, {"subsample": 0.5, "early_stopping": EarlyStopping(refit=True)}),
+    (fe.GradientBoostingRegressor, {"loss": "absolute_error", "max_bins": 600}),
+    (fe.GradientBoostingRegressor, {"boosting": "dart", "sampling": "goss"}),
+    (fe.GradientBoostingClassifier, {"early_stopping": True, "n_jobs": 2}),
+    (fe.RandomForestClassifier, {"oob_score": True, "n_jobs": 2}),
+    (fe.ExtraTreesRegressor, {"bootstrap": True}),
+    (fe.DecisionTreeRegressor, {"max_depth": 5}),
+    (fe.AdaBoostClassifier, {"max_depth": 2}),
+    (fe.AdaBoostClassifier, {"max_depth": 1}),
+    (fe.AdaBoostRegressor, {}),
+    (fe.IsolationForest, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), MODELS)
+def test_codes_in_files_make_the_same_model(kind, options, placed, tmp_path):
+    known = kind().get_params()
+    given = {"n_estimators": 4, "random_state": 0} | options
+    given = {name: value for name, value in given.items() if name in known}
+    is_classifier = "Classifier" in kind.__name__
+    y = LABELS if is_classifier else Y
+    limited = in_files(kind(**given), X, n_outputs=3 if is_classifier else 1, folder=tmp_path)
+    whole, model = kind(**given).fit(X, y), kind(**given).fit(limited, y)
+    assert any(shape[0] == X.shape[1] for shape in placed), placed
+    assert os.listdir(tmp_path) == []
+    for name, array in whole._ensemble.to_arrays().items():
+        np.testing.assert_array_equal(model._ensemble.to_arrays()[name], array, err_msg=name)
+
+
+def test_several_targets_in_files(placed):
+    y, options = np.column_stack([Y, -(Y**2)]), {"n_estimators": 3}
+    limited = in_files(fe.GradientBoostingRegressor(**options), X, n_outputs=2, n_targets=2)
+    whole = fe.GradientBoostingRegressor(**options).fit(X, y)
+    np.testing.assert_array_equal(fe.GradientBoostingRegressor(**options).fit(limited, y).predict(X), whole.predict(X))
+    assert placed
+
+
+def test_members_keep_to_the_limits_of_their_table(placed):
+    members = [("a", fe.GradientBoostingRegressor(n_estimators=2))]
+    limited = in_files(members[0][1], X)
+    whole = fe.VotingRegressor(members).fit(X, Y)
+    np.testing.assert_array_equal(fe.VotingRegressor(members).fit(limited, Y).predict(X), whole.predict(X))
+    assert placed
+
+
+def test_frames_and_files_with_a_ceiling(placed, tmp_path):
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(word=RNG.choice(["x", "y", None], len(X)), y=Y)
+    frame.to_parquet(tmp_path / "t.parquet")
+    whole = fe.GradientBoostingRegressor(n_estimators=3).fit(frame[["b", "a", "word"]], Y)
+    for table in (frame, tmp_path / "t.parquet"):
+        source = fe.Source(table, columns=["b", "a", "word", "y"], max_memory="1GB")
+        model = fe.GradientBoostingRegressor(n_estimators=3).fit(source, "y")
+        np.testing.assert_array_equal(model.predict(frame), whole.predict(frame))
+    assert placed == []  # there is room
+
+
+def test_the_least_that_is_named_is_enough():
+    with pytest.raises(ValueError, match="max_memory must be at least") as caught:
+        fe.GradientBoostingRegressor(n_estimators=2).fit(fe.Source(X, max_memory="1MB"), Y)
+    least = re.search(r"at least (\S+) for", str(caught.value))[1]
+    fe.GradientBoostingRegressor(n_estimators=2).fit(fe.Source(X, max_memory=least), Y)
+
+
+def test_too_low_a_ceiling_is_found_before_rows_are_read():
+    n_read = []
+
+    def rows():
+        import pyarrow as pa
+
+        table = pa.table({name: X[:, i] for i, name in enumerate("abcdef")} | {"y": Y})
+
+        def batches():
+            for batch in table.to_batches():
+                n_read.append(batch.num_columns)
+                yield batch
+
+        return pa.RecordBatchReader.from_batches(table.schema, batches())
+
+    with pytest.raises(ValueError, match="max_memory must be at least"):
+        fe.GradientBoostingRegressor().fit(fe.Source(rows, max_memory="1MB"), "y")
+    assert len(n_read) <= 1  # to count them
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, RuntimeError])
+def test_nothing_is_left_after_a_fault(fault, placed, tmp_path):
+    seen = []
+
+    def stop(env):
+        seen.append(os.listdir(tmp_path))
+        raise fault
+
+    model = fe.GradientBoostingRegressor(n_estimators=3, callbacks=[stop])
+    with pytest.raises(fault):
+        model.fit(in_files(model, X, folder=tmp_path), Y)
+    assert placed
+    assert seen == [[]]
+    assert os.listdir(tmp_path) == []
+
+
+def test_sizes():
+    assert in_bytes("2 GiB") == 2 << 30
+    assert in_bytes("1.5mb") == 1_500_000
+    assert shown_bytes(2**33) == "8.59GB"
+    for wrong in ("much", "-1GB", 0, -5, True, None, 1.5):
+        with pytest.raises(ValueError, match="max_memory must be a number of bytes above 0"):
+            in_bytes(wrong)
+
+
+def test_arguments_that_do_not_fit(tmp_path):
+    from scipy import sparse
+
+    with pytest.raises(ValueError, match="spill_dir must be a folder that exists"):
+        fe.Source(X, max_memory=10, spill_dir=tmp_path / "none")
+    with pytest.raises(ValueError, match="max_memory and columns must be None for a sparse"):
+        fe.GradientBoostingRegressor().fit(fe.Source(sparse.csr_matrix(X), max_memory="1GB"), Y)
+    with pytest.raises(ValueError, match="max_memory must be None for GaussianNB"):
+        fe.GaussianNB().fit(fe.Source(np.nan_to_num(X), max_memory="1GB"), LABELS)
+    with pytest.raises(ValueError, match="estimator must be one model"):
+        fe.estimate_memory(fe.VotingRegressor([("a", fe.GradientBoostingRegressor())]), 10, 2)
+    with pytest.raises(ValueError, match="n_rows must be at least 1"):
+        fe.estimate_memory(fe.GradientBoostingRegressor(), 0, 2)
+
+
+# In processes of their own --------------------------------------------------
+
+
+def in_child(code, folder, n_rows=500_000):
+    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1]), "MALLOC_ARENA_MAX": "1"}
+    command = [sys.executable, "-c", f"N_ROWS = {n_rows}\n" + PRELUDE + textwrap.dedent(code)]
+    done = subprocess.run(
+        command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+PRELUDE = """
+import resource
+import numpy as np
+import fastens as fe
+
+def status(field):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+rng = np.random.default_rng(0)
+X = rng.random((N_ROWS, 20), dtype=np.float32)
+y = X[:, 0] + X[:, 1] * X[:, 2]
+model = fe.GradientBoostingRegressor(n_estimators=2, n_jobs=1)
+model.fit(fe.Source(X[:3000], max_memory="1GB"), y[:3000])
+needs = fe.estimate_memory(model, *X.shape)
+"""
+
+
+@linux_only
+def test_a_fit_keeps_to_the_limit_of_its_address_space(tmp_path):
+    limited = """
+    limit = status("VmSize") + needs.in_memory
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    model.fit(fe.Source(X, max_memory=needs.in_memory), y)
+    print(model.n_iter_)
+    """
+    assert in_child(limited, tmp_path) == ["2"]
+
+
+@linux_only
+def test_a_fit_with_codes_in_files_keeps_to_the_limit_of_its_data(tmp_path):
+    """Pages of files are the system's, and do not count."""
+    limited = """
+    whole = model.fit(X, y).predict(X[:100])
+    limit = status("VmData") + needs.least
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    model.fit(fe.Source(X, max_memory=needs.least), y)
+    print((model.predict(X[:100]) == whole).all(), needs.least < needs.in_memory)
+    """
+    assert in_child(limited, tmp_path, n_rows=1_500_000) == ["True", "True"]
+
+
+@linux_only
+@pytest.mark.parametrize(
+    "model",
+    [
+        "fe.GradientBoostingRegressor(n_estimators=2)",
+        "fe.GradientBoostingRegressor(n_estimators=2, loss='absolute_error', early_stopping=True, subsample=0.5)",
+        "fe.RandomForestRegressor(n_estimators=2, min_samples_leaf=50)",
+    ],
+)
+def test_what_a_fit_takes_is_within_its_estimate(model, tmp_path):
+    """At least what was measured, and at most 1.7 times as much and 160 MiB for small tables."""
+    measured = f"""
+    model = {model}
+    model.fit(fe.Source(X[:3000], max_memory="1GB"), y[:3000])
+    needs = fe.estimate_memory(model, *X.shape)
+    before = status("VmRSS")
+    open("/proc/self/clear_refs", "w").write("5")
+    model.fit(fe.Source(X, max_memory=needs.in_memory), y)
+    print(status("VmHWM") - before, needs.in_memory)
+    """
+    taken, estimated = map(int, in_child(measured, tmp_path))
+    assert taken <= estimated <= 1.7 * taken + (160 << 20)
+
+
+@linux_only
+def test_a_full_disk_is_named(tmp_path):
+    full = """
+    model = fe.GradientBoostingRegressor(n_estimators=2, loss="absolute_error", early_stopping=True, subsample=0.5)
+    needs = fe.estimate_memory(model, *X.shape)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    try:
+        model.fit(fe.Source(X, max_memory=needs.in_memory - 1, spill_dir="."), y)
+    except OSError as error:
+        print(str(error))
+    """
+    found = " ".join(in_child(full, tmp_path))
+    assert re.search(r"spill_dir or path must be on a disk with room for \d+ more bytes; got '.'", found)
+    assert os.listdir(tmp_path) == []
