@@ -96,8 +96,8 @@ def catboost(X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> Interv
 def ngboost(X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> Interval:
     from ngboost import NGBRegressor
 
-    model = NGBRegressor(random_state=args.seed, verbose=False).fit(X.fillna(X.median()).to_numpy(), y)
-    return lambda new: np.column_stack(model.pred_dist(new.fillna(X.median()).to_numpy()).interval(args.coverage))
+    model = NGBRegressor(random_state=args.seed, verbose=False).fit(X.to_numpy(), y)
+    return lambda new: np.column_stack(model.pred_dist(new.to_numpy()).interval(args.coverage))
 
 
 WAYS = {
@@ -119,14 +119,15 @@ def tails(args: argparse.Namespace) -> list[float]:
 
 
 def read(name: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Numbers alone, text as its codes, so that every library gets the same."""
+    """Numbers alone, text as its codes and medians for missing values, so that every library gets the same."""
     folder = data_folder()
     if folder is None:
         raise FileNotFoundError("no real tables: set FASTENS_DATA to a folder of Parquet files")
     table = pd.read_parquet(folder / f"{name}.parquet").dropna(subset=[TABLES[name]])
     X = table.drop(columns=[column for column in (TABLES[name], *LEFT_OUT) if column in table])
     text = {c: pd.factorize(X[c], sort=True)[0] for c in X if not pd.api.types.is_numeric_dtype(X[c].dtype)}
-    return X.assign(**text).astype(float), table[TABLES[name]].astype(float).to_numpy()
+    X = X.assign(**text).astype(float)
+    return X.fillna(X.median()), table[TABLES[name]].astype(float).to_numpy()
 
 
 def measure(way: Callable, X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> tuple[float, float, float]:

@@ -124,8 +124,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Raise ValueError for a table in files or streams where it has to be in memory."""
         if not self._fits_sources and self._is_source(X):
             raise ValueError(
-                f"X must be a table in memory for {type(self).__name__}, which takes rows in any order; got one in files "
-                "or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
+                f"X must be a table in memory for {type(self).__name__}, which takes rows in any order; got one in "
+                "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
             )
 
     def _check_ranks(self) -> None:

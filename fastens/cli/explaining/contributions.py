@@ -45,7 +45,7 @@ def rows_at_once(model: Any, n_columns: int) -> int:
 
 
 def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
-    """The expected prediction and the contributions of all rows, a column each, for each class where there are several."""
+    """The expected prediction and the contributions of all rows, a column each, for each class."""
     parts = contributions(model, X)
     n_outputs = parts.shape[1]
     labels = getattr(model, "classes_", range(n_outputs)) if n_outputs > 1 else [None]
