@@ -14,8 +14,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fastens.engine.places import MEMORY, Place, place_of
-
 # Values of a sparse table that are made dense at a time.
 _BLOCK = 1 << 20
 
@@ -29,8 +27,8 @@ class RowSource:
         Rows and columns.
     dtype : dtype or None
         Of the parts; None where they are tables of any kind, which only the input encoder reads.
-    place : Place
-        Where their codes go.
+    place : Place or None
+        Where their codes go (see `fastens.engine.bins.places`); None for memory.
     limits : MemoryLimits or None
         How much memory a fit may take.
     is_coded : bool
@@ -40,7 +38,7 @@ class RowSource:
     shape: tuple[int, int]
     dtype: np.dtype | None = np.dtype(np.float64)
     ndim = 2
-    place: Place = MEMORY
+    place: Any = None
     limits: Any = None
     is_coded: bool = False
 
@@ -84,7 +82,7 @@ class MappedRows(RowSource):
 
     def __init__(self, source: Any, function: Callable[[int, Any], NDArray[np.floating]], n_columns: int) -> None:
         self._source, self._function = source, function
-        self.shape, self.place = (source.shape[0], n_columns), place_of(source)
+        self.shape, self.place = (source.shape[0], n_columns), getattr(source, "place", None)
         self.limits = getattr(source, "limits", None)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binned import record_stride
 from fastens.engine.bins.binning import Binning, learn_binning
+from fastens.engine.bins.places import MEMORY, NamedFiles, Place
 from fastens.engine.parts import MappedRows, RowSource
-from fastens.engine.places import MEMORY, NamedFiles, Place
 from fastens.engine.rows.gather import hash_rows
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.encoder import InputEncoder, Reading

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from fastens.engine.bins.binned import record_stride
 from fastens.engine.bins.binning import BYTE_BINS
+from fastens.engine.bins.places import MEMORY, Place, TemporaryFiles
 from fastens.engine.bins.row_sketch import default_sample
-from fastens.engine.places import MEMORY, Place, TemporaryFiles
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)

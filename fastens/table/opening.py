@@ -11,8 +11,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bins.places import MEMORY, Place
 from fastens.engine.parts import RowSource, is_coded
-from fastens.engine.places import MEMORY, Place
 from fastens.table.columns.arrays import checked_array
 from fastens.table.memory_limits import TableShape
 from fastens.table.source import Source, TableParts

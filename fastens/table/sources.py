@@ -273,7 +273,7 @@ def _of_one_pass(stream: Any) -> Reader:
         with arrow.memory_map(path) as file:
             yield from _selected(arrow.ipc.open_stream(file), columns)
 
-    return Reader(stream.schema, read, n_rows, folder)
+    return Reader(stream.schema, read, n_rows, owned=folder)
 
 
 # Files --------------------------------------------------

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import fastens as fe
-from fastens.engine.places import TemporaryFiles
+from fastens.engine.bins.places import TemporaryFiles
 from fastens.options import EarlyStopping
 from fastens.table.memory_limits import in_bytes, shown_bytes
 

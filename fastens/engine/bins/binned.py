@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fastens.engine.bins.places import MEMORY
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.places import MEMORY
 
 _PAYLOAD_BYTES = 4
 

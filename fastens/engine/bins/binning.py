@@ -14,10 +14,10 @@ import numpy as np
 
 from fastens.engine.bins.binned import BinnedMatrix, make_matrix, record_stride
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
+from fastens.engine.bins.places import MEMORY, place_of
 from fastens.engine.bins.row_sketch import RowSketch
 from fastens.engine.comm import LOCAL, Comm, max_floats
 from fastens.engine.parts import is_coded, parts_of
-from fastens.engine.places import MEMORY, place_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 

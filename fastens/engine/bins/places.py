@@ -61,7 +61,7 @@ class TemporaryFiles(Place):
 
     Examples
     --------
-    >>> from fastens.engine.places import TemporaryFiles
+    >>> from fastens.engine.bins.places import TemporaryFiles
     >>> TemporaryFiles(None).zeros((2, 3), "uint8")[1].tolist()
     [0, 0, 0]
     """
@@ -120,7 +120,7 @@ MEMORY = Place()
 
 def place_of(X: Any) -> Place:
     """Return where what is made of a table goes: memory, unless its row source says otherwise."""
-    return getattr(X, "place", MEMORY)
+    return getattr(X, "place", None) or MEMORY
 
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:
