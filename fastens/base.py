@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -123,8 +123,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             return
         if not self._takes_parts:
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {comm.size} ranks.")
-        if 0 in (sizes := comm.gather(n_rows)):
-            raise ValueError(f"Every rank must have rows of positive weight; rank {sizes.index(0)} has none.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
@@ -199,7 +197,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _encode_table(self, X: Any) -> Any:
         """The same with categories as positions, before target statistics."""
-        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads())
+        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads(), self._comm)
 
     # Saving --------------------------------------------------
 
@@ -335,7 +333,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        return multiplied(weight, self._class_factors(class_weight, y, weight))
+        return multiplied(weight, self._class_factors(class_weight, y, weight), self._comm)
 
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -351,4 +349,4 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             )
         targets = zip(given, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight, self._comm)[k.astype(np.intp)] for g, c, k in targets)
-        return reduce(multiplied, factors)
+        return reduce(partial(multiplied, comm=self._comm), factors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
-from fastens.engine.comm import first_row, gathered
+from fastens.engine.comm import gathered, own_rows
 
 Array = NDArray[np.float64]
 RowNumbers = NDArray[np.intp]
@@ -53,17 +54,20 @@ def holds_out(model: Any) -> bool:
 def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
     """Rows to train on and rows to validate on, drawn by class."""
     (y,) = gathered(data.comm, [data.y])
-    first, n_rows = first_row(data.comm, len(data.y))
-    rows = np.arange(n_rows)
+    rows = np.arange(len(y))
     stratify = y if hasattr(model, "classes_") and y.ndim == 1 else None
     try:
         parts = train_test_split(rows, test_size=model.validation_fraction, stratify=stratify, random_state=seed)
     except ValueError as error:
         rule = "validation_fraction must give rows of every class to train on and to validate on"
         raise ValueError(f"{rule}; got {model.validation_fraction} of {len(rows)} rows: {error}") from error
-    # Those of this rank, by their numbers there.
-    own = [np.sort(part[(part >= first) & (part < first + len(data.y))]) - first for part in parts]
-    return own[0], own[1]
+    return own_split(data, parts)
+
+
+def own_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbers, RowNumbers]:
+    """What this rank has of a split of the rows of all ranks."""
+    train, validation = own_rows(data.comm, len(data.y), *parts)
+    return train, validation
 
 
 def check_validated(model: Any, validation: TrainingData | None) -> None:
@@ -102,9 +106,9 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
         if groups.shape != (data.n_given,):
             raise ValueError(f"groups must have one for each of the {data.n_given} rows; got shape {groups.shape}.")
         groups = groups[slice(None) if data.rows is None else data.rows]
-    target = model._target_for_hashing(data.y)
-    *_, (train, validation) = splitter.split(np.empty((len(data.y), 0)), target, groups)
-    return np.sort(train), np.sort(validation)
+    target, groups = gathered(data.comm, [model._target_for_hashing(data.y), groups])
+    *_, parts = splitter.split(np.empty((len(target), 0)), target, groups)
+    return own_split(data, parts)
 
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:

@@ -15,8 +15,10 @@ from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.boosting.fit_arguments import own_split
 from fastens.boosting.relevance import RelevanceLabels, row_weights
 from fastens.checked_parameters import with_parameters
+from fastens.engine.comm import LOCAL, Comm, gathered, is_any
 from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
@@ -156,8 +158,9 @@ class GradientBoostingRanker(BoostedTrees):
         X_val, y_val, sample_weight_val, qid_val = split_columns(
             X_val, y=y_val, sample_weight=sample_weight_val, qid=qid_val
         )
-        labels, sample_weight = _target(y, sample_weight, qid=qid, group=group, query_weight=query_weight)
-        validation, sample_weight_val = _target(y_val, sample_weight_val, qid=qid_val, group=group_val)
+        comm = self._comm
+        labels, sample_weight = _target(y, sample_weight, comm, qid=qid, group=group, query_weight=query_weight)
+        validation, sample_weight_val = _target(y_val, sample_weight_val, comm, qid=qid_val, group=group_val)
         super().fit(
             X,
             labels,
@@ -224,8 +227,7 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         labels = y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)
-        labels.check_whole(self._comm)
-        return labels.read()
+        return labels.read(self._comm)
 
     def _target_for_hashing(self, y: Array) -> Array:
         # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
@@ -236,21 +238,21 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Whole queries to validate on."""
-        if data.comm.size > 1:
-            raise ValueError(f"early_stopping must be by X_val and y_val on several ranks; got {data.comm.size} ranks.")
-        if len(np.unique(data.y[:, QUERY])) < 2:
+        (queries,) = gathered(data.comm, [data.y[:, QUERY]])
+        if len(np.unique(queries)) < 2:
             raise ValueError("early_stopping must not be True with a single query and no X_val.")
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
-        train, validation = next(splitter.split(data.y, groups=data.y[:, QUERY]))
-        return train, validation
+        return own_split(data, next(splitter.split(queries, groups=queries)))
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
         queries = data.y[:, QUERY]
         if groups is None and self._stopping.validation is not None:
-            groups = np.zeros(len(queries) if data.rows is None else data.rows.max() + 1)
+            groups = np.zeros(data.n_given)
             groups[slice(None) if data.rows is None else data.rows] = queries
         held_out = super()._split_rows(data, groups)
-        if held_out is not None and np.isin(queries[held_out[0]], queries[held_out[1]]).any():
+        if held_out is None:
+            return None
+        if is_any(data.comm, bool(np.isin(queries[held_out[0]], queries[held_out[1]]).any())):
             raise ValueError("validation must keep the rows of a query together, as GroupShuffleSplit does.")
         return held_out
 
@@ -334,12 +336,12 @@ class GradientBoostingRanker(BoostedTrees):
 
 
 def _target(
-    y: Any, sample_weight: Any, *, qid: Any = None, group: Any = None, query_weight: Any = None
+    y: Any, sample_weight: Any, comm: Comm = LOCAL, *, qid: Any = None, group: Any = None, query_weight: Any = None
 ) -> tuple[Any, Any]:
     """The labels of rows, with their queries, and the weights of the rows."""
     if y is None:
         return None, sample_weight
     n_rows = np.size(np.asarray(y))
-    documents = check_weights(sample_weight, n_rows)
+    documents = check_weights(sample_weight, n_rows, comm)
     labels = RelevanceLabels(y, qid, group, documents)
-    return labels, row_weights(documents, query_weight, labels.query(n_rows))
+    return labels, row_weights(documents, query_weight, labels.query(n_rows), comm)

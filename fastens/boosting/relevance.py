@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import Comm
+from fastens.engine.comm import LOCAL, Comm, first_row
 from fastens.table.columns.vectors import unmasked
 from fastens.table.sample_weights import check_weights
 
@@ -35,8 +35,8 @@ class RelevanceLabels:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def read(self) -> Array:
-        """As columns (relevance, index of the query, weight of the document)."""
+    def read(self, comm: Comm = LOCAL) -> Array:
+        """As columns (relevance, index of the query among those of all ranks, weight of the document)."""
         relevance = unmasked(self.relevance, "y")
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
@@ -44,18 +44,23 @@ class RelevanceLabels:
             raise ValueError(f"y must have one relevance for each row; got shape {relevance.shape}.")
         n_rows = len(relevance)
         documents = np.ones(n_rows) if self.documents is None else self.documents
-        return np.column_stack([_numbers(relevance), self.query(n_rows), documents])
+        query = self._number_of_all(self.query(n_rows), comm)
+        return np.column_stack([_numbers(relevance), query, documents])
 
-    def check_whole(self, comm: Comm) -> None:
-        """Raise ValueError, on all ranks, where a query has rows on more than one of them."""
-        if comm.size == 1 or self.group is not None:
-            return
-        of_ranks = comm.gather([0] if self.qid is None else np.unique(unmasked(self.qid, "qid")).tolist())
-        known: set[Any] = set()
-        for own in map(set, of_ranks):
-            if both := known & own:
-                raise ValueError(f"A query must have all of its rows on one rank; {both.pop()!r} has them on several.")
-            known |= own
+    def _number_of_all(self, query: NDArray[np.intp], comm: Comm) -> NDArray[np.intp]:
+        """The index of each row's query among those of all ranks; ValueError, on all, where two have the same."""
+        if comm.size == 1:
+            return query
+        if self.group is not None:
+            first, _ = first_row(comm, len(self.group))
+            return query + first
+        own = np.zeros(1) if self.qid is None else np.unique(unmasked(self.qid, "qid"))
+        labels, counts = np.unique(np.concatenate(comm.gather(own)), return_counts=True)
+        if (counts > 1).any():
+            first_shared = labels[counts > 1][:1].tolist()[0]
+            raise ValueError(f"A query must have all of its rows on one rank; {first_shared!r} has them on several.")
+        found: NDArray[np.intp] = np.searchsorted(labels, own)[query]
+        return found
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
         """The index of each row's query; without queries, all rows belong to one."""
@@ -82,7 +87,7 @@ def _numbers(relevance: NDArray[Any]) -> Array:
         raise ValueError(f"y must hold real numbers; it holds {relevance.dtype}.")
     if not np.isfinite(found).all():
         raise ValueError("Input y contains " + ("NaN." if np.isnan(found).any() else "infinity."))
-    if found.min() < 0 or found.max() > MOST_RELEVANCE:
+    if found.size and (found.min() < 0 or found.max() > MOST_RELEVANCE):
         raise ValueError(
             f"y must hold relevances from 0 to {MOST_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
         )
@@ -106,13 +111,15 @@ def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
     )
 
 
-def row_weights(documents: Array | None, query_weight: Any, query: NDArray[np.intp]) -> Array | None:
+def row_weights(
+    documents: Array | None, query_weight: Any, query: NDArray[np.intp], comm: Comm = LOCAL
+) -> Array | None:
     """The weight of each row: that of the document times that of its query."""
     if query_weight is None:
         return documents
     given = np.asarray(query_weight)
-    n_queries = int(query.max()) + 1
+    n_queries = int(query.max(initial=-1)) + 1
     if given.shape != (n_queries,):
         raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
-    of_rows = check_weights(given[query], len(query))
+    of_rows = check_weights(given[query], len(query), comm)
     return of_rows if documents is None or of_rows is None else documents * of_rows

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, is_any, sum_ints
-from fastens.engine.losses.losses import weighted_mean
+from fastens.engine.losses.losses import weighted_mean, whole_weights
 from fastens.engine.losses.quantiles import smallest_reaching
 from fastens.engine.rows.sampling import mixed, stream_seeds
-from fastens.engine.whole import are_copies
 from fastens.options import Goss, Mvs
 
 Array = NDArray[np.float64]
@@ -70,9 +69,9 @@ class RowSampler:
     def __init__(
         self, rules: RowSampling, hashes: NDArray[np.uint64], weight: Array | None, seed: int, comm: Comm = LOCAL
     ) -> None:
-        self._rules, self._hashes, self._weight, self._seed, self._comm = rules, hashes, weight, seed, comm
-        if comm.size > 1 and rules.reweights and weight is not None and is_any(comm, not are_copies(weight)):
-            raise ValueError(f"sampling={rules.options} needs whole weights on several ranks; got {comm.size} ranks.")
+        self._rules, self._hashes, self._seed, self._comm = rules, hashes, seed, comm
+        # Whole numbers, whose sums are exact; no row is without weight.
+        self._weight = np.maximum(whole_weights(weight, len(hashes), comm), 1).astype(np.float64)
 
     def draw(self, index: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
         """Draw the rows of round number `index` from its gradients and hessians, both (n_outputs, n_rows)."""
@@ -101,7 +100,7 @@ class RowSampler:
 
     def _is_top(self, size: Array, draws: Array, top_rate: float) -> NDArray[np.bool_]:
         """Whether a row is among the share `top_rate` of the weight with the largest sizes; of equals, by number."""
-        weight = np.ones(len(size)) if self._weight is None else self._weight
+        weight = self._weight
         top_weight = top_rate * self._total(weight)
         limit = self._limit(size, weight, top_weight)
         above, equal = size > limit, np.flatnonzero(size == limit)
@@ -114,7 +113,7 @@ class RowSampler:
     ) -> Array:
         """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that their sum is `share` of the rows."""
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
-        weight = np.ones(g.shape[1]) if self._weight is None else self._weight
+        weight = self._weight
         if factor is None:
             means = [
                 weighted_mean(np.abs(part).sum(axis=0, dtype=np.float64), weight, self._comm)
@@ -133,8 +132,8 @@ class RowSampler:
         return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
 
     def _total(self, weight: Array) -> float:
-        """The sum of weights, which are whole where there are several ranks."""
-        return float(weight.sum()) if self._comm.size == 1 else float(sum_ints(self._comm, int(weight.sum()))[0])
+        """The sum of whole weights."""
+        return float(sum_ints(self._comm, int(weight.astype(np.int64).sum()))[0])
 
     def _limit(self, values: Array, weight: Array, least: float) -> float:
         """The largest limit with a weight of at least `least` at or above it; infinite for a weight of 0."""
@@ -147,13 +146,13 @@ class RowSampler:
             quantile = np.array([min(np.ceil(needed), total)])
             return -float(smallest_reaching(self._comm, -values, weight.astype(np.int64), group, quantile)[0])
         order = np.argsort(-values, kind="stable")
-        place = int(np.searchsorted(np.cumsum(weight[order]), needed))
+        place = int(np.searchsorted(np.cumsum(weight[order].astype(np.int64)), needed))
         return float(values[order[min(place, len(order) - 1)]])
 
     def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
         rows = np.flatnonzero(is_drawn).astype(np.uint32)
         if not is_any(self._comm, len(rows) > 0):
-            lowest = self._comm.gather(float(draws.min()))
+            lowest = self._comm.gather(float(draws.min(initial=1.0)))
             if lowest.index(min(lowest)) == self._comm.rank:
                 rows = np.array([np.argmin(draws)], dtype=np.uint32)
         return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))

@@ -15,7 +15,6 @@ from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.rows.sampling import content_hashes
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.monitoring.metrics import LOSS
 from fastens.options import Goss, Mvs
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
@@ -87,20 +86,14 @@ def draws_features(model: Any) -> bool:
 
 def check_parts(model: Any, data: TrainingData, rules: BoostingRules) -> None:
     """Raise ValueError, on all ranks, for what cannot be trained on several; `data` are the rows of one."""
-    stopping = model._stopping
     obstacles = {
         "linear leaves": rules.linear_l2 is not None,
         "oob_score=True": rules.out_of_bag,
         "checkpoints": any(isinstance(callback, Checkpoint) for callback in model.callbacks or ()),
-        "a splitter as validation": stopping.validation is not None,
-        f"eval_metric={stopping.eval_metric!r}": stopping.eval_metric not in (LOSS, [LOSS]),
-        "categories encoded by their targets": bool(model._columns_of_statistics(data.y)[1]),
     }
     found = [name for name, is_there in obstacles.items() if is_there]
     if found:
         raise ValueError(f"Trees are trained on one rank with {' and '.join(found)}; got {data.comm.size} ranks.")
-    if 0 in (sizes := data.comm.gather(len(data.y))):
-        raise ValueError(f"Every rank must have rows to train on; rank {sizes.index(0)} has none.")
 
 
 def _check_called_after(callbacks: Iterable[Any]) -> None:

@@ -88,6 +88,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         # Target statistics of categories are means of the negative gradients before the first round.
         loss, slopes = self._get_loss(), np.empty((2, 1, len(data.y)), dtype=np.float32)
+        loss.join(data.comm)
         raw = np.repeat(loss.start(data.y, data.sample_weight)[:, None], len(data.y), axis=1)
         loss.start_round(data.y, raw, data.sample_weight)
         loss.gradients(data.y, raw, slopes[0], slopes[1])
@@ -101,7 +102,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return Cox() if options is None else AFT(options.distribution, options.scale)
 
     def _own_metric(self, name: str) -> OwnMetric:
-        return lambda rows: self._score_of_raw(rows.raw.T, rows.y, rows.weight)
+        return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
     def _keep(self, rounds: Rounds, n_rounds: int) -> None:
         super()._keep(rounds, n_rounds)

@@ -6,7 +6,7 @@ results do not depend on the order of the ranks, and a model is the same to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -104,12 +104,59 @@ def first_row(comm: Comm, n_rows: int) -> tuple[int, int]:
     return sum(sizes[: comm.rank]), sum(sizes)
 
 
+def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Return which of the rows that rank 0 numbers in the whole table are of this rank: their numbers here, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> own_rows(LOCAL, 4, np.array([2, 0]), np.array([3, 1]))
+    [array([0, 2]), array([1, 3])]
+    """
+    first, _ = first_row(comm, n_rows)
+    chosen = comm.gather(numbers if comm.rank == 0 else None)[0]
+    return [np.sort(part[(part >= first) & (part < first + n_rows)]) - first for part in chosen]
+
+
 def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
     """Return arrays of rows of the whole table; None where a rank's is None, as it is then on all of them."""
     if comm.size == 1:
         return list(arrays)
     parts = zip(*comm.gather(list(arrays)), strict=True)
     return [None if own[0] is None else np.concatenate(own, axis=axis) for own in parts]
+
+
+def of_whole(comm: Comm, function: Callable[..., Any], *arrays: Any) -> Any:
+    """Return this rank's part of a function of arrays of the whole table; rows are the last axis of all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> of_whole(LOCAL, lambda values: values / values.sum(), np.array([1.0, 3.0]))
+    array([0.25, 0.75])
+    """
+    if comm.size == 1:
+        return function(*arrays)
+    n_rows = arrays[0].shape[-1]
+    first, _ = first_row(comm, n_rows)
+    return function(*gathered(comm, arrays, axis=-1))[..., first : first + n_rows]
+
+
+def in_turn(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.float64]], None]) -> NDArray[np.float64]:
+    """Let each rank add its rows to sums, after the rank before; return them: floats added in the order of the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> in_turn(LOCAL, np.zeros(2), lambda sums: np.add.at(sums, [0, 1, 1], 0.5))
+    array([0.5, 1. ])
+    """
+    for turn in range(comm.size):
+        if comm.rank == turn:
+            add(sums)
+        if comm.size > 1:
+            sums[...] = comm.gather(sums if comm.rank == turn else None)[turn]
+    return sums
 
 
 def ordered_bits(values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metaestimators import available_if
 
+from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.measuring import Rows
 from fastens.parameters import Rule
@@ -19,7 +20,7 @@ Array = NDArray[np.float64]
 LOSS = "loss"
 
 
-# A metric that an estimator knows by name, such as "ndcg"; larger is better.
+# A metric that an estimator knows by name, such as "ndcg", of the rows of one rank and all others; larger is better.
 OwnMetric = Callable[[Rows], float]
 
 
@@ -87,12 +88,15 @@ class Metrics:
     """Several metrics on the same rows; the first one decides when to stop.
 
     `given` is the parameter `eval_metric`; `model` turns raw predictions into predictions; `labels` are the targets as
-    the user gave them.
+    the user gave them. Where the rows are on several ranks, as `loss` knows, scorers and functions get those of all.
     """
 
     def __init__(self, given: Any, model: Any, rows: Rows, loss: Loss, labels: NDArray[Any]) -> None:
         self._metrics = list(given) if isinstance(given, list | tuple) else [given]
-        self._model, self._rows, self._loss, self._labels = model, rows, loss, labels
+        self._model, self._rows, self._loss = model, rows, loss
+        # The loss is reduced over the ranks; only what others need is gathered.
+        self._comm = LOCAL if self._metrics == [LOSS] else loss.comm
+        self._labels, self._weight = gathered(self._comm, [labels, rows.weight])
         self.names = [metric_name(metric) for metric in self._metrics]
         self.rises = {name: _is_scorer(metric) for name, metric in zip(self.names, self._metrics, strict=True)}
         self.scores: dict[str, list[float]] = {name: [] for name in self.names}
@@ -102,7 +106,7 @@ class Metrics:
         """Learn from functions that return a direction whether larger is better."""
         for name, metric in zip(self.names, self._metrics, strict=True):
             if callable(metric) and not _is_scorer(metric):
-                result = self._call(metric)
+                result = self._call(metric, self._raw_of_all())
                 if isinstance(result, tuple) and len(result) == 3:
                     self.rises[name] = bool(result[2])
 
@@ -113,37 +117,44 @@ class Metrics:
 
     def measure(self) -> float:
         """Measure and store all metrics; return the first one's value."""
-        for name, metric in zip(self.names, self._metrics, strict=True):
-            value = self._number(name, metric)
+        raw = self._raw_of_all()
+        values = [self._number(name, metric, raw) for name, metric in zip(self.names, self._metrics, strict=True)]
+        # All ranks decide by the same bits, wherever a user's function was called.
+        for name, value in zip(self.names, self._comm.gather(values)[0], strict=True):
             if np.isnan(value):
                 raise ValueError(f"eval_metric must give numbers; {name!r} gave {value}.")
             self.scores[name].append(value)
         return self.scores[self.names[0]][-1]
 
-    def _value(self, metric: Any) -> float:
+    def _raw_of_all(self) -> Array:
+        """The raw predictions of the rows of all ranks."""
+        raw: Array = gathered(self._comm, [self._rows.raw], axis=1)[0]
+        return raw
+
+    def _value(self, metric: Any, raw: Array) -> float:
         if metric == LOSS:
             return self._rows.loss(self._loss, 1)
         own = self._model._own_metric(metric) if isinstance(metric, str) else None
         if own is not None:
             return float(own(self._rows))
         if not _is_scorer(metric):
-            return _number_of(self._call(metric))
+            return _number_of(self._call(metric, raw))
         scorer = get_scorer(metric) if isinstance(metric, str) else metric
-        weight = {} if self._rows.weight is None else {"sample_weight": self._rows.weight}
-        stand_in = FixedPredictions(self._model, self._rows.raw)
+        weight = {} if self._weight is None else {"sample_weight": self._weight}
+        stand_in = FixedPredictions(self._model, raw)
         return float(scorer(stand_in, np.empty((len(self._labels), 0)), self._labels, **weight))
 
-    def _number(self, name: str, metric: Any) -> float:
+    def _number(self, name: str, metric: Any, raw: Array) -> float:
         try:
-            return self._value(metric)
+            return self._value(metric, raw)
         except (TypeError, ValueError) as error:
             raise ValueError(f"eval_metric must give numbers for these targets; {name!r} failed: {error}") from error
 
-    def _call(self, metric: Callable[[Any, Any], Any]) -> Any:
+    def _call(self, metric: Callable[[Any, Any], Any], raw: Array) -> Any:
         """A user's function of the targets and predictions: for classes, their probabilities."""
         is_classifier = hasattr(self._model, "predict_proba")
         name = "predict_proba" if is_classifier else "predict"
-        predicted = self._model._response(name, np.ascontiguousarray(self._rows.raw.T))
+        predicted = self._model._response(name, np.ascontiguousarray(raw.T))
         if is_classifier and not isinstance(predicted, list) and predicted.shape[1] == 2:
             predicted = predicted[:, 1]
         return metric(self._labels, predicted)

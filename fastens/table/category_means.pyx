@@ -1,8 +1,10 @@
 """Mean targets of categories, each row's from other rows than itself."""
 
+import numpy as np
+
 from libc.math cimport isnan
 
-from fastens.engine.structs cimport float64_t, int64_t, uint8_t, value_t
+from fastens.engine.structs cimport float64_t, int64_t, uint8_t
 
 
 cdef inline float64_t _smoothed(float64_t total, float64_t weight, float64_t mean, float64_t prior) noexcept nogil:
@@ -10,7 +12,7 @@ cdef inline float64_t _smoothed(float64_t total, float64_t weight, float64_t mea
 
 
 def category_sums(
-    const value_t[:] column, const float64_t[::1] targets, const float64_t[::1] weights, float64_t[:, ::1] sums
+    const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, float64_t[:, ::1] sums
 ):
     """sums[category] += (weighted target, weighted square, weight, rows), in the order of the rows; NaN is left out."""
     cdef Py_ssize_t i, category
@@ -29,7 +31,7 @@ def category_sums(
 
 
 def ordered_means(
-    const value_t[:] column, const float64_t[::1] targets, const float64_t[::1] weights, const int64_t[::1] order,
+    const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, const int64_t[::1] order,
     float64_t mean, float64_t prior, float64_t[:, ::1] sums, float64_t[::1] out,
 ):
     """Smoothed mean of the rows of the same category that come before, in `order`; `sums` has zeros and is used up."""
@@ -49,16 +51,12 @@ def ordered_means(
             sums[category, 1] += weight
 
 
-def means_of_other_folds(
-    const value_t[:] column, const float64_t[::1] targets, const float64_t[::1] weights, const uint8_t[::1] fold,
-    float64_t mean, float64_t prior, float64_t[:, :, ::1] sums, float64_t[::1] out,
+def fold_sums(
+    const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, const uint8_t[::1] fold,
+    float64_t[:, :, ::1] sums,
 ):
-    """Smoothed mean of the rows of the same category in the other folds.
-
-    `sums`, of shape (n_categories, n_folds, 4), has zeros and is used up: sums of a fold, then of all others. These are
-    added up, not subtracted from the whole, so that not even the last bit of them knows the fold's own targets.
-    """
-    cdef Py_ssize_t i, category, other
+    """sums[category, fold] += (weighted target, weight), in the order of the rows; NaN is left out."""
+    cdef Py_ssize_t i, category
     cdef float64_t weight = 1.0
     with nogil:
         for i in range(column.shape[0]):
@@ -69,15 +67,27 @@ def means_of_other_folds(
                 weight = weights[i]
             sums[category, fold[i], 0] += weight * targets[i]
             sums[category, fold[i], 1] += weight
+
+
+def means_of_other_folds(
+    const float64_t[::1] column, const uint8_t[::1] fold, const float64_t[:, :, ::1] sums, float64_t mean,
+    float64_t prior, float64_t[::1] out,
+):
+    """Smoothed mean of the rows of the same category in the other folds, whose `fold_sums` are added up.
+
+    They are not subtracted from the whole, so that not even the last bit of a mean knows the fold's own targets.
+    """
+    cdef Py_ssize_t i, category, other
+    cdef float64_t total, weight
+    cdef float64_t[:, ::1] means = np.empty((sums.shape[0], sums.shape[1]))
+    with nogil:
         for category in range(sums.shape[0]):
             for i in range(sums.shape[1]):
+                total, weight = 0.0, 0.0
                 for other in range(sums.shape[1]):
                     if other != i:
-                        sums[category, i, 2] += sums[category, other, 0]
-                        sums[category, i, 3] += sums[category, other, 1]
+                        total += sums[category, other, 0]
+                        weight += sums[category, other, 1]
+                means[category, i] = _smoothed(total, weight, mean, prior)
         for i in range(column.shape[0]):
-            if isnan(column[i]):
-                out[i] = column[i]
-                continue
-            category = <Py_ssize_t>column[i]
-            out[i] = _smoothed(sums[category, fold[i], 2], sums[category, fold[i], 3], mean, prior)
+            out[i] = column[i] if isnan(column[i]) else means[<Py_ssize_t>column[i], fold[i]]

@@ -43,6 +43,11 @@ def _is_float32(column: Column) -> bool:
     )
 
 
+def _fewest(comm: Comm) -> int:
+    """How many rows a table must have: of several ranks, some may have none."""
+    return 1 if comm.size == 1 else 0
+
+
 # The encoder --------------------------------------------------
 
 
@@ -105,7 +110,7 @@ class InputEncoder:
         comm : Comm
             The ranks that the table is divided among; all learn the categories of the whole table.
         """
-        given = open_table(X, owner)
+        given = open_table(X, owner, _fewest(comm))
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
             chosen = given.chosen_names(chosen)
@@ -117,14 +122,14 @@ class InputEncoder:
         encoder.has_date_parts = table is not given
         return encoder, encoder.transform(table, n_threads)
 
-    def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1) -> Any:
+    def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
-        table = self.matched(X, owner)
+        table = self.matched(X, owner, _fewest(comm))
         return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
 
-    def matched(self, X: Any, owner: str) -> Table:
-        """Return a table with its columns in the order of those of `learn`."""
-        table = self.match(X) if is_frame(X) else open_table(X, owner)
+    def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
+        """Return a table with its columns in the order of those of `learn`; ValueError for one of fewer rows."""
+        table = self.match(X) if is_frame(X) else open_table(X, owner, fewest)
         if isinstance(table, StreamedTable):
             table = table.projected(self.names)
         if table.names is not None and self.names is None:
@@ -134,7 +139,7 @@ class InputEncoder:
         n_features = len(self.categories)
         if len(table) != n_features and (table.array is not None or not isinstance(table, PartedTable)):
             raise ValueError(f"X has {len(table)} features, but {owner} is expecting {n_features} features as input.")
-        return with_rows(table)
+        return with_rows(table, fewest)
 
     @classmethod
     def fit(

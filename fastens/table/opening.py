@@ -14,27 +14,30 @@ from fastens.table.streamed import StreamedTable
 from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_from_array, table_from_frame
 
 
-def open_table(X: Any, owner: str) -> Table:
-    """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes."""
-    return Table(X, array=X) if is_plain(X) else with_rows(_opened(X, owner))
+def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
+    """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes.
+
+    ValueError for one of fewer rows.
+    """
+    return Table(X, array=X) if is_plain(X) else with_rows(_opened(X, owner, fewest), fewest)
 
 
-def _opened(X: Any, owner: str) -> Table:
+def _opened(X: Any, owner: str, fewest: int) -> Table:
     if is_frame(X):
         return table_from_frame(X)
     if is_source(X):
         X = open_batches(X)
     if isinstance(X, RowSource):
         return StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
-    array = checked_array(X, owner)
+    array = checked_array(X, owner, fewest)
     return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
 
 
-def with_rows(table: Table) -> Table:
-    """Return the table; ValueError for one without rows or columns, as scikit-learn words it."""
+def with_rows(table: Table, fewest: int = 1) -> Table:
+    """Return the table; ValueError for one of fewer rows or without columns, as scikit-learn words it."""
     shape = table.n_rows, len(table)
-    for count, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
-        if count == 0:
+    for count, needed, what in zip(shape, (fewest, 1), ("sample(s)", "feature(s)"), strict=True):
+        if count < needed:
             raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
     return table
 

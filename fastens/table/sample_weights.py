@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_over
-from fastens.engine.whole import are_copies
+from fastens.engine.comm import LOCAL, Comm, in_turn, is_any, max_floats
 from fastens.parameters import POSITIVE
 from fastens.table.columns.vectors import numbers_in
 
@@ -31,7 +30,7 @@ def check_weights(sample_weight: Any, n_rows: int, comm: Comm = LOCAL) -> NDArra
         weight = np.full(n_rows, weight)
     if weight.shape != (n_rows,):
         raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
-    if not np.isfinite(weight).all() or weight.min() < 0:
+    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
         raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
     if not is_any(comm, bool(weight.any())):
@@ -58,14 +57,16 @@ def _in_range(
     return np.where(present, np.maximum(weight, largest * _LEAST_SHARE), 0.0)
 
 
-def multiplied(weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+def multiplied(
+    weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None, comm: Comm = LOCAL
+) -> NDArray[np.float64] | None:
     """Weights times factors, both positive, without overflow; None means ones."""
     if factors is None:
         return weight
     if weight is None:
-        return _in_range(factors)
+        return _in_range(factors, comm=comm)
     (fraction, exponents), (of_factor, more) = np.frexp(weight), np.frexp(factors)
-    return _in_range(fraction * of_factor, exponents + more)
+    return _in_range(fraction * of_factor, exponents + more, comm)
 
 
 def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
@@ -82,11 +83,8 @@ def class_factors(
 ) -> NDArray[np.float64]:
     """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.bincount(y.astype(np.intp), weights=weight, minlength=classes.size)
-        if comm.size > 1:
-            if is_any(comm, weight is not None and not are_copies(weight)):
-                raise ValueError("class_weight='balanced' needs whole weights on several ranks; got fractions.")
-            totals = sum_over(comm, totals.astype(np.int64))
+        counted = 1.0 if weight is None else weight
+        totals = in_turn(comm, np.zeros(classes.size), lambda sums: np.add.at(sums, y.astype(np.intp), counted))
         return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")

@@ -8,16 +8,17 @@ the mean of other rows: those of the other folds, or those before it in a random
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.parts import MappedRows, column_of
+from fastens.engine.comm import LOCAL, Comm, first_row, in_turn, is_any, of_whole
+from fastens.engine.parts import MappedRows, parts_of
 from fastens.engine.rows.sampling import random_stream
 from fastens.engine.whole import as_copies
-from fastens.table.category_means import category_sums, means_of_other_folds, ordered_means
+from fastens.table.category_means import category_sums, fold_sums, means_of_other_folds, ordered_means
 
 Array = NDArray[np.float64]
 
@@ -54,6 +55,71 @@ def _smoothing(sums: Array) -> _Smoothing:
     return _Smoothing(mean, within / variance)
 
 
+@dataclass(frozen=True)
+class Targets:
+    """What the means of categories are of: the targets of one rank's rows.
+
+    Floats are added up in the order of the table's rows, or in a random order of them, on any number of ranks.
+
+    Attributes
+    ----------
+    values : float64 array of shape (n_targets, n_rows)
+        The targets.
+    weights : float64 array of shape (n_rows,) or None
+        Positive. In the means of all rows a whole-number weight equals copies of the row; the other rows behind a row's
+        own mean are drawn by row.
+    comm : Comm
+        The ranks.
+    """
+
+    values: Array
+    weights: Array | None = None
+    comm: Comm = LOCAL
+
+    def scaled(self) -> Targets:
+        """The same with weights that are not whole scaled to a mean of 1."""
+        return self if self.weights is None else replace(self, weights=of_whole(self.comm, as_copies, self.weights))
+
+    def sums(self, column: Array) -> Array:
+        """The sums of `category_sums` over all ranks, (n_targets, n_categories, 4)."""
+        n_categories = np.array([int(np.fmax.reduce(column, initial=-1)) + 1], dtype=np.int64)
+        self.comm.max(n_categories)
+
+        def add(sums: Array) -> None:
+            for target, own in zip(self.values, sums, strict=True):
+                category_sums(column, target, self.weights, own)
+
+        return in_turn(self.comm, np.zeros((len(self.values), n_categories[0], 4)), add)
+
+    def of_other_folds(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
+        """For each row the smoothed means of its category in the other folds, (n_targets, n_rows)."""
+        first, n_rows = first_row(self.comm, len(column))
+        fold = random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + len(column)]
+
+        def add(sums: Array) -> None:
+            for target, own in zip(self.values, sums, strict=True):
+                fold_sums(column, target, self.weights, fold, own)
+
+        of_folds = in_turn(self.comm, np.zeros((*sums.shape[:2], N_FOLDS, 2)), add)
+        out = np.empty(self.values.shape)
+        for own, prior, of_rows in zip(of_folds, smoothing, out, strict=True):
+            means_of_other_folds(column, fold, own, prior.mean, prior.prior, of_rows)
+        return out
+
+    def ordered(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
+        """For each row the smoothed means of its category among the rows before it in a random order."""
+
+        def of_all(column: Array, targets: Array, weights: Array | None) -> Array:
+            order = random_stream(seed, 0).permutation(len(column))
+            out = np.empty(targets.shape)
+            for target, prior, of_rows in zip(targets, smoothing, out, strict=True):
+                room = np.zeros((sums.shape[1], 2))
+                ordered_means(column, target, weights, order, prior.mean, prior.prior, room, of_rows)
+            return out
+
+        return of_whole(self.comm, of_all, column, self.values, self.weights)
+
+
 class TargetStatistics:
     """Smoothed means of targets by category, for some columns of a table and one target or several.
 
@@ -71,9 +137,9 @@ class TargetStatistics:
     Examples
     --------
     >>> import numpy as np
-    >>> from fastens.table.target_statistics import TargetStatistics
+    >>> from fastens.table.target_statistics import Targets, TargetStatistics
     >>> X, y = np.repeat([[0.0], [1.0]], 50, axis=0), np.repeat([0.0, 1.0], 50)
-    >>> statistics, encoded = TargetStatistics.learn(X, y[None], None, [0], "target", seed=0)
+    >>> statistics, encoded = TargetStatistics.learn(X, Targets(y[None]), [0], "target", seed=0)
     >>> bool(np.array_equal(encoded[:, 0], y)), statistics.transform(np.array([[1.0], [np.nan]])).ravel()
     (True, array([1. , 0.5]))
     """
@@ -96,23 +162,19 @@ class TargetStatistics:
     def learn(
         cls,
         X: Any,
-        targets: Array,
-        weights: Array | None,
+        targets: Targets,
         columns: Sequence[int],
         method: str,
         seed: int,
     ) -> tuple[TargetStatistics, Any]:
-        """Learn from training rows, and encode them, each from other rows than itself.
+        """Learn from training rows, which are read once, and encode them, each from other rows than itself.
 
         Parameters
         ----------
         X : row source of shape (n_rows, n_features)
             The columns to encode hold positions of categories, NaN where missing.
-        targets : float64 array of shape (n_targets, n_rows)
-            What to take the means of.
-        weights : float64 array of shape (n_rows,) or None
-            Positive. In the means of all rows a whole-number weight equals copies of the row; the other rows behind a
-            row's own mean are drawn by row.
+        targets : Targets
+            Those of these rows. The statistics are of the rows of all ranks.
         columns : sequence of int
             The columns to encode.
         method : "target" or "ordered"
@@ -124,20 +186,20 @@ class TargetStatistics:
         -------
         TargetStatistics, row source of shape (n_rows, n_features + (n_targets - 1) * n_columns)
         """
-        weights = as_copies(weights)
-        encoded = np.empty((len(targets), len(columns), X.shape[0]))
-        means, fill = [], np.empty((len(columns), len(targets)))
-        for place, column in enumerate(columns):
-            values = column_of(X, column)
-            of_targets = []
-            for k, target in enumerate(targets):
-                sums = np.zeros((int(np.fmax.reduce(values, initial=-1)) + 1, 4))
-                category_sums(values, target, weights, sums)
-                smoothing = _smoothing(sums) if len(sums) else _Smoothing(0.0, 1.0)
-                of_targets.append(_means(sums, smoothing))
-                fill[place, k] = np.nan if np.isnan(values).any() else smoothing.mean
-                encoded[k, place] = _of_other_rows(values, target, weights, smoothing, method, seed)
-            means.append(np.column_stack(of_targets))
+        targets, n_targets = targets.scaled(), len(targets.values)
+        encoded = np.empty((n_targets, len(columns), X.shape[0]))
+        for start, part in parts_of(X):
+            encoded[0, :, start : start + len(part)] = part[:, columns].T
+        means, fill = [], np.empty((len(columns), n_targets))
+        for place in range(len(columns)):
+            column = encoded[0, place].copy()
+            sums = targets.sums(column)
+            smoothing = [_smoothing(own) if len(own) else _Smoothing(0.0, 1.0) for own in sums]
+            means.append(np.column_stack(list(map(_means, sums, smoothing))))
+            has_missing = is_any(targets.comm, bool(np.isnan(column).any()))
+            fill[place] = np.nan if has_missing else [own.mean for own in smoothing]
+            of_others = targets.ordered if method == "ordered" else targets.of_other_folds
+            encoded[:, place] = of_others(column, sums, smoothing, seed)
         statistics = cls(columns, means, fill)
         return statistics, statistics._put(X, encoded)
 
@@ -197,21 +259,3 @@ def _means(sums: Array, smoothing: _Smoothing) -> Array:
     with np.errstate(invalid="ignore"):
         means = (total + smoothing.prior * smoothing.mean) / (weight + smoothing.prior)
     return np.where(weight > 0, means, np.nan)
-
-
-def _of_other_rows(
-    values: NDArray[np.floating], target: Array, weights: Array | None, smoothing: _Smoothing, method: str, seed: int
-) -> Array:
-    """For each row the smoothed mean of its category among other rows."""
-    out = np.empty(len(values))
-    n_categories = int(np.fmax.reduce(values, initial=-1)) + 1
-    draw = random_stream(seed, 0)
-    if method == "ordered":
-        order = draw.permutation(len(values))
-        room = np.zeros((n_categories, 2))
-        ordered_means(values, target, weights, order, smoothing.mean, smoothing.prior, room, out)
-    else:
-        fold = draw.integers(0, N_FOLDS, len(values), dtype=np.uint8)
-        folds = np.zeros((n_categories, N_FOLDS, 4))
-        means_of_other_folds(values, target, weights, fold, smoothing.mean, smoothing.prior, folds, out)
-    return out

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.comm import LOCAL, Comm, is_any
 from fastens.table.sample_weights import check_weights
 
 
@@ -25,7 +25,7 @@ class TrainingData(NamedTuple):
     @classmethod
     def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
         """Return targets and weights without those of zero weight."""
-        if len(y) == 0:
+        if not is_any(comm, len(y) > 0):
             raise ValueError(f"Found array with 0 sample(s) (shape={y.shape}) while a minimum of 1 is required.")
         weight = check_weights(sample_weight, len(y), comm)
         if weight is None or weight.all():

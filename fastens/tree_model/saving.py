@@ -18,7 +18,7 @@ from fastens.engine.trees.used_columns import on_used_columns
 from fastens.exchange.writing.export import export
 from fastens.options import Categories
 from fastens.storage import ModelFileError
-from fastens.table.target_statistics import METHODS, TargetStatistics
+from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
 
 PREFIX = "ensemble."
 # With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
@@ -82,8 +82,8 @@ class SavedEnsemble:
         method, columns = self._columns_of_statistics(data.y)
         if not columns:
             return data
-        targets = _targets(data.y, self._n_classes_of(data.y))
-        self._statistics, X = TargetStatistics.learn(data.X, targets, data.sample_weight, columns, method, seed)
+        targets = Targets(_targets(data.y, self._n_classes_of(data.y)), data.sample_weight, data.comm)
+        self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed)
         return data._replace(X=X)
 
     def _columns_of_statistics(self, y: NDArray[np.float64]) -> tuple[str, list[int]]:

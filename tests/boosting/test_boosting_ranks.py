@@ -14,73 +14,23 @@ from fastens import (
     RandomForestClassifier,
 )
 from fastens.options import Dart, Growth
+from tests.reference.rank_fits import (
+    BINARY,
+    CLASSES,
+    COMMON,
+    N_ROWS,
+    POSITIVE,
+    QUERIES,
+    SIZES,
+    WEIGHTS,
+    T,
+    X,
+    assert_same_models,
+    fit_on_ranks,
+    rows_of,
+    state,
+)  # fmt: skip
 from tests.reference.threads_comm import on_ranks
-
-N_ROWS = 6000
-# Where the ranks' rows end: a handful, one, and most of them.
-ENDS = {1: [], 2: [5], 3: [2000, 5990], 4: [40, 41, 3000], 5: [1000, 1010, 1300, 5999]}
-SIZES = (2, 3, 5)
-WEIGHTS = {
-    "whole": np.random.default_rng(5).integers(0, 4, N_ROWS).astype(float),
-    "fractional": np.random.default_rng(6).random(N_ROWS),
-}
-WEIGHTS["whole"][[0, 5, 41, 1005, 2000, 5999]] = 2.0  # no rank is without weight
-
-
-def make_table():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N_ROWS, 6))
-    X[:, 4], X[:, 5] = rng.integers(0, 12, N_ROWS), rng.integers(0, 3, N_ROWS)
-    X[:5, 4] = 77.0  # a category of the first rank
-    X[rng.random(X.shape) < 0.05] = np.nan
-    Z = np.nan_to_num(X)
-    return X, Z[:, 0] + np.sin(2 * Z[:, 1]) + Z[:, 4] % 3 / 2 + rng.normal(size=N_ROWS)
-
-
-X, T = make_table()
-POSITIVE = np.exp(T / 2)
-BINARY = np.where(T > 0.5, "yes", "no")
-CLASSES = np.digitize(T, [-0.5, 1.2])
-CLASSES[-1] = 3  # of the last rank
-COMMON = {"n_estimators": 8, "random_state": 4, "n_jobs": 1}
-
-
-def rows_of(comm):
-    bounds = [0, *ENDS[comm.size], N_ROWS]
-    return slice(*bounds[comm.rank : comm.rank + 2])
-
-
-def state(model):
-    """Everything that two models may differ by."""
-    trees = {name: array for name, array in vars(model._ensemble).items() if isinstance(array, np.ndarray)}
-    assert {"value", "feature", "gain", "node_offsets"} <= set(trees)
-    scores = {"train": model.train_score_, "validation": model.validation_score_, "rounds": model.n_estimators_}
-    predictions = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
-    classes = getattr(model, "classes_", np.zeros(0))
-    return (
-        trees | scores | {"predictions": predictions, "classes": classes, "categories": str(model._encoder.categories)}
-    )
-
-
-def fit_on_ranks(size, make, y, weight=None, **validation):
-    def work(comm):
-        model, own = make(), rows_of(comm)
-        given = {name: array[own] for name, array in validation.items()}
-        with model._over(comm):
-            model.fit(X[own], y[own], None if weight is None else weight[own], **given)
-        return model
-
-    return on_ranks(size, work)
-
-
-def assert_same_models(size, make, y, weight=None, **validation):
-    expected = state(make().fit(X, y, weight, **validation))
-    assert expected["node_offsets"][-1] > 20
-    for model in fit_on_ranks(size, make, y, weight, **validation):
-        assert model._comm.size == 1
-        for name, found in state(model).items():
-            np.testing.assert_array_equal(found, expected[name], err_msg=name)
-
 
 REGRESSION = {
     "squared_error": T, "absolute_error": T, "huber": T, "log_cosh": T, "poisson": POSITIVE, "gamma": POSITIVE,
@@ -132,9 +82,6 @@ def test_survival(loss, weights, size):
         np.testing.assert_array_equal(at, expected.predict_survival_function(X[:20], times=[0.5, 1.0, 2.0]))
 
 
-QUERIES = np.searchsorted(sorted({end for ends in ENDS.values() for end in ends}), np.arange(N_ROWS), side="right")
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole"])
 def test_ranking_of_whole_queries(weights, size):
@@ -165,12 +112,49 @@ def test_a_query_on_two_ranks_is_an_error_on_both():
     assert on_ranks(2, work) == [True, True]
 
 
+class LogCosh:
+    """A user's loss, whose start is of all rows."""
+
+    def start(self, y, sample_weight):
+        return float(np.average(np.sort(y)[1:-1]) if sample_weight is None else np.average(y, weights=sample_weight))
+
+    def derivatives(self, y, raw):
+        return np.tanh(raw - y), 1 - np.tanh(raw - y) ** 2 + 1e-3
+
+    def loss(self, y, raw):
+        return np.log(np.cosh(np.clip(raw - y, -50, 50)))
+
+
+class OneAgainstOthers:
+    def derivatives(self, y, raw):
+        share = 1 / (1 + np.exp(-raw))
+        return share - (y[:, None] == np.arange(raw.shape[1])), share * (1 - share)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "fractional"])
+def test_losses_of_users(weights, size):
+    weight = WEIGHTS.get(weights)
+    options = COMMON | {"early_stopping": True, "n_iter_no_change": 2}
+    assert_same_models(size, lambda: GradientBoostingRegressor(LogCosh(), **options), T, weight)
+    squares = lambda y, raw: (raw - y, np.ones_like(y))  # noqa: E731
+    assert_same_models(size, lambda: GradientBoostingRegressor(squares, boosting="dart", **COMMON), T, weight)
+    assert_same_models(size, lambda: GradientBoostingClassifier(OneAgainstOthers(), **COMMON), CLASSES, weight)
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 2.0, 2: 0.5}])
 def test_class_weights(class_weight, size):
     make = lambda: GradientBoostingClassifier(class_weight=class_weight, **COMMON)  # noqa: E731
     assert_same_models(size, make, CLASSES)
     assert_same_models(size, make, CLASSES, WEIGHTS["whole"])
+    assert_same_models(size, make, CLASSES, WEIGHTS["fractional"])
+
+
+def test_class_weights_of_several_targets():
+    several = np.column_stack([np.minimum(CLASSES, 2), BINARY == "yes"])
+    make = lambda: GradientBoostingClassifier(class_weight="balanced", **COMMON)  # noqa: E731
+    assert_same_models(3, make, several, WEIGHTS["fractional"])
 
 
 def test_trees_by_level_with_constraints():
@@ -182,7 +166,7 @@ def test_trees_by_level_with_constraints():
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole"])
+@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 @pytest.mark.parametrize("sampling", [{"subsample": 0.3}, {"sampling": "goss"}, {"sampling": "mvs", "subsample": 0.4}])
 def test_rows_are_drawn_from_the_whole_table(sampling, weights, size):
     options = COMMON | sampling
@@ -236,7 +220,6 @@ def test_one_rank_stops_all():
     [
         (lambda: GradientBoostingRegressor(linear_leaves=True), "linear leaves; got 2 ranks"),
         (lambda: GradientBoostingRegressor(subsample=0.5, oob_score=True), "oob_score=True; got 2 ranks"),
-        (lambda: GradientBoostingRegressor(loss=lambda y, raw: (raw - y, np.ones_like(y))), "loss='custom' needs all"),
         (RandomForestClassifier, "RandomForestClassifier needs all rows on one rank; got 2 ranks"),
         (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
     ],
@@ -246,22 +229,12 @@ def test_what_needs_all_rows_says_so(make, message):
         fit_on_ranks(2, make, CLASSES)
 
 
-def test_balanced_classes_need_whole_weights():
-    with pytest.raises(ValueError, match="class_weight='balanced' needs whole weights on several ranks"):
-        fit_on_ranks(2, lambda: GradientBoostingClassifier(class_weight="balanced"), CLASSES, WEIGHTS["fractional"])
-
-
-def test_a_ranker_on_several_ranks_is_stopped_by_own_rows():
-    def work(comm):
-        model, own = GradientBoostingRanker(early_stopping=True, **COMMON), rows_of(comm)
-        with model._over(comm), pytest.raises(ValueError, match="early_stopping must be by X_val and y_val on several"):
-            model.fit(X[own], np.digitize(T[own], [0.5]), qid=QUERIES[own])
-
-    on_ranks(2, work)
-
-
-def test_every_rank_has_rows():
+@pytest.mark.parametrize("size", [2, 5])
+def test_ranks_may_have_no_rows_or_no_weight(size):
     weight = np.ones(N_ROWS)
-    weight[:5] = 0.0
-    with pytest.raises(ValueError, match="rank 0 has none"):
-        fit_on_ranks(2, GradientBoostingRegressor, T, weight)
+    weight[:5] = weight[1000:1300] = weight[-1] = 0.0
+    make = lambda: GradientBoostingRegressor(categorical_features=[4], early_stopping=True, **COMMON)  # noqa: E731
+    assert_same_models(size, make, T, weight)
+    for nothing in (np.zeros(N_ROWS), np.zeros(0)):
+        with pytest.raises(ValueError, match="all of them are zero" if len(nothing) else "0 sample"):
+            fit_on_ranks(size, make, T[: len(nothing)], nothing)

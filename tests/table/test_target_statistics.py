@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastens.engine.parts import RowSource, as_array
 from fastens.engine.rows.sampling import random_stream
-from fastens.table.target_statistics import N_FOLDS, TargetStatistics, _of_other_rows, _Smoothing, _smoothing
+from fastens.table.target_statistics import N_FOLDS, Targets, TargetStatistics, _Smoothing, _smoothing
 
 
 def make_rows(seed, n_rows=300, n_categories=12, missing=0.1):
@@ -39,7 +40,7 @@ def groups(values, y, weight):
 def test_rows_are_encoded_as_by_the_twin(method, weighted, dtype):
     X, y, weight = make_rows(3)
     statistics, encoded = TargetStatistics.learn(
-        X.astype(dtype), y[None], weight if weighted else None, [1], method, seed=7
+        X.astype(dtype), Targets(y[None], weight if weighted else None), [1], method, seed=7
     )
     weight = weight if weighted else np.ones(len(y))
     values, smoothing = X[:, 1], naive_smoothing(X[:, 1], y, weight)
@@ -70,8 +71,8 @@ def test_rows_are_encoded_as_by_the_twin(method, weighted, dtype):
 def test_means_of_all_rows_take_weights_as_copies(seed):
     X, y, weight = make_rows(seed, missing=0.0)
     rows = np.repeat(np.arange(len(y)), weight.astype(int))
-    weighted, _ = TargetStatistics.learn(X, y[None], weight, [1], "target", seed=0)
-    copied, _ = TargetStatistics.learn(X[rows], y[None, rows], None, [1], "target", seed=0)
+    weighted, _ = TargetStatistics.learn(X, Targets(y[None], weight), [1], "target", seed=0)
+    copied, _ = TargetStatistics.learn(X[rows], Targets(y[None, rows]), [1], "target", seed=0)
     np.testing.assert_allclose(weighted.means[0], copied.means[0], rtol=1e-9)
     np.testing.assert_allclose(weighted.fill, copied.fill)
 
@@ -79,7 +80,7 @@ def test_means_of_all_rows_take_weights_as_copies(seed):
 def test_scale_of_fractions_does_not_matter():
     X, y, _ = make_rows(1)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    encoded = [TargetStatistics.learn(X, y[None], scale * weight, [1], "target", 0)[1] for scale in (1, 1e-6)]
+    encoded = [TargetStatistics.learn(X, Targets(y[None], scale * weight), [1], "target", 0)[1] for scale in (1, 1e-6)]
     np.testing.assert_allclose(encoded[0], encoded[1], rtol=1e-9)
 
 
@@ -89,8 +90,10 @@ def test_a_row_does_not_know_its_own_target(method):
     X, y, _ = make_rows(5)
     changed = y.copy()
     changed[17] += 1e6
-    values = np.ascontiguousarray(X[:, 1])
-    encoded = [_of_other_rows(values, t, None, _Smoothing(0.0, 2.0), method, 0) for t in (y, changed)]
+    column, encoded = np.ascontiguousarray(X[:, 1]), []
+    for targets in map(Targets, (y[None], changed[None])):
+        of_others = targets.ordered if method == "ordered" else targets.of_other_folds
+        encoded.append(of_others(column, targets.sums(column), [_Smoothing(0.0, 2.0)], 0)[0])
     assert encoded[0][17] == encoded[1][17]
     assert (encoded[0] != encoded[1]).any()
 
@@ -99,7 +102,7 @@ def test_several_targets_are_further_columns():
     X, y, _ = make_rows(2, missing=0.0)
     X = np.column_stack([X, X[::-1, 1]])
     targets = np.array([y, -y, 2 * y])
-    statistics, encoded = TargetStatistics.learn(X, targets, None, [1, 2], "target", seed=0)
+    statistics, encoded = TargetStatistics.learn(X, Targets(targets), [1, 2], "target", seed=0)
     assert encoded.shape == (300, 7)
     np.testing.assert_array_equal(statistics.column_of(3), [0, 1, 2, 1, 1, 2, 2])
     np.testing.assert_allclose(encoded[:, 3:5], np.column_stack([-encoded[:, 1], 2 * encoded[:, 1]]))
@@ -111,7 +114,7 @@ def test_several_targets_are_further_columns():
 @pytest.mark.parametrize("broken", ["columns", "means", "n_categories", "fill"])
 def test_damaged_arrays_are_refused(broken):
     X, y, _ = make_rows(2)
-    arrays = TargetStatistics.learn(X, y[None], None, [1], "target", seed=0)[0].to_arrays()
+    arrays = TargetStatistics.learn(X, Targets(y[None]), [1], "target", seed=0)[0].to_arrays()
     arrays[broken] = np.concatenate([arrays[broken], arrays[broken]])
     with pytest.raises(ValueError, match="the statistics of the categories are malformed"):
         TargetStatistics.from_arrays(arrays)
@@ -132,6 +135,25 @@ def test_prior_follows_the_noise():
 def test_categories_of_one_row_tell_nothing():
     X = np.arange(40.0)[:, None]
     y = np.random.default_rng(0).normal(size=40)
-    statistics, encoded = TargetStatistics.learn(X, y[None], None, [0], "target", seed=0)
+    statistics, encoded = TargetStatistics.learn(X, Targets(y[None]), [0], "target", seed=0)
     np.testing.assert_allclose(encoded, y.mean())
     assert np.ptp(statistics.transform(X)) < np.ptp(y) / 10
+
+
+def test_a_table_in_parts_is_read_once_for_all_columns():
+    X = np.random.default_rng(0).integers(0, 9, (200, 5)).astype(float)
+    source = CountedRows(X)
+    parted, of_parts = TargetStatistics.learn(source, Targets(X.sum(axis=1)[None]), [0, 2, 3], "target", seed=0)
+    assert source.n_passes == 1
+    whole, expected = TargetStatistics.learn(X, Targets(X.sum(axis=1)[None]), [0, 2, 3], "target", seed=0)
+    np.testing.assert_array_equal(as_array(of_parts), expected)
+    np.testing.assert_array_equal(parted.transform(X), whole.transform(X))
+
+
+class CountedRows(RowSource):
+    def __init__(self, X):
+        self._X, self.shape, self.n_passes = X, X.shape, 0
+
+    def parts(self):
+        self.n_passes += 1
+        yield from np.array_split(self._X, 7)

@@ -198,7 +198,7 @@ def _sketch_of(
     unit = 1.0
     if sample_weight is not None:
         # As fine as the sum of all weights in 63 bits allows: whole numbers stay exact.
-        (largest,) = max_floats(comm, float(np.max(sample_weight)))
+        (largest,) = max_floats(comm, float(np.max(sample_weight, initial=0.0)))
         bits = math.frexp(largest)[1] + sum(comm.gather(X.shape[0])).bit_length()
         unit = math.ldexp(1.0, bits - 62)
     empty = partial(BinningSketch, X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)

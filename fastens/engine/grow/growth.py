@@ -117,7 +117,7 @@ class RowWeights:
         (n_rows,) = sum_ints(comm, n_rows)
         if weights is None:
             return cls(None, comm, n_rows, n_rows, 1.0, True)
-        total, (largest,) = exact_sum(weights, comm), max_floats(comm, float(weights.max()))
+        total, (largest,) = exact_sum(weights, comm), max_floats(comm, float(weights.max(initial=0.0)))
         return cls(weights, comm, n_rows, total, largest, total < 2.0**31 and not is_any(comm, not are_whole(weights)))
 
 

@@ -66,7 +66,7 @@ def _largest(values: Array, comm: Comm) -> float:
 def weighted_quantile(values: Array, level: float, weights: Array | None = None, comm: Comm = LOCAL) -> float:
     """The smallest value that has at least the share `level` of the weight at or below it."""
     starts = np.array([0, values.size], dtype=np.int64)
-    whole = _whole_weights(weights, values.size, comm)
+    whole = whole_weights(weights, values.size, comm)
     if comm.size > 1:
         return float(leaf_quantiles(comm, values, whole, starts, level, 0.0)[0])
     out = np.empty(1)
@@ -74,7 +74,8 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None,
     return float(out[0])
 
 
-def _whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.int64]:
+def whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.int64]:
+    """Weights as whole numbers below 2**31: rounded to 2**-30 of the largest, unless they are so already."""
     if weights is None:
         return np.ones(n_rows, dtype=np.int64)
     return np.rint(weights * _weight_scale(weights, comm)).astype(np.int64)
@@ -102,8 +103,6 @@ class Loss:
         Raw predictions are several levels of one target.
     bounds : pair of numbers
         Between which targets lie.
-    takes_parts : bool
-        The rows may be on several ranks.
     comm : Comm
         The ranks.
     """
@@ -114,7 +113,6 @@ class Loss:
     by_rows = True
     has_levels = False
     bounds = (-math.inf, math.inf)
-    takes_parts = True
     comm: Comm = LOCAL
     _kernel = ""
     _grain = _GRAIN_EXP
@@ -133,14 +131,12 @@ class Loss:
         return not self.renews_leaves
 
     def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from here on; ValueError where the loss cannot."""
-        if comm.size > 1 and not self.takes_parts:
-            raise ValueError(f"loss={self.name!r} needs all rows on one rank; got {comm.size} ranks.")
+        """Reduce over the rows of all ranks from here on."""
         self.comm = comm
 
     def _range(self, y: Array) -> tuple[float, float]:
         """The smallest and the largest target."""
-        low, high = max_floats(self.comm, -float(y.min()), float(y.max()))
+        low, high = max_floats(self.comm, -float(y.min(initial=math.inf)), float(y.max(initial=-math.inf)))
         return -low, high
 
     def check_target(self, y: Array) -> None:
@@ -151,7 +147,7 @@ class Loss:
 
     def magnitude(self, y: Array) -> float:
         """What raw predictions are hardly much larger than."""
-        return max_floats(self.comm, float(np.abs(y).max()))[0]
+        return max_floats(self.comm, float(np.abs(y).max(initial=0.0)))[0]
 
     def of_output(self, output: int) -> Loss:
         """The loss that the leaves of one output's trees are renewed by."""
@@ -212,7 +208,7 @@ class Loss:
         The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`.
         """
         out = np.empty(leaf_starts.size - 1)
-        weights = _whole_weights(sample_weight, residuals.size, self.comm)
+        weights = whole_weights(sample_weight, residuals.size, self.comm)
         if self.comm.size > 1:
             return leaf_quantiles(self.comm, residuals, weights, leaf_starts, self._leaf_level, self._leaf_limit)
         n_threads = threads_for(residuals.size, n_threads, _GRAIN_EXP)
@@ -287,7 +283,7 @@ class Huber(Loss):
         """Renew the limit; where most residuals are 0, the largest one."""
         distances = np.abs(y - raw[0])
         limit = weighted_quantile(distances, self._alpha, sample_weight, self.comm)
-        self._parameter = limit or max_floats(self.comm, float(distances.max()))[0]
+        self._parameter = limit or max_floats(self.comm, float(distances.max(initial=0.0)))[0]
         self._leaf_limit = self._parameter
 
 

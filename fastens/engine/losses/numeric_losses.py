@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastens.engine.losses.gradients as kernels
-from fastens.engine.comm import Comm
+from fastens.engine.comm import Comm, gathered
 from fastens.engine.losses.losses import (
     BinaryLogLoss,
     Floats,
@@ -263,7 +263,8 @@ class SeveralLevels(Loss):
 class CustomLoss(NumericLoss):
     """A user's loss: a function of (y, raw) that returns gradients and hessians, or an object with such a method.
 
-    It is given all rows at once; `raw` has the shape (n_rows,), or (n_rows, n_outputs) where there are several.
+    It is given all rows at once, or on several ranks those of one, and must not make a row's derivatives depend on the
+    others; `raw` has the shape (n_rows,), or (n_rows, n_outputs) where there are several.
 
     Parameters
     ----------
@@ -275,7 +276,6 @@ class CustomLoss(NumericLoss):
     """
 
     name = "custom"
-    takes_parts = False
 
     def __init__(self, source: Any, n_outputs: int = 1) -> None:
         super().__init__()
@@ -284,10 +284,10 @@ class CustomLoss(NumericLoss):
         self._derivatives: Callable[[Array, Array], Any] = getattr(source, "derivatives", source)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """What the source says, or 0."""
+        """What the source says of the rows of all ranks, or 0."""
         if not hasattr(self._source, "start"):
             return np.zeros(self.n_outputs)
-        start = self._source.start(y, sample_weight)
+        start = self._source.start(*gathered(self.comm, [y, sample_weight]))
         found = np.asarray(start, dtype=np.float64)
         if found.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(found).all():
             wanted = "a finite number" if self.n_outputs == 1 else f"{self.n_outputs} finite numbers"
@@ -307,14 +307,16 @@ class CustomLoss(NumericLoss):
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
-        return weighted_mean(self.row_losses(y, self._as_given(raw.T)), sample_weight)
+        return weighted_mean(self.row_losses(y, self._as_given(raw.T)), sample_weight, self.comm)
 
     def _as_given(self, raw: Array) -> Array:
         """Raw predictions of shape (n_rows, n_outputs) as the source gets them."""
         return np.ascontiguousarray(raw) if self.n_outputs > 1 else raw[:, 0]
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """What the source says, checked: arrays of finite numbers, hessians not negative."""
+        """What the source says, checked: arrays of finite numbers, hessians not negative. None are asked of no rows."""
+        if len(y) == 0:
+            return raw, raw
         found = self._derivatives(_unchangeable(y), _unchangeable(raw))
         if not isinstance(found, tuple) or len(found) != 2:
             raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(found).__name__}.")
@@ -335,7 +337,7 @@ class CustomLoss(NumericLoss):
 
     def row_losses(self, y: Array, raw: Array) -> Array:
         """What the source says; not a number where it says nothing."""
-        if not hasattr(self._source, "loss"):
+        if not hasattr(self._source, "loss") or len(y) == 0:
             return np.full(y.shape, np.nan)
         return np.ascontiguousarray(self._source.loss(_unchangeable(y), _unchangeable(raw)), dtype=np.float64)
 

@@ -119,11 +119,12 @@ class Queries:
         self._y, self._documents = y, np.ascontiguousarray(y[:, DOCUMENTS])
         order = np.argsort(y[:, QUERY], kind="stable")
         changes = np.flatnonzero(np.diff(y[order, QUERY])) + 1
-        starts = np.concatenate([[0], changes, [len(y)]]).astype(np.int64)
+        starts = np.unique(np.concatenate([[0], changes, [len(y)]])).astype(np.int64)  # [0] where there are no rows
         self._first = order[starts[:-1]]
         relevance = y[:, RELEVANCE]
         gains = np.exp2(relevance) - 1.0 if label_gain == "exponential" else np.ascontiguousarray(relevance)
-        n_places = min(math.ceil(np.add.reduceat(self._documents[order], starts[:-1]).max()) + 2, _MOST_PLACES)
+        of_queries = np.add.reduceat(self._documents[order], starts[:-1])
+        n_places = min(math.ceil(of_queries.max(initial=0.0)) + 2, _MOST_PLACES)
         upto = np.concatenate([[0.0], np.cumsum([1.0 / math.log2(2.0 + place) for place in range(n_places)])])
         self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, upto)
 
@@ -150,6 +151,8 @@ class Queries:
             raise ValueError("sample_weight must hold whole numbers of documents for the average precision.")
         order = np.lexsort((-scores, self._y[:, QUERY]))
         order = repeated(order, self._documents[order], "they are documents of a list")
+        if len(order) == 0:
+            return np.zeros(0)
         query, score, relevant = self._y[order, QUERY], scores[order], self._y[order, RELEVANCE] > 0
         new_query = np.append(True, query[1:] != query[:-1])
         of_query, of_tie = np.cumsum(new_query) - 1, np.cumsum(new_query | np.append(True, np.diff(score) != 0)) - 1

@@ -37,8 +37,11 @@ def has_large_numbers(X: NDArray[Any]) -> bool:
     return int(X.max()) > EXACT or int(X.min()) < -EXACT
 
 
-def checked_array(X: Any, owner: str) -> Any:
-    """Return anything that is no frame as an array, or a CSR matrix of floats, by scikit-learn's rules and messages."""
+def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
+    """Return anything that is no frame as an array, or a CSR matrix of floats, by scikit-learn's rules and messages.
+
+    ValueError for one of fewer rows.
+    """
     if hasattr(X, "collect"):
         raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
     if isinstance(X, np.ndarray) and X.dtype.names:
@@ -49,7 +52,15 @@ def checked_array(X: Any, owner: str) -> Any:
     if isinstance(X, list | tuple):
         array = np.asarray(X)
         X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
-    X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, estimator=owner, input_name="X")
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=fewest,
+        estimator=owner,
+        input_name="X",
+    )
     if sparse.issparse(X):
         return canonical(X if X.dtype in FLOATS else X.astype(np.float64))
     X = np.asarray(X)

@@ -14,8 +14,8 @@ from fastens.engine.losses.losses import AbsoluteError, Huber
 from tests.reference.threads_comm import on_ranks
 
 N_ROWS, N_FEATURES = 3000, 5
-# Where the ranks' rows end: a few, one, and most.
-ENDS = {2: [7], 3: [1, 2900], 5: [1, 30, 31, 2000]}
+# Where the ranks' rows end: none, a few, one, and most.
+ENDS = {2: [7], 3: [1, 2900], 5: [1, 30, 30, 2000]}
 IS_CATEGORICAL = np.array([False, False, False, True, True])
 WEIGHTS = {
     "none": None,

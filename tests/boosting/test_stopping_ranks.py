@@ -1,0 +1,87 @@
+"""Early stopping on several ranks: splitters and metrics see the rows of all, and all decide alike, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import make_scorer, mean_absolute_error
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
+
+from fastens import (
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
+)
+from fastens.options import EarlyStopping
+from tests.reference.rank_fits import (
+    BINARY,
+    CLASSES,
+    COMMON,
+    N_ROWS,
+    QUERIES,
+    SIZES,
+    WEIGHTS,
+    T,
+    X,
+    assert_same_models,
+    fit_on_ranks,
+)
+
+OPTIONS = COMMON | {"n_estimators": 40, "learning_rate": 0.5, "n_iter_no_change": 2}
+GROUPS = np.random.default_rng(1).integers(0, 300, N_ROWS)
+QID = QUERIES * 1000 + np.arange(N_ROWS) // 40
+RELEVANCE = np.digitize(T, [-0.5, 0.5, 1.5])
+TIMES = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)])
+
+
+def furthest(y, predicted):
+    return "furthest", float(np.abs(np.asarray(y) - predicted).max()), False
+
+
+def rate(y, probabilities):
+    return float(np.mean((y == "yes") * probabilities))
+
+
+def stopped_by(kind, metric="loss", **others):
+    stopping = EarlyStopping(eval_metric=metric, validation=others.pop("validation", None))
+    return lambda: kind(early_stopping=stopping, **OPTIONS | others)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "fractional"])
+def test_metrics_are_those_of_all_rows(weights, size):
+    weight = WEIGHTS.get(weights)
+    of_numbers = ["r2", furthest, "loss", make_scorer(mean_absolute_error, greater_is_better=False)]
+    assert_same_models(size, stopped_by(GradientBoostingRegressor, of_numbers), T, weight)
+    of_classes = ["roc_auc", "accuracy", rate]
+    assert_same_models(size, stopped_by(GradientBoostingClassifier, of_classes), BINARY, weight)
+    validated = {"X_val": X[::-1], "y_val": CLASSES[::-1], "sample_weight_val": WEIGHTS["whole"][::-1] + 1}
+    assert_same_models(size, stopped_by(GradientBoostingClassifier, "balanced_accuracy"), CLASSES, weight, **validated)
+    assert_same_models(size, stopped_by(GradientBoostingSurvival, ["concordance", "loss"]), TIMES, weight)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("metric", ["loss", ["ndcg@5", "map", "loss"]])
+def test_rankers_hold_out_whole_queries(metric, size):
+    make = stopped_by(GradientBoostingRanker, metric)
+    assert_same_models(size, make, RELEVANCE, qid=QID)
+    assert_same_models(size, make, RELEVANCE, WEIGHTS["whole"], qid=-QID)
+    by_groups = stopped_by(GradientBoostingRanker, metric, validation=GroupShuffleSplit(1, random_state=0))
+    assert_same_models(size, by_groups, RELEVANCE, qid=QID)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_splitters_see_the_rows_of_all_ranks(size):
+    by_groups = stopped_by(GradientBoostingRegressor, validation=GroupShuffleSplit(1, random_state=0))
+    assert_same_models(size, by_groups, T, WEIGHTS["whole"], groups=GROUPS)
+    stratified = stopped_by(GradientBoostingClassifier, validation=StratifiedKFold(5, shuffle=True, random_state=0))
+    assert_same_models(size, stratified, np.minimum(CLASSES, 2))
+    in_order = stopped_by(GradientBoostingRegressor, ["r2", "loss"], validation=TimeSeriesSplit(3))
+    assert_same_models(size, in_order, T)
+
+
+def test_a_splitter_at_random_is_one_draw():
+    models = fit_on_ranks(3, stopped_by(GradientBoostingRegressor, validation=ShuffleSplit(1)), T)
+    assert len({model.validation_score_.tobytes() for model in models}) == 1
+    assert len({model.predict(X).tobytes() for model in models}) == 1
