@@ -3,7 +3,7 @@
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, NAN
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import numpy as np
 

@@ -84,7 +84,7 @@ cdef inline Py_ssize_t _split(
 
 cdef inline Py_ssize_t _code_is_left(const Decision* decision, int32_t code) noexcept nogil:
     if decision.category_words != NULL:
-        return (decision.category_words[code // 32] >> (code % 32)) & 1
+        return set_has(decision.category_words, code)
     return decision.missing_left if code == 0 else code <= decision.bin
 
 

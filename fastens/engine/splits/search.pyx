@@ -30,7 +30,7 @@ cdef enum:
     THREAD_GRAIN = 3 << 9           # work that is worth another thread: some 0.6 microseconds
     # A node of up to so many rows is counted by columns, some of them at a time, which are searched while their cells
     # are near, each thread its own; of more rows, by rows: then no thread has to read them all, but what they counted
-    # must be added up. 20 000 columns of 1000 rows: a tree takes half the time.
+    # must be added up. 1000 rows of 20 000 columns: a tree takes 0.22 s by columns, 0.55 by rows (one thread).
     ROWS_BY_COLUMNS = 1 << 11
 
 

@@ -261,7 +261,7 @@ def test_a_sketch_keeps_no_reference_to_its_input(rng):
 
 @pytest.mark.parametrize("kind", ["csr_matrix", "csc_array", "coo_array"])
 def test_sparse(kind, rng, monkeypatch):
-    monkeypatch.setattr("fastens.engine.bins.binning._BLOCK", 256)
+    monkeypatch.setattr("fastens.engine.bins.row_sketch._BLOCK", 256)
     X = np.where(rng.random((200, 20)) < 0.8, 0.0, rng.normal(size=(200, 20)))
     sparse = getattr(scipy.sparse, kind)(X)
     weight = rng.integers(1, 4, 200)

@@ -1,0 +1,157 @@
+"""Sparse and wide tables: seconds, seconds of the processor, and memory above the input, next to the peers'.
+
+python asv_benchmarks/compare_wide.py
+python asv_benchmarks/compare_wide.py --tables tfidf --libraries fastens lightgbm --repeats 3
+
+Tables are generated: `tfidf`, 18 846 texts of some 137 of 50 000 words, whose frequencies follow Zipf's law; `million`,
+20 000 rows of 20 of a million columns; `dense`, 1000 rows of 20 000 numbers; `frame`, a pandas frame of 5000 rows and
+3000 columns, one in ten of categories. Every fit (20 trees of 31 leaves) has a process of its own, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from comparison.peak_memory import memory
+
+N_TREES = 20
+PEAK = Path("/proc/self/clear_refs")
+LIBRARIES = ("fastens", "lightgbm", "xgboost")
+
+
+def tfidf(n_rows: int = 18_846, n_columns: int = 50_000) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Rows of length 1 of log counts times log inverse document frequencies; the class follows from all words."""
+    rng = np.random.default_rng(0)
+    chances = 1 / (np.arange(n_columns) + 10.0)
+    n_words = rng.poisson(144, n_rows) + 5
+    words = rng.choice(n_columns, n_words.sum(), p=chances / chances.sum())
+    rows = np.repeat(np.arange(n_rows), n_words)
+    X = sp.csr_matrix((np.ones(len(words)), (rows, words)), shape=(n_rows, n_columns))
+    X.sum_duplicates()
+    in_texts = np.bincount(X.indices, minlength=n_columns)
+    X.data = (1 + np.log(X.data)) * np.log((1 + n_rows) / (1 + in_texts))[X.indices]
+    X.data /= np.sqrt(np.repeat(np.add.reduceat(X.data**2, X.indptr[:-1]), np.diff(X.indptr)))
+    return X, _classes(X @ rng.normal(size=n_columns), rng)
+
+
+def million(n_rows: int = 20_000, n_columns: int = 1_000_000) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Values in a few columns that many rows have, and in many that few have."""
+    rng = np.random.default_rng(0)
+    columns = np.minimum(rng.pareto(0.5, 20 * n_rows), n_columns - 1).astype(np.int64)
+    X = sp.csr_matrix((rng.random(len(columns)), (np.repeat(np.arange(n_rows), 20), columns)), (n_rows, n_columns))
+    X.sum_duplicates()
+    return X, _classes(X @ rng.normal(size=n_columns), rng)
+
+
+def dense(n_rows: int = 1000, n_columns: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """Normal numbers; twenty columns matter."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_columns))
+    return X, _classes(X[:, :20].sum(axis=1), rng)
+
+
+def frame(n_rows: int = 5000, n_columns: int = 3000) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers, and categories in every tenth column."""
+    rng = np.random.default_rng(0)
+    columns = {f"x{index}": rng.normal(size=n_rows) for index in range(n_columns)}
+    target = sum(columns[f"x{index}"] for index in range(1, 9))
+    for index in range(0, n_columns, 10):
+        codes = rng.integers(0, 8, n_rows)
+        columns[f"x{index}"] = pd.Categorical.from_codes(codes, list("abcdefgh"))
+    return pd.DataFrame(columns), _classes(target, rng)
+
+
+TABLES = {"tfidf": tfidf, "million": million, "dense": dense, "frame": frame}
+
+
+def _classes(signal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    signal = np.asarray(signal).ravel()
+    return (signal + rng.normal(size=len(signal)) * signal.std() / 2 > 0).astype(int)
+
+
+def make(library: str) -> Any:
+    """An estimator with the settings that the libraries share."""
+    if library == "fastens":
+        from fastens import GradientBoostingClassifier
+
+        return GradientBoostingClassifier(n_estimators=N_TREES, early_stopping=False, n_jobs=2)
+    if library == "lightgbm":
+        from lightgbm import LGBMClassifier
+
+        return LGBMClassifier(n_estimators=N_TREES, n_jobs=2, verbose=-1)
+    from xgboost import XGBClassifier
+
+    return XGBClassifier(
+        n_estimators=N_TREES, n_jobs=2, learning_rate=0.1, grow_policy="lossguide", max_leaves=31, max_depth=0,
+        enable_categorical=True,
+    )  # fmt: skip
+
+
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(library: str, table: str) -> None:
+    """Print the seconds of a fit, those of the processor, MB above the input, seconds to predict, and the accuracy."""
+    model = make(library)
+    model.fit(np.arange(400.0).reshape(100, 4), np.arange(100) % 2)  # loads the library and starts its threads
+    X, y = TABLES[table]()
+    if PEAK.exists():
+        PEAK.write_text("5")  # forget what making the table took
+    before, start, processor = memory("VmRSS"), time.perf_counter(), processor_seconds()
+    model.fit(X, y)
+    fitted, used = time.perf_counter() - start, processor_seconds() - processor
+    above = (memory("VmHWM") - before) / 1e6
+    start = time.perf_counter()
+    predicted = model.predict(X)
+    print(fitted, used, above, time.perf_counter() - start, np.mean(predicted == y))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
+    parser.add_argument("--libraries", nargs="+", default=list(LIBRARIES), choices=LIBRARIES)
+    parser.add_argument("--repeats", type=int, default=3, help="fits of each, in turns; medians count")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that a fit may take")
+    parser.add_argument("--measure", nargs=2, metavar=("LIBRARY", "TABLE"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        measure(*args.measure)
+        return
+    print(f"{'table':8} {'library':9} {'fit s':>7} {'cpu s':>7} {'MB':>6} {'predict s':>9} {'accuracy':>8}")
+    for table in args.tables:
+        found: dict[str, list[list[float]]] = {library: [] for library in args.libraries}
+        for _ in range(args.repeats):
+            for library, values in found.items():
+                values.append(_in_a_process(library, table, args.timeout))
+        for library, values in found.items():
+            fit, used, above, predict, accuracy = np.median(values, axis=0)
+            print(
+                f"{table:8} {library:9} {fit:7.2f} {used:7.2f} {above:6.0f} {predict:9.2f} {accuracy:8.3f}", flush=True
+            )
+
+
+def _in_a_process(library: str, table: str, timeout: float) -> list[float]:
+    """NaN where it failed, or took too long."""
+    command = [sys.executable, __file__, "--measure", library, table]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        print(f"{library} on {table}: {error}", file=sys.stderr)
+        return [np.nan] * 5
+    return [float(value) for value in done.stdout.split()[-5:]]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Trees on sparse rows: the twin's, and those on the same rows with all codes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.sparse_binned import sparse_matrix
+from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from reference.growth import NaiveGrower
+
+
+def sparse_rows(rng, n_rows, n_columns=130):
+    X = sparse.random(n_rows, n_columns, density=0.05, format="csr", random_state=int(rng.integers(1 << 30)))
+    X.data = np.round(X.data * 9) - 4
+    X.data[rng.random(X.nnz) < 0.05] = np.nan
+    return X
+
+
+def derivatives(rng, X, heavy=False):
+    signal = np.nan_to_num(X.toarray()) @ rng.normal(size=X.shape[1])
+    noise = rng.standard_t(1.2, len(signal)) * 1e4 if heavy else rng.normal(size=len(signal))
+    return (signal + noise).astype(np.float32), rng.uniform(0.1, 0.25, len(signal)).astype(np.float32)
+
+
+def assert_equal(tree, other):
+    for name, values in vars(other).items():
+        np.testing.assert_array_equal(getattr(tree, name), values, err_msg=name)
+
+
+RULES = [
+    GrowthRules(l2_regularization=1.0),
+    GrowthRules(min_samples_leaf=1, max_leaf_nodes=60),
+    GrowthRules(max_leaf_nodes=None, max_depth=5, min_samples_leaf=3),
+]
+
+
+@pytest.mark.parametrize("rules", RULES[:2], ids=["defaults", "small leaves"])
+def test_trees_are_those_of_the_twin(rules, rng):
+    X = sparse_rows(rng, 600, 40)
+    binning = learn_binning(X)
+    gradients, hessians = derivatives(rng, X)
+    tree = TreeGrower(sparse_matrix(binning, X), rules).grow(gradients, hessians)
+    naive = NaiveGrower(binning.codes(X), binning.n_codes, binning.is_categorical, rules)
+    nodes = naive.grow(gradients, hessians)
+    assert tree.n_nodes == len(nodes)
+    np.testing.assert_array_equal(
+        tree.feature, [node["split"]["feature"] if "children" in node else -1 for node in nodes]
+    )
+    np.testing.assert_allclose(tree.value[:, 0], [node["value"] for node in nodes], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n_rows", "rules"), [(50, 0), (3000, 2), (20_000, 0), (20_000, 2), (70_000, 0)])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_all_forms_of_cells_and_any_number_of_threads(n_rows, rules, heavy, rng):
+    """More rows than packed cells hold, or than have words made ready; gradients too wide for them."""
+    X = sparse_rows(rng, n_rows)
+    binning = learn_binning(X)
+    given = derivatives(rng, X, heavy)
+    expected = TreeGrower(binning.transform(X), RULES[rules]).grow(*given)
+    for n_threads in (1, 2, 5):
+        grower = TreeGrower(sparse_matrix(binning, X), RULES[rules], n_threads=n_threads)
+        for _ in range(2):
+            assert_equal(grower.grow(*given), expected)
+
+
+@pytest.mark.parametrize("weights", ["whole", "real"])
+def test_weights(weights, rng):
+    X = sparse_rows(rng, 4000)
+    binning = learn_binning(X)
+    weight = rng.integers(1, 9, 4000).astype(float) if weights == "whole" else rng.random(4000) + 0.1
+    rules, given = replace(RULES[0], min_weight_leaf=30.0), derivatives(rng, X)
+    expected = TreeGrower(binning.transform(X), rules, weight).grow(*given)
+    assert_equal(TreeGrower(sparse_matrix(binning, X), rules, weight).grow(*given), expected)
+
+
+def test_a_sample_of_rows_and_features(rng):
+    X = sparse_rows(rng, 4000)
+    binning, rules = learn_binning(X), replace(RULES[0], features_per_split=20, features_per_tree=60)
+    rows, given = np.flatnonzero(rng.random(4000) < 0.3).astype(np.uint32), derivatives(rng, X)
+    expected = TreeGrower(binning.transform(X), rules).grow(*given, rows, 3)
+    assert_equal(TreeGrower(sparse_matrix(binning, X), rules).grow(*given, rows, 3), expected)
+
+
+def test_a_column_whose_zeros_are_few(rng):
+    X = sparse_rows(rng, 800, 30).tolil()
+    X[:, 3] = 1.0 + (rng.random((800, 1)) < 0.3)
+    X[::50, 3] = 0.0
+    X = X.tocsr()
+    binning, given = learn_binning(X), derivatives(rng, X)
+    expected = TreeGrower(binning.transform(X), RULES[1]).grow(*given)
+    assert_equal(TreeGrower(sparse_matrix(binning, X), RULES[1]).grow(*given), expected)
