@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -131,7 +132,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             )
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        self._error_forest = None
+        self._error_forest: RandomForestRegressor | None = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
         # Rows of a group share errors, which those out of a bag would give away.
         is_local &= self.cv is None or data.groups is None
@@ -197,7 +198,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         COVERAGE.check("coverage", coverage)
         predicted = self._responses(X)
         if self._error_forest is None:
-            levels = levels_of(self._member.models[0])
+            levels: Sequence[float] | None = levels_of(self._member.models[0])
             scales = [_deviation(model, found) for model, found in zip(self._member.models, predicted, strict=True)]
         else:
             levels = LEVELS

@@ -15,7 +15,7 @@ from fastens.engine.forest.splits.structs cimport (
 )
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open
-from fastens.engine.goes_left cimport set_size
+from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.limits cimport bind_side
 from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/dispatch.h"
-#include "engine/goes_left.h"
+#include "engine/splits/goes_left.h"
 
 enum { RECORD_BYTES = 32, MAX_RECORD_BYTES = 64, ROWS_IN_BYTES = 255 };
 

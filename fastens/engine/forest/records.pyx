@@ -19,7 +19,7 @@ from fastens.engine.forest.splits.structs cimport Entry, Forest, Open, Sample
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open, reserve_record_nodes
-from fastens.engine.goes_left cimport up_to_uint8_t
+from fastens.engine.splits.goes_left cimport up_to_uint8_t
 from fastens.engine.paths cimport binds_paths
 from fastens.engine.random cimport random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares

@@ -5,7 +5,7 @@ from libc.stdlib cimport calloc, free
 from fastens.engine.forest.splits.score cimport uses_medians
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Search
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace
-from fastens.engine.goes_left cimport set_size
+from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate
 from fastens.engine.memory cimport resize
 from fastens.engine.paths cimport binds_paths, mask_words

@@ -11,7 +11,7 @@ from libc.math cimport INFINITY, ceil
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 
-from fastens.engine.goes_left cimport set_size
+from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.grow.frontier cimport (
     COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, next_set, place_rows, threads_for_rows
 )

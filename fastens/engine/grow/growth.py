@@ -16,7 +16,7 @@ from fastens.engine.losses.losses import exact_sum, weighted_mean
 from fastens.engine.whole import are_whole
 
 if TYPE_CHECKING:
-    from fastens.engine.bins.binned import BinnedMatrix
+    from fastens.engine.bins.sparse_binned import AnyMatrix
     from fastens.engine.losses.losses import Loss
     from fastens.engine.trees.trees import Tree
 
@@ -131,7 +131,7 @@ class TreeGrower(Grower):
 
     Parameters
     ----------
-    matrix : BinnedMatrix
+    matrix : BinnedMatrix or SparseMatrix
         The rows. Their records carry the quantised gradients, so a matrix has one grower at a time. Where they are
         those of one of several ranks, all ranks grow the same trees.
     rules : GrowthRules
@@ -148,7 +148,7 @@ class TreeGrower(Grower):
 
     def __init__(
         self,
-        matrix: BinnedMatrix,
+        matrix: AnyMatrix,
         rules: GrowthRules,
         sample_weight: NDArray[np.float64] | None = None,
         *,

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "engine/dispatch.h"
-#include "engine/goes_left.h"
+#include "engine/splits/goes_left.h"
 
 enum { VIEW_SHIFT = 48, TEST_SHIFT = 32, MAX_NARROW_VIEWS = 1 << 16, WALK_LANES = 8, TREE_LANES = 16 };
 

@@ -5,7 +5,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 
-from fastens.engine.goes_left cimport code_goes_left
+from fastens.engine.splits.goes_left cimport code_goes_left
 from fastens.engine.structs cimport code_t, float32_t, float64_t, value_t
 from fastens.engine.team cimport share_pieces
 

@@ -6,7 +6,7 @@ pooled, the order is smoothed, the gain is penalised and the smaller side may be
 splits one of them off instead, without any of that.
 """
 
-from fastens.engine.goes_left cimport set_fill, set_put
+from fastens.engine.splits.goes_left cimport set_fill, set_put
 from fastens.engine.histograms.cells cimport Sums, add_sums, clear_sums
 from fastens.engine.splits.gain cimport (
     FeatureCells, Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, leaves_enough, sums_of_code

@@ -7,7 +7,7 @@
 
 from libc.string cimport memset
 
-from fastens.engine.goes_left cimport set_has, up_to_uint16_t
+from fastens.engine.splits.goes_left cimport set_has, up_to_uint16_t
 from fastens.engine.structs cimport int32_t, uint8_t, uint16_t, uint32_t
 
 cdef extern from "engine/splits/split_rows.h" nogil:

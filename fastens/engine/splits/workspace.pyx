@@ -2,7 +2,7 @@
 
 from libc.stdlib cimport calloc, free, malloc
 
-from fastens.engine.goes_left cimport set_size
+from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split

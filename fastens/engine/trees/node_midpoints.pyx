@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fastens.engine.goes_left cimport code_goes_left
+from fastens.engine.splits.goes_left cimport code_goes_left
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, value_t,
 )

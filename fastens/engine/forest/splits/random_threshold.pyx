@@ -7,7 +7,7 @@ from fastens.engine.forest.splits.scan cimport consider_left
 from fastens.engine.forest.splits.score cimport is_one_class_target
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, CodeColumn, Entry, Search
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
-from fastens.engine.goes_left cimport code_goes_left
+from fastens.engine.splits.goes_left cimport code_goes_left
 from fastens.engine.structs cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 

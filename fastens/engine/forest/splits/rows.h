@@ -17,7 +17,7 @@
 
 #include "engine/bits.h"
 #include "engine/dispatch.h"
-#include "engine/goes_left.h"
+#include "engine/splits/goes_left.h"
 
 typedef struct {
     uint32_t row;

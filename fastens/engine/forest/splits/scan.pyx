@@ -8,7 +8,7 @@ from fastens.engine.forest.splits.score cimport (
 )
 from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, Layout, Search, keep_split, sum_of_logs
 from fastens.engine.forest.splits.threshold cimport random_code
-from fastens.engine.goes_left cimport set_fill, set_put
+from fastens.engine.splits.goes_left cimport set_fill, set_put
 from fastens.engine.histograms.cells cimport first_with_count
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares

@@ -3,7 +3,7 @@
 from fastens.engine.structs cimport int32_t, uint8_t, uint16_t, uint32_t
 
 
-cdef extern from "engine/goes_left.h" nogil:
+cdef extern from "engine/splits/goes_left.h" nogil:
     int32_t set_size(int32_t n_codes) noexcept
     bint set_has(const uint32_t* set, uint32_t code) noexcept
     void set_put(uint32_t* set, uint32_t code, bint is_member) noexcept
