@@ -1,7 +1,7 @@
-"""Coverage and size of all intervals and sets of the package on real tables, over several splits.
+"""Coverage and size of the sets of classes of the package on real tables, over several splits.
 
 python asv_benchmarks/compare_coverage.py                           tables in FASTENS_DATA
-python asv_benchmarks/compare_coverage.py --coverage 0.8 --splits 20 --rows 2000 --workloads abalone letter
+python asv_benchmarks/compare_coverage.py --coverage 0.8 --splits 20 --rows 2000 --workloads adult letter
 """
 
 from __future__ import annotations
@@ -17,21 +17,10 @@ import pandas as pd
 from benchmarks.datasets import data_folder
 from fastens import (
     ConformalClassifier,
-    ConformalRegressor,
     GradientBoostingClassifier,
-    GradientBoostingRegressor,
     RandomForestClassifier,
-    RandomForestRegressor,
-    VotingRegressor,
 )
 
-NUMBERS = {
-    "abalone": "rings",
-    "california_housing": "median_house_value",
-    "concrete": "strength",
-    "cps1988": "wage",
-    "diamonds": "price",
-}
 CLASSES = {
     "adult": "income",
     "credit_g": "class",
@@ -41,43 +30,6 @@ CLASSES = {
 }
 Answer = Callable[[pd.DataFrame], np.ndarray]
 Fit = Callable[[pd.DataFrame, np.ndarray, argparse.Namespace], Answer]
-
-
-def tails(args: argparse.Namespace) -> list[float]:
-    return [(1 - args.coverage) / 2, (1 + args.coverage) / 2]
-
-
-def boosting(args: argparse.Namespace, *, quantiles: bool = False) -> GradientBoostingRegressor:
-    more = {"loss": "quantile", "quantile": tails(args)} if quantiles else {}
-    return GradientBoostingRegressor(n_estimators=args.rounds, n_jobs=args.threads, **more)
-
-
-def conformal(*, quantiles: bool, cv: int | None) -> Fit:
-    def fit(X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> Answer:
-        model = ConformalRegressor(boosting(args, quantiles=quantiles), cv=cv, random_state=0).fit(X, y)
-        return lambda new: model.predict_interval(new, args.coverage)
-
-    return fit
-
-
-def plain_quantiles(X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> Answer:
-    return boosting(args, quantiles=True).fit(X, y).predict
-
-
-def forest(X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> Answer:
-    model = RandomForestRegressor(200, oob_score=True, random_state=0, n_jobs=args.threads).fit(X, y)
-    return lambda new: model.predict_interval(new, args.coverage)
-
-
-def forest_quantiles(X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> Answer:
-    model = RandomForestRegressor(200, min_samples_leaf=5, keep_leaves=True, random_state=0, n_jobs=args.threads)
-    model.fit(X, y)
-    return lambda new: model.predict_quantiles(new, tails(args))
-
-
-def members(X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> Answer:
-    model = VotingRegressor(random_state=0, n_jobs=args.threads).fit(X, y)
-    return lambda new: model.predict_interval(new, args.coverage)
 
 
 def sets(conformity: str, cv: int | None) -> Fit:
@@ -101,16 +53,6 @@ def with_all_classes(found: np.ndarray, classes: np.ndarray, args: argparse.Name
     return out
 
 
-INTERVALS: dict[str, Fit] = {
-    "boosting, 20 % held out": conformal(quantiles=False, cv=None),
-    "boosting, 5 folds": conformal(quantiles=False, cv=5),
-    "boosting, quantiles, 20 % held out": conformal(quantiles=True, cv=None),
-    "boosting, quantiles, 5 folds": conformal(quantiles=True, cv=5),
-    "boosting, quantiles as they are": plain_quantiles,
-    "forest, out of bag": forest,
-    "forest, quantiles as they are": forest_quantiles,
-    "voting, range of the members": members,
-}
 SETS: dict[str, Fit] = {
     "boosting, lac, 20 % held out": sets("lac", None),
     "boosting, lac, 5 folds": sets("lac", 5),
@@ -153,30 +95,22 @@ def measure(way: Fit, X: pd.DataFrame, y: np.ndarray, judge: Callable, args: arg
     return np.mean(covered), error, np.mean(size), np.median(seconds)
 
 
-def judge_interval(found: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return (found[:, 0] <= y) & (y <= found[:, 1]), found[:, 1] - found[:, 0]
-
-
 def judge_set(found: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found[np.arange(len(y)), y], found.sum(axis=1)
 
 
-def compare(name: str, ways: dict[str, Fit], judge: Callable, args: argparse.Namespace) -> None:
-    is_class = ways is SETS
-    X, y = read(name, (CLASSES if is_class else NUMBERS)[name])
-    y = pd.factorize(y, sort=True)[0] if is_class else y.astype(float)
-    args.n_classes = int(y.max()) + 1 if is_class else 0
-    first = None
-    for way, fit in ways.items():
-        coverage, error, size, seconds = measure(fit, X, y, judge, args)
-        first = first or size
-        told = f"{size:.2f}" if is_class else f"{size / first:.2f}"
-        print(f"| {name} | {way} | {coverage:.3f} ± {error:.3f} | {told} | {seconds:.2f} |", flush=True)
+def compare(name: str, args: argparse.Namespace) -> None:
+    X, y = read(name, CLASSES[name])
+    y = pd.factorize(y, sort=True)[0]
+    args.n_classes = int(y.max()) + 1
+    for way, fit in SETS.items():
+        coverage, error, size, seconds = measure(fit, X, y, judge_set, args)
+        print(f"| {name} | {way} | {coverage:.3f} ± {error:.3f} | {size:.2f} | {seconds:.2f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", nargs="+", choices=[*NUMBERS, *CLASSES], default=[*NUMBERS, *CLASSES])
+    parser.add_argument("--workloads", nargs="+", choices=list(CLASSES), default=list(CLASSES))
     parser.add_argument("--coverage", type=float, default=0.9)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--rows", type=int, default=1500, help="to fit to, all that is held out among them")
@@ -184,12 +118,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    print("| rows | way | coverage | width (to the first) or classes in a set | seconds per fit |\n" + "|---" * 5 + "|")
+    print("| rows | way | coverage | classes in a set | seconds per fit |\n" + "|---" * 5 + "|")
     for name in args.workloads:
-        if name in NUMBERS:
-            compare(name, INTERVALS, judge_interval, args)
-        else:
-            compare(name, SETS, judge_set, args)
+        compare(name, args)
 
 
 if __name__ == "__main__":

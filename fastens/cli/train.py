@@ -54,6 +54,10 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add_overwrite(parser)
     text = "of boosting: save the model there every 10 rounds, and go on from it where the file is there already"
     parser.add_argument("--checkpoint", metavar="FILE", help=text)
+    text = "the most that training may take, such as 8GB: what does not fit goes to files"
+    parser.add_argument("--max-memory", metavar="SIZE", help=text)
+    text = "the folder of these files (default: that of temporary files)"
+    parser.add_argument("--spill-dir", metavar="FOLDER", help=text)
     add_parameters(parser)
     parser.set_defaults(run=run)
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fastens.engine.parts import RowSource
 from fastens.table.memory_limits import MemoryLimits, checked_folder, in_bytes
-from fastens.table.sources import BATCH_ROWS, is_source, open_batches
+from fastens.table.sources import BATCH_ROWS, Batches, is_source, open_batches
 from fastens.table.tables import is_frame
 
 
@@ -78,7 +78,11 @@ class Source:
             if self._limits is not None or self.columns is not None:
                 raise ValueError("max_memory and columns must be None for a sparse matrix, which is not read in parts.")
             return self.table
-        opened = open_batches(self.table) if is_source(self.table) else TableParts(self.table)
+        opened: Any
+        if isinstance(self.table, Batches):
+            opened = self.table[:]
+        else:
+            opened = open_batches(self.table) if is_source(self.table) else TableParts(self.table)
         if self.columns is not None:
             opened = opened.select(self.columns)
         opened.limits = self._limits

@@ -58,6 +58,24 @@ def test_the_model_is_that_of_the_table_in_memory(run, houses, large_files, monk
     assert cards[0]["split"] == cards[1]["split"]
 
 
+def test_a_ceiling_for_memory(run, large_files, monkeypatch):
+    """Files of any size are read in batches under it, and codes that do not fit are files: the same model."""
+    given = ["train", "*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 3]
+    monkeypatch.setattr(large, "LARGE_BYTES", 1 << 40)
+    assert run(*given, "-o", "whole.fastens").code == 0
+    refused = run(*given, "--max-memory", "1MB", "-o", "small.fastens")
+    assert refused.code == 2
+    assert "max_memory must be at least" in refused.err
+    least = re.search(r"at least ([\d.]+ ?[kMG]?B)", refused.err)[1]
+    done = run(*given, "--max-memory", least, "--spill-dir", str(large_files), "-o", "limited.fastens")
+    assert done.code == 0, done.err
+    for name, array in trees_of("whole.fastens").items():
+        np.testing.assert_array_equal(trees_of("limited.fastens")[name], array, err_msg=name)
+    for wrong in (["--max-memory", "much"], ["--max-memory", "1GB", "--spill-dir", "nowhere"]):
+        assert run(*given, *wrong).code == 2
+    assert "--max-memory is for CSV and Parquet files" in run("train", "--max-memory", "1GB").err
+
+
 def test_rows_without_target_or_weight_are_left_out(run, houses, large_files, monkeypatch):
     rng = np.random.default_rng(2)
     houses = houses.append_column("weight", pa.array(rng.integers(0, 3, 300)))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.table.columns import features
-from fastens.cli.table.errors import CommandError, listed
+from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.parts import TableParts, open_parts
 from fastens.cli.table.reading import check_given_columns, given_schema
 from fastens.cli.table.target import required
@@ -23,6 +23,7 @@ from fastens.cli.table.task import Targets, Task, check_task_options, targets_of
 from fastens.files import TableFileError
 from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import files_of
+from fastens.table.source import Source
 from fastens.table.sources import Batches, Reader
 
 # Files of more bytes than this are read in batches: some four times as many in memory.
@@ -46,9 +47,15 @@ class FeatureReader:
 
 
 def large_task(options: argparse.Namespace) -> Task | None:
-    """The task of files that are large together; None for others, which are read as a whole."""
+    """The task of files that are large together, or are not to take more than --max-memory; None for others.
+
+    Others are read as a whole.
+    """
     paths = [options.table] if isinstance(options.table, str) else options.table or []
-    if options.text is not None or not _are_large(paths):
+    size = 0 if options.text is not None else _bytes_in_batches(paths)
+    if size == 0 and options.max_memory is not None:
+        raise CommandError("--max-memory is for CSV and Parquet files and tables without --text, read in batches")
+    if size <= LARGE_BYTES and options.max_memory is None:
         return None
     check_task_options(options)
     parts = open_parts(paths, given_schema(options))
@@ -59,19 +66,28 @@ def large_task(options: argparse.Namespace) -> Task | None:
     rows = targets.table[_ROW].to_numpy()
     kinds, notes = _kinds_of_head(parts, targets, rows, options)
     read = FeatureReader(parts, kinds)
-    X = Batches(Reader(read.schema, read, parts.n_rows))[rows]
+    X = _limited(Batches(Reader(read.schema, read, parts.n_rows)), options)[rows]
     notes = [*targets.notes, *parts.notes, *notes, "What the columns hold was told from the first rows."]
     return task_of(", ".join(paths), replace(targets, notes=notes), X, kinds, parts.schema, options)
 
 
-def _are_large(paths: Sequence[str]) -> bool:
+def _bytes_in_batches(paths: Sequence[str]) -> int:
+    """The size of files that are read in batches, 0 where one is not."""
     try:
         files = [file for path in paths for file in files_of(path)]
         if not set(map(format_of, files)) <= {CSV, PARQUET}:
-            return False
+            return 0
     except TableFileError:
-        return False  # reading it says what is wrong
-    return sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > LARGE_BYTES
+        return 0  # reading it says what is wrong
+    return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
+
+
+def _limited(X: Batches, options: argparse.Namespace) -> Batches:
+    """The table with the ceiling of --max-memory."""
+    try:
+        return Source(X, max_memory=options.max_memory, spill_dir=options.spill_dir).opened()
+    except ValueError as error:
+        raise CommandError(first_line(error)) from error
 
 
 def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
