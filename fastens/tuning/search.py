@@ -88,6 +88,10 @@ class Data:
 def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Rows to fit on and to judge by, the same for every trial; of each class the same share."""
     kind = StratifiedKFold if data.task == CLASSIFICATION else KFold
+    if kind is StratifiedKFold and np.unique(data.y, return_counts=True)[1].max() < n_folds:
+        raise ValueError(
+            f"y must have a class of {n_folds} rows or more, one for each fold to judge models by."
+        )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")
         split = kind(n_folds, shuffle=True, random_state=data.random_state)
@@ -131,8 +135,6 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
 def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
     """The rows whose classes a model can know; a rare class may be in one fold only."""
     known = np.flatnonzero(np.isin(held_out["y"], y))
-    if not len(known):
-        raise ValueError("y must have classes of two rows or more, so that models can be judged by other rows.")
     weight = held_out["sample_weight"]
     return {
         "X": take_rows(held_out["X"], known),

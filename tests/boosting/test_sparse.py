@@ -139,7 +139,7 @@ def test_forms_of_sparse_tables():
 
 
 def test_many_rows_are_sampled_for_bins_as_dense_ones_are(monkeypatch):
-    monkeypatch.setattr("fastens.engine.bins.row_sketch._default_sample", lambda *_: 100)
+    monkeypatch.setattr("fastens.engine.bins.row_sketch.default_sample", lambda *_: 100)
     assert_same(lambda n_jobs: GradientBoostingRegressor(**FEW, max_bins=8, n_jobs=n_jobs), "number", WEIGHTS["whole"])
 
 

@@ -16,7 +16,7 @@ NAMES = ["DecisionTree", "RandomForest", "ExtraTrees"]
 
 
 def section(kind, title):
-    return re.search(rf"^{title}\n-+\n(.*?)\n\n", kind.__doc__, flags=re.M | re.S)[1]
+    return re.search(rf"^{title}\n-+\n(.*?)\n\n(?=[A-Z][^\n]*\n-+\n)", kind.__doc__, flags=re.M | re.S)[1]
 
 
 @pytest.mark.parametrize("task", ["Classifier", "Regressor"])

@@ -77,7 +77,7 @@ def test_classes_that_are_in_one_fold_only():
     found = tried(labels, "classification", n_trials=4)
     assert list(found.best_estimator.classes_) == ["high", "low", "middle", "once"]
     assert all(np.isfinite(trial.loss) for trial in found.leaderboard)
-    with pytest.raises(ValueError, match="classes of two rows or more"):
+    with pytest.raises(ValueError, match="y must have a class of 3 rows or more"):
         tried(np.arange(240), "classification", n_trials=1)
 
 
