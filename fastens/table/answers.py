@@ -56,8 +56,8 @@ def answer_streams(cls: type) -> None:
 def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(X) is np.ndarray:
-            return method(self, X, *args, **kwargs)
+        if type(X) is np.ndarray:  # a single row is predicted so fast that passing on no arguments would count
+            return method(self, X, *args, **kwargs) if args or kwargs else method(self, X)
         if is_stream(X) or (not self._reads_parts and self._is_source(X)):
             given = signature(method).bind(self, X, *args, **kwargs).arguments
             return _answer_in_parts(method, **given)
