@@ -89,9 +89,7 @@ def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[
     """Rows to fit on and to judge by, the same for every trial; of each class the same share."""
     kind = StratifiedKFold if data.task == CLASSIFICATION else KFold
     if kind is StratifiedKFold and np.unique(data.y, return_counts=True)[1].max() < n_folds:
-        raise ValueError(
-            f"y must have a class of {n_folds} rows or more, one for each fold to judge models by."
-        )
+        raise ValueError(f"y must have a class of {n_folds} rows or more, one for each fold to judge models by.")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")
         split = kind(n_folds, shuffle=True, random_state=data.random_state)

@@ -64,6 +64,8 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
         parameters["linear_leaves"] = LinearLeaves()
     kind = KINDS[found.estimator]
     learned: dict[str, Any] = {"_n_targets": found.n_targets}
+    if ensemble.n_trees < ensemble.trees_per_round:
+        raise refuse("the model has no trees")
     if issubclass(kind, BoostedTrees | BaseForest | IsolationForest):
         parameters["n_estimators"] = ensemble.n_trees // ensemble.trees_per_round
         learned |= _learned(kind, parameters["n_estimators"])

@@ -118,6 +118,21 @@ def test_changed_files_are_refused_or_predict(name, tmp_path):
     np.testing.assert_array_equal(from_model(content).predict(X), whole)
 
 
+def test_infinite_coefficients_are_refused():
+    text = lightgbm_text().decode()
+    value = text[text.index("leaf_coeff=") :].split("=", 1)[1].split()[0]
+    infinite = "1e" + "999".rjust(len(value) - 2, "0")  # of the same length, which the file tells
+    with pytest.raises(ModelFileError, match="a coefficient of a linear model is not a finite number"):
+        from_model(text.replace(value, infinite, 1).encode())
+
+
+def test_models_without_trees_are_refused():
+    xgboost = pytest.importorskip("xgboost")
+    booster = xgboost.train({"nthread": 1}, xgboost.DMatrix(X, y), 0)
+    with pytest.raises(ModelFileError, match="the model has no trees"):
+        from_model(bytes(booster.save_raw(raw_format="json")))
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_truncated_files_are_refused(name, tmp_path):
     content = MAKERS[name](tmp_path)
