@@ -120,7 +120,7 @@ def test_changed_files_are_refused_or_predict(name, tmp_path):
 
 def test_infinite_coefficients_are_refused():
     text = lightgbm_text().decode()
-    at = text.index("leaf_coeff=") + len("leaf_coeff=")
+    at = text.rindex("leaf_coeff=") + len("leaf_coeff=")
     value = text[at:].split(maxsplit=1)[0]
     infinite = "1e" + "999".rjust(len(value) - 2, "0")  # of the same length, which the file tells
     with pytest.raises(ModelFileError, match="a coefficient of a linear model is not a finite number"):
