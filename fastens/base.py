@@ -92,11 +92,15 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
         The ranks have the same parameters, callbacks and columns, and weights on all or on none; some may have no rows.
         """
+        others = self.__dict__.get("_comm")
         self._comm = comm
         try:
             yield
         finally:
-            del self._comm
+            if others is None:
+                del self._comm
+            else:
+                self._comm = others
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check the parameters and the data; learn names, categories and classes."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from fastens.engine.comm import Comm, first_row
+from fastens.engine.forest.branches import Totals
 from fastens.engine.forest.forests import TreeSample
+from fastens.engine.forest.grow import totals_of
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import Bootstrap, random_stream, stream_seeds
 from fastens.engine.whole import MOST_COPIES, are_copies
@@ -128,14 +131,37 @@ class Bags:
         return np.unique(chosen).astype(np.int32)
 
 
+class OwnRows(NamedTuple):
+    """Which of the rows of all ranks one rank has, and how many all have."""
+
+    rows: slice
+    n_all: int
+
+    @classmethod
+    def of(cls, comm: Comm, n_rows: int) -> OwnRows | None:
+        """Those of this rank, which has so many; None where there is no other."""
+        if comm.size == 1:
+            return None
+        first, n_all = first_row(comm, n_rows)
+        return cls(slice(first, first + n_rows), n_all)
+
+    def sample(self, sample: TreeSample) -> TreeSample:
+        """Return this rank's rows of a sample, with the totals of all."""
+        weight = sample.weight
+        if weight is None:
+            return sample._replace(totals=Totals(self.n_all, float(self.n_all), whole=True))
+        return sample._replace(weight=weight[self.rows], totals=Totals(*totals_of(weight)))
+
+
 class Samples(Sequence[TreeSample]):
     """What trees `first` to `last` - 1 are grown on, each made when it is read.
 
-    `weight` are the weights of all rows or, of drawn rows, a function from counts to weights, if any.
+    `weight` are the weights of all rows or, of drawn rows, a function from counts to weights, if any. With `own`, rows
+    of one rank, samples have only these.
     """
 
-    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int) -> None:
-        self._bags, self._weight, self._first = bags, weight, first
+    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, own: OwnRows | None = None) -> None:
+        self._bags, self._weight, self._first, self._own = bags, weight, first, own
         self._seeds = stream_seeds(bags.seed, first, last, GROWING).tolist()
         self._draws = stream_seeds(bags.seed, first, last, DRAWING)
 
@@ -152,6 +178,9 @@ class Samples(Sequence[TreeSample]):
             weights = bags.draws.counts(self._draws[index])
             weights = map(weight, weights) if callable(weight) else weights
         return [
-            TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])
-            for place, of_rows in zip(places, weights, strict=True)
+            sample if self._own is None else self._own.sample(sample)
+            for sample in (
+                TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])
+                for place, of_rows in zip(places, weights, strict=True)
+            )
         ]

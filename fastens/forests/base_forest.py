@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import learn_and_bin
+from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune
@@ -23,7 +24,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.tree_store import TreeStore
 from fastens.engine.trees.trees import MeasuredTree, Tree
-from fastens.forests.bags import Bags, Reweight, Samples, Weighting, check_continued, draw_seed, plan_draws
+from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, check_continued, draw_seed, plan_draws
 from fastens.forests.forest_members import Members, mean_importances, rows_in_bags, template
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
@@ -58,6 +59,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     _combination = "mean"
     _takes_several_targets = True
+    _takes_parts = True
     # The places in `fit` of the rows that have a weight; None for all.
     _kept_rows: NDArray[np.intp] | None = field(init=False, default=None)
     _has_random_thresholds: ClassVar[bool] = False
@@ -86,30 +88,37 @@ class BaseForest(TreeParameters, TreeModel):
         self._averaging_kind.check(self)
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
+        everyone = data.of_all_ranks()
+        self._kept_rows = everyone.rows
+        with self._over(LOCAL):  # what follows from the targets of all ranks, each finds by itself
+            return self._fit_bags(data, everyone, continues=continues)
+
+    def _fit_bags(self, data: TrainingData, everyone: TrainingData, *, continues: bool) -> BaseForest:
+        """Train on this rank's rows, and the targets and weights of all ranks'."""
         n_threads = resolve_n_jobs(self.n_jobs)
-        weight = self._plan_bags(data, n_threads)
+        weight = self._plan_bags(data, everyone, n_threads)
         data = (self._learn_same_statistics if continues else self._learn_statistics)(data, self._seed)
         if continues:
             binning = self._ensemble.binning
-            matrix = binning.transform(data.X, n_threads)
+            matrix = replace(binning.transform(data.X, n_threads), comm=data.comm)
         else:
-            is_categorical = self._is_categorical
-            binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
-        averager = self._make_averager(data, matrix, continues=continues)
+            kinds = self._is_categorical
+            binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
+        averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if continues:
             store.keep(self._ensemble)
         first = store.n_trees
         try:
-            self._grow(store, data, matrix, weight, averager)
+            self._grow(store, (data, everyone), matrix, weight, averager)
         finally:
             # Interrupted: what has been grown so far is a forest.
             if store.n_trees:
                 self._ensemble = store.ensemble()
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
-        self._out_of_bag = OutOfBag.measure(self, matrix, data, data.n_given) if self.oob_score else None
-        self._keep_leaf_rows(data)
+        self._out_of_bag = OutOfBag.measure(self, matrix, everyone, everyone.n_given) if self.oob_score else None
+        self._keep_leaf_rows(data, everyone)
         return self
 
     def _check_drawing(self) -> None:
@@ -133,21 +142,20 @@ class BaseForest(TreeParameters, TreeModel):
         self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        self._seed: int = draw_seed(self.random_state)
-        self._kept_rows = data.rows
+        self._seed: int = data.comm.gather(draw_seed(self.random_state))[0]
         return data
 
-    def _plan_bags(self, data: TrainingData, n_threads: int) -> Weighting:
+    def _plan_bags(self, data: TrainingData, everyone: TrainingData, n_threads: int) -> Weighting:
         """Plan how rows are drawn; return the rows' weights or, of drawn rows, the function from counts to weights."""
         self._bootstrap: Bootstrap | None = None
-        factors = self._row_factors(data)
+        factors, weight = self._row_factors(everyone), everyone.sample_weight
         if not self.bootstrap:
-            return multiplied(data.sample_weight, factors)
-        hashes = content_hashes(data.X, data.y, n_threads)
-        self._bootstrap = plan_draws(self.max_samples, hashes, data.sample_weight, factors, self._strata(data.y))
-        return self._reweighting(data)
+            return multiplied(weight, factors)
+        [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, n_threads)])
+        self._bootstrap = plan_draws(self.max_samples, hashes, weight, factors, self._strata(everyone.y))
+        return self._reweighting(everyone)
 
-    def _keep_leaf_rows(self, data: TrainingData) -> None:
+    def _keep_leaf_rows(self, data: TrainingData, everyone: TrainingData) -> None:
         """Store the rows of each leaf, where predictions need them."""
 
     def _row_factors(self, data: TrainingData) -> Array | None:
@@ -169,22 +177,24 @@ class BaseForest(TreeParameters, TreeModel):
     def _grow(
         self,
         store: TreeStore,
-        data: TrainingData,
+        data: tuple[TrainingData, TrainingData],
         matrix: BinnedMatrix,
         weight: Weighting,
         averager: TreeAverager | None,
     ) -> None:
-        """Add trees to those of the store."""
-        n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(data.y), self._bags()
+        """Add trees to those of the store; the data are this rank's, and all ranks'."""
+        here, everyone = data
+        n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(everyone.y), self._bags()
         of_first = Samples(bags, weight, 0, 1)[0].weight
         total = float(n_rows if of_first is None else of_first.sum())
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         rules = tree_rules(self, n_rows, total)
-        grower = ForestGrower(matrix, self._targets.to_grow(data.y), rules, n_threads, X=data.X, kind=kind)
-        samples = Samples(bags, weight, store.n_trees, self.n_estimators)
+        target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
+        grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
+        samples = Samples(bags, weight, store.n_trees, self.n_estimators, own)
         finish: Callable[[int, Tree], Tree] = lambda number, tree: tree  # noqa: E731
         if averager is not None and self._averaging is not None:
-            finish = self._averaging.finisher(self, averager, data, samples, store.n_trees)
+            finish = self._averaging.finisher(self, averager, here, samples, store.n_trees)
 
         def take(number: int, tree: Tree) -> None:
             store.add(number, finish(number, prune(tree, self.ccp_alpha)))

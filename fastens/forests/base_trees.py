@@ -69,9 +69,17 @@ class TreesRegressor(BaseRegressor):
         tags.target_tags.positive_only = self.criterion == "poisson"
         return tags
 
+    def _check_ranks(self) -> None:
+        super()._check_ranks()
+        if self._comm.size > 1 and self.criterion == "absolute_error":
+            raise ValueError(
+                "criterion must not be 'absolute_error' where rows are on several ranks, as medians are no sums; "
+                f"got {self._comm.size} ranks."
+            )
+
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         y = super()._encode_target(y)
-        return check_counts(y) if self.criterion == "poisson" else y
+        return check_counts(y, self._comm) if self.criterion == "poisson" else y
 
     @property
     def _targets(self) -> NumberTargets:

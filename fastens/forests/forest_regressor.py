@@ -12,6 +12,7 @@ from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.comm import first_row, gathered
 from fastens.engine.parts import map_parts
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
@@ -102,14 +103,16 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         """What each tree predicts for rows that its bag does not have, NaN for those it has, (n_rows, n_trees)."""
         trees, bags, offsets = self._ensemble, self._bags(), self._ensemble.node_offsets
         walker, n_threads = Walker(trees, matrix), resolve_n_jobs(self.n_jobs)
+        first, _ = first_row(matrix.comm, matrix.n_rows)
+        rows = rows[(rows >= first) & (rows < first + matrix.n_rows)] - first
         found = np.full((len(rows), trees.n_trees), np.nan, dtype=trees.value.dtype)
         for t in range(trees.n_trees):
-            counts = bags.counts(t, t + 1)[0]
+            counts = bags.counts(t, t + 1)[0][first : first + matrix.n_rows]
             predicted, times = np.zeros((len(counts), 1)), np.zeros(len(counts), dtype=np.int32)
             walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, predicted, times, n_threads)
             left_out = counts[rows] == 0
             found[left_out, t] = predicted[rows[left_out], 0]
-        return found
+        return gathered(matrix.comm, [found])[0]
 
     def _blocks_of_values(self, X: ArrayLike) -> Iterator[NDArray[np.floating]]:
         """What each tree predicts for each row, for blocks of rows, (n_rows, n_trees)."""
@@ -150,7 +153,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
     # Quantiles --------------------------------------------------
 
-    def _keep_leaf_rows(self, data: TrainingData) -> None:
+    def _keep_leaf_rows(self, data: TrainingData, everyone: TrainingData) -> None:
         """Remember the training targets of each leaf, if asked to."""
         for name in ("_leaf_rows", "_leaf_values"):
             self.__dict__.pop(name, None)
@@ -158,11 +161,11 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             return
         if self._n_targets > 1:
             raise ValueError("keep_leaves must be False with several targets; got True.")
-        self._leaf_values, rank = np.unique(data.y, return_inverse=True)
-        ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+        self._leaf_values, rank = np.unique(everyone.y, return_inverse=True)
+        ones = np.ones(len(everyone.y)) if everyone.sample_weight is None else everyone.sample_weight
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: ones
         trees, rows = on_used_columns(self._ensemble, data.X)
-        leaf = map_parts(trees.apply, rows)
+        [leaf] = gathered(data.comm, [map_parts(trees.apply, rows)])
         self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:

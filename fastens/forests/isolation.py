@@ -100,7 +100,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
             scores = self.score_samples(X)
-            threshold = weighted_quantile(scores if kept is None else scores[kept], self.contamination, weight)
+            scores = scores if kept is None else scores[kept]
+            threshold = weighted_quantile(scores, self.contamination, weight, self._comm)
             self.offset_ = float(np.nextafter(threshold, 0.0))
         return self
 

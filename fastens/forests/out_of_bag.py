@@ -14,6 +14,7 @@ from sklearn.utils import Bunch
 from fastens.base import TrainingData
 from fastens.conformal.quantiles import ConformalScores
 from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.comm import first_row, gathered
 from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Walker
@@ -99,19 +100,26 @@ class OutOfBag:
 def _sum_left_out(
     forest: Any, matrix: BinnedMatrix, data: TrainingData
 ) -> tuple[Array, NDArray[np.int32], Array, Array]:
-    """Sums of leaf values out of bag, how many trees are in them, the mean loss after each tree, its own score."""
+    """Sums of leaf values out of bag, how many trees are in them, the mean loss after each tree, its own score.
+
+    `data` are the targets of all ranks, the matrix has the rows of this one.
+    """
     trees, bags, y = forest._predicting_trees(), forest._bags(), data.y.reshape(len(data.y), -1)
     targets = forest._targets
     n_threads = threads_for(len(y), resolve_n_jobs(forest.n_jobs), _GRAIN)
     walker, offsets = Walker(trees, matrix), trees.node_offsets
     sums, n_trees = np.zeros((len(y), trees.n_outputs)), np.zeros(len(y), dtype=np.int32)
+    first, _ = first_row(matrix.comm, matrix.n_rows)
+    own, of_own = slice(first, first + matrix.n_rows), np.zeros(matrix.n_rows, dtype=np.int32)
     weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
     losses, (errors, scores) = np.zeros(len(y)), np.full((2, trees.n_trees), np.nan)
     for t in range(trees.n_trees):
-        counts, predicted = bags.counts(t, t + 1)[0], np.zeros_like(sums)
-        walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, predicted, n_trees, n_threads)
+        counts, predicted = bags.counts(t, t + 1)[0], np.zeros((matrix.n_rows, trees.n_outputs))
+        walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts[own], predicted, of_own, n_threads)
+        [predicted] = gathered(matrix.comm, [predicted])
         sums += predicted
         left_out = counts == 0
+        n_trees += left_out
         rows = np.flatnonzero(left_out)
         if len(rows):
             scores[t] = _score(forest, predicted[rows], _taken(data, left_out))

@@ -95,6 +95,11 @@ class Averaging:
         """What averages each tree as it is grown."""
         prior = self.pruning_prior(forest)
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
+        if uses_rest and matrix.comm.size > 1:
+            raise ValueError(
+                "averaging.evidence must be 'train' where rows are on several ranks; "
+                f"got 'oob', and {matrix.comm.size} ranks."
+            )
         return TreeAverager(prior, TreeRows(matrix, prior.leaves.statistics(data.y)) if uses_rest else None)
 
     def finisher(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,11 +12,12 @@ from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.comm import gathered
 from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.tree_store import TreeStore
-from fastens.forests.bags import Bags, Samples, check_continued, draw_seed
+from fastens.forests.bags import Bags, OwnRows, Samples, check_continued, draw_seed
 from fastens.forests.forest_members import Members
 from fastens.parameters import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
 from fastens.table.opening import in_parts, place_within_limits
@@ -46,6 +48,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
+    _takes_parts = True
 
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[NDArray[np.intp] | None, Array | None]:
         """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
@@ -57,26 +60,31 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         weighted = sample_weight is not None
         place_within_limits(X, self, weighted=weighted)
         table = self._encode_table(X) if continues else self._learn_placed(X, weighted=weighted)
-        weight = check_weights(sample_weight, table.shape[0])
+        comm = self._comm
+        self._check_ranks()
+        weight = check_weights(sample_weight, table.shape[0], comm)
         kept = None if weight is None else np.flatnonzero(weight)
         if weight is not None:
             table, weight = table[kept], weight[kept]
         n_threads = resolve_n_jobs(self.n_jobs)
         if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
-            self._seed: int = draw_seed(self.random_state)
+            self._seed: int = comm.gather(draw_seed(self.random_state))[0]
         is_categorical = self._encoder.is_categorical
         known = self._ensemble.binning if continues else None
-        binning = known or learn_binning(table, weight, self.max_bins, is_categorical, n_threads)
+        binning = known or learn_binning(table, weight, self.max_bins, is_categorical, n_threads, comm)
         store = TreeStore(binning, 1, self.n_estimators)
         if continues:
             store.keep(self._ensemble)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        bags = self._bags(self._seed, hashes, weight)
-        samples = Samples(bags, weight if bags.draws is None else None, store.n_trees, self.n_estimators)
+        own, (all_hashes, all_weights) = OwnRows.of(comm, len(hashes)), gathered(comm, [hashes, weight])
+        bags = self._bags(self._seed, all_hashes, all_weights)
+        given = all_weights if bags.draws is None else None
+        samples = Samples(bags, given, store.n_trees, self.n_estimators, own)
         # Targets that differ between rows: no node is pure, so that all is left to the random splits.
-        target = number_target((hashes / 2.0**64)[:, None])
-        matrix, total = binning.transform(table, n_threads), float(len(hashes) if weight is None else weight.sum())
-        grower = ForestGrower(matrix, target, self._rules(len(hashes), total), n_threads, X=table)
+        target = number_target((hashes / 2.0**64)[:, None], comm=comm)
+        matrix = replace(binning.transform(table, n_threads), comm=comm)
+        total = float(len(all_hashes) if all_weights is None else all_weights.sum())
+        grower = ForestGrower(matrix, target, self._rules(len(all_hashes), total), n_threads, X=table)
         grower.grow_into(store.add, samples, store.n_trees)
         self._ensemble = store.ensemble()
         return kept, weight

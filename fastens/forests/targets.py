@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import LOCAL, Comm, max_floats
 from fastens.engine.forest.forests import Target, class_target, number_target
 
 Array = NDArray[np.float64]
@@ -41,7 +42,7 @@ class ClassTargets(NamedTuple):
         """The number of values in a leaf."""
         return sum(self.widths)
 
-    def to_grow(self, y: Array) -> Target:
+    def to_grow(self, y: Array, comm: Comm = LOCAL) -> Target:
         """The targets as the engine takes them."""
         return class_target(y, self.counts)
 
@@ -95,9 +96,9 @@ class NumberTargets(NamedTuple):
     n_values: int
     dtype: Any = np.float32  # of leaf values
 
-    def to_grow(self, y: Array) -> Target:
+    def to_grow(self, y: Array, comm: Comm = LOCAL) -> Target:
         """The targets as the engine takes them."""
-        return number_target(y, self.dtype)
+        return number_target(y, self.dtype, comm)
 
     def answers(self, mean: Values) -> Values:
         """The predicted numbers, (n_samples, n_targets)."""
@@ -122,14 +123,14 @@ class NumberTargets(NamedTuple):
         return lambda answers, y: ((answers - y) ** 2 / variance).mean(axis=1)
 
 
-def check_counts(y: Array) -> Array:
+def check_counts(y: Array, comm: Comm = LOCAL) -> Array:
     """Targets of criterion="poisson"; ValueError unless they are non-negative with a positive sum."""
-    sums = y.sum(axis=0)
-    if y.min() < 0 or np.min(sums) <= 0:
-        found = y.min() if y.min() < 0 else np.min(sums)
+    minus_lowest, *largest = max_floats(comm, -y.min(initial=np.inf), *np.atleast_1d(y.max(axis=0, initial=-np.inf)))
+    lowest, smallest_sum = -minus_lowest, min(largest)  # a sum of such numbers is positive where the largest is
+    if lowest < 0 or smallest_sum <= 0:
         raise ValueError(
             "y must be non-negative with criterion='poisson', and its sum positive; "
-            f"got {'a value' if y.min() < 0 else 'a sum'} of {found}."
+            f"got {'a value' if lowest < 0 else 'a sum'} of {lowest if lowest < 0 else smallest_sum}."
         )
     return y
 

@@ -17,6 +17,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning, learn_and_bin
+from fastens.engine.comm import gathered
 from fastens.engine.forest.forests import ForestGrower, TreeSample
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune, pruning_path
@@ -24,7 +25,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.midpoints import cut_half_way
 from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
-from fastens.forests.bags import growth_seed
+from fastens.forests.bags import OwnRows, growth_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.impurities import node_impurities
@@ -47,6 +48,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     random_state: Any = parameter(RANDOM_STATE | whole(0, 2**64 - 1), default=None)
 
     _takes_several_targets = True
+    _takes_parts = True
     _combination = "mean"
     # Whether growth returns what splits were chosen from.
     _with_search = False
@@ -83,16 +85,19 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         """The tree before it is pruned, and what it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        seed = growth_seed(self.random_state)
+        seed = data.comm.gather(growth_seed(self.random_state))[0]
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
-        weight = self._growing_weight(data)
-        n_rows = len(data.y) if weight is None else int(np.count_nonzero(weight))
+        kinds, comm = self._is_categorical, data.comm
+        binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
+        everyone = data.of_all_ranks()
+        weight, own = self._growing_weight(everyone), OwnRows.of(comm, len(data.y))
+        n_rows = len(everyone.y) if weight is None else int(np.count_nonzero(weight))
         rules = tree_rules(self, n_rows, float(n_rows if weight is None else weight.sum()))
         kind = SearchedTree if self._with_search else Tree
-        grower = ForestGrower(matrix, self._targets.to_grow(data.y), rules, n_threads, X=data.X, kind=kind)
-        [tree] = grower.grow([TreeSample(weight, None, seed)])
+        grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
+        sample = TreeSample(weight, None, seed)
+        [tree] = grower.grow([sample if own is None else own.sample(sample)])
         return tree, binning, matrix, data
 
     def _growing_weight(self, data: TrainingData) -> Array | None:
@@ -256,8 +261,10 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     _impurities: Array | None = field(init=False, default=None)
 
     def _measure(self, data: TrainingData) -> None:
-        leaf, y = self._leaves_of(data.X)[:, 0], data.y.reshape(len(data.y), -1)
-        self._impurities = node_impurities(self._ensemble, leaf, y, data.sample_weight, self.criterion)
+        everyone = data.of_all_ranks()
+        [leaf] = gathered(data.comm, [self._leaves_of(data.X)[:, 0]])
+        y = everyone.y.reshape(len(everyone.y), -1)
+        self._impurities = node_impurities(self._ensemble, leaf, y, everyone.sample_weight, self.criterion)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         found = super()._fitted_arrays()

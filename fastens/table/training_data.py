@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm, is_any
+from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any
 from fastens.table.sample_weights import check_weights
 
 
@@ -37,6 +37,16 @@ class TrainingData(NamedTuple):
         """Return the same with the rows of a row source that belong to them."""
         check_same_rows(X.shape[0], self.n_given)
         return self._replace(X=X if self.rows is None else X[self.rows])
+
+    def of_all_ranks(self) -> TrainingData:
+        """Return the targets and weights of all ranks' rows, on every rank, without their table."""
+        if self.comm.size == 1:
+            return self
+        first, n_given = first_row(self.comm, self.n_given)
+        kept = is_any(self.comm, self.rows is not None)
+        rows = np.arange(self.n_given) if self.rows is None else self.rows
+        y, weight, rows = gathered(self.comm, [self.y, self.sample_weight, rows + first])
+        return TrainingData(None, y, weight, rows if kept else None, n_given=n_given)
 
 
 def check_same_rows(n_rows: int, n_targets: int) -> None:

@@ -11,7 +11,6 @@ from fastens import (
     GradientBoostingRanker,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
-    RandomForestClassifier,
 )
 from fastens.options import Dart, Growth, LinearLeaves
 from tests.reference.rank_fits import (
@@ -238,7 +237,6 @@ def test_one_rank_stops_all():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (RandomForestClassifier, "RandomForestClassifier needs all rows on one rank; got 2 ranks"),
         (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
     ],
 )

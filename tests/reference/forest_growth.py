@@ -15,7 +15,7 @@ class NaiveForest:
     def __init__(self, matrix, target, rules, weight=None):
         self.codes = matrix.columns.astype(np.int64)
         self.is_categorical = matrix.is_categorical
-        self.y, self.n_classes, _ = target
+        self.y, self.n_classes = target.y, target.n_classes
         self.rules = rules
         self.weight = np.ones(len(self.y)) if weight is None else weight
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.bin_ranges import note_extremes
 from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.comm import floats_of_bits, ordered_bits
 from fastens.engine.parts import parts_of
 from fastens.engine.threads import threads_for
 
@@ -27,7 +28,7 @@ def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDA
     Parameters
     ----------
     matrix : BinnedMatrix
-        The rows.
+        The rows; those of all its ranks count.
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
         Their values.
     n_threads : int
@@ -49,6 +50,11 @@ def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDA
     for start, part in parts_of(X):
         columns = matrix.columns[:, start : start + len(part)]
         note_extremes(columns, part, first, low, high, threads_for(part.size, n_threads, _GRAIN))
+    if matrix.comm.size > 1:
+        keys = ordered_bits(np.concatenate([-low, high]))
+        matrix.comm.max(keys)
+        low, high = np.split(floats_of_bits(keys), 2)
+        low = -low
     is_empty = low > high
     low, high = np.clip(low, -_LARGEST, _LARGEST), np.clip(high, -_LARGEST, _LARGEST)
     middle = np.where(low == high, low, low / 2 + high / 2)

@@ -7,6 +7,7 @@ below the value, so ``x <= thresholds[c - 1]`` is the same as ``code <= c``.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -177,8 +178,11 @@ def learn_and_bin(
     max_bins: int = 255,
     is_categorical: np.ndarray | None = None,
     n_threads: int = 1,
+    comm: Comm = LOCAL,
 ) -> tuple[Binning, BinnedMatrix]:
     """Return `learn_binning` and its `transform` of the same rows; with many bins, the sort that finds them has both.
+
+    The matrix knows of the ranks.
 
     Examples
     --------
@@ -188,9 +192,9 @@ def learn_and_bin(
     >>> matrix.columns
     array([[1, 2, 2, 3]], dtype=uint8)
     """
-    if max_bins <= BYTE_BINS or is_coded(X):
-        binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads)
-        return binning, binning.transform(X, n_threads)
+    if max_bins <= BYTE_BINS or is_coded(X) or comm.size > 1:
+        binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads, comm)
+        return binning, replace(binning.transform(X, n_threads), comm=comm)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
     if not sketch.holds_all() or place_of(X).is_file:
         binning = sketch.finish()

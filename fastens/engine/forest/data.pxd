@@ -19,5 +19,5 @@ cdef class ForestData:
     cdef _set_values(self, values)
     cdef _set_targets(self, target, Criterion criterion)
     cdef _set_classes(self, target)
-    cdef _set_numbers(self, y, Criterion criterion)
+    cdef _set_numbers(self, target, Criterion criterion)
     cdef _set_rules(self, rules)

@@ -83,7 +83,7 @@ cdef class ForestData:
 
     cdef _set_targets(self, target, Criterion criterion):
         targets = &self.forest.targets
-        columns = self._set_numbers(target.y, criterion) if target.n_classes is None else self._set_classes(target)
+        columns = self._set_numbers(target, criterion) if target.n_classes is None else self._set_classes(target)
         targets.n_targets = target.y.shape[1]
         targets.n_stats = len(columns)
         self.n_values = max(columns) + 1
@@ -102,13 +102,13 @@ cdef class ForestData:
         self.forest.targets.first_stat = <const int32_t*>self._pointer(first, np.int32)
         return columns
 
-    cdef _set_numbers(self, y, Criterion criterion):
-        lowest = y.min(axis=0)
-        self.ranges = np.ascontiguousarray(y.max(axis=0) - lowest, dtype=np.float64)
+    cdef _set_numbers(self, target, Criterion criterion):
+        y, (lowest, highest) = target.y, target.span
+        self.ranges = np.ascontiguousarray(highest - lowest, dtype=np.float64)
         self.widest = max(self.ranges)
         if criterion == POISSON:
             # A mean of counts must stay what it is; other criteria do not change with a shift.
-            lowest, self.widest = np.zeros_like(lowest), y.max()
+            lowest, self.widest = np.zeros_like(lowest), highest.max()
         elif criterion == ABSOLUTE:
             order = np.argsort(y, axis=0, kind="stable")
             ranks = np.empty(order.shape, np.int32)

@@ -20,6 +20,7 @@ from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.limits cimport bind_side
 from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked
 from fastens.engine.random cimport random_bits
+from fastens.engine.ranks cimport sum_over
 from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
@@ -43,11 +44,13 @@ cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask)
     return n_marked(mask, n_features)
 
 
-cdef int32_t _add_node(Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, uint64_t total) noexcept nogil:
+cdef int32_t _add_node(
+    Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, Py_ssize_t n_rows, uint64_t total
+) noexcept nogil:
     """A new leaf; there must be place for it."""
     cdef ForestNode* node = &grown.nodes[grown.n]
     memset(node, 0, sizeof(ForestNode))
-    node.begin, node.end, node.total = begin, end, total
+    node.begin, node.end, node.n_rows, node.total = begin, end, <uint32_t>n_rows, total
     node.feature = node.category_set = -1
     if uses_medians(ws.search.forest):
         ws.search.rows, ws.search.n_rows = ws.search.sample.entries + begin, end - begin
@@ -57,10 +60,9 @@ cdef int32_t _add_node(Workspace* ws, Grown* grown, uint32_t begin, uint32_t end
 
 
 cdef bint _may_split(const Search* search, const Open* open) noexcept nogil:
-    cdef Py_ssize_t n_rows = open.end - open.begin
     return (
         open.depth < search.forest.limits.max_depth
-        and n_rows >= max(search.forest.rules.min_split, 2 * <int64_t>search.forest.limits.min_samples_leaf)
+        and open.n_rows >= max(search.forest.rules.min_split, 2 * <int64_t>search.forest.limits.min_samples_leaf)
         and not is_pure_word(search, open.total)
     )
 
@@ -70,7 +72,7 @@ cdef bint add_root(Workspace* ws, Grown* grown, Open* root, const uint64_t* mask
     ws.n_open = ws.n_heap = 0
     if not (reserve_nodes(grown, 1, 0) and reserve_open(ws, 1)):
         return False
-    root.node = _add_node(ws, grown, root.begin, root.end, root.total)
+    root.node = _add_node(ws, grown, root.begin, root.end, root.n_rows, root.total)
     memcpy(ws.masks, mask, ws.search.n_mask_words * sizeof(uint64_t))
     ws.open[0] = root[0]
     ws.n_open = _may_split(&ws.search, root)
@@ -102,7 +104,7 @@ cdef void _open_child(
     child.node = parent.node
     child.depth = parent.depth + 1
     child.key = random_bits(parent.key, right)
-    child.begin, child.end = node.begin, node.end
+    child.begin, child.end, child.n_rows = node.begin, node.end, node.n_rows
     child.total = node.total
     if forest.limits.monotone != NULL:
         bind_side(
@@ -114,12 +116,14 @@ cdef void _open_child(
 cdef bint _split(
     Workspace* ws, Grown* grown, const Open* open, const uint32_t* set_words, Open* children
 ) noexcept nogil:
-    """Part the node's rows and make its children; False without memory."""
+    """Part the node's rows and make its children; False without memory, or where a reduction failed."""
     cdef const Forest* forest = ws.search.forest
     cdef const Sample* sample = ws.search.sample
     cdef CodeColumn column = column_of(forest, open.split.feature, open.end - open.begin)
     cdef int32_t left
     cdef uint32_t middle
+    cdef int64_t n_left
+    cdef int64_t* numbers = &n_left
     if not reserve_nodes(grown, 2, ws.search.n_set_words):
         return False
     _record_split(forest, grown, open, set_words)
@@ -128,8 +132,11 @@ cdef bint _split(
         set_words if open.split.is_set else NULL, sample.entries + open.begin, open.end - open.begin,
         sample.spare + open.begin,
     )
-    left = _add_node(ws, grown, open.begin, middle, open.split.left_word)
-    _add_node(ws, grown, middle, open.end, open.total - open.split.left_word)
+    n_left = middle - open.begin
+    if not sum_over(sample.ranks, &numbers, 1, 1):
+        return False
+    left = _add_node(ws, grown, open.begin, middle, n_left, open.split.left_word)
+    _add_node(ws, grown, middle, open.end, open.n_rows - n_left, open.total - open.split.left_word)
     _open_child(forest, open, &grown.nodes[left], False, &children[0])
     _open_child(forest, open, &grown.nodes[left + 1], True, &children[1])
     children[0].node, children[1].node = left, left + 1
@@ -163,7 +170,7 @@ cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, 
         ws.n_open -= 1
         open = ws.open[ws.n_open]
         mask = _mask(ws, ws.n_open)
-        if branches != NULL and open.end - open.begin <= branch_rows(ws.search.sample.n_entries):
+        if branches != NULL and open.n_rows <= branch_rows(ws.search.sample.n_all):
             if not reserve_open(branches, 1):
                 return OUT_OF_MEMORY
             _push(branches, &open, mask)

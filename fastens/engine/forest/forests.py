@@ -12,6 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.bins.bin_values import values_of_bins
+from fastens.engine.comm import LOCAL, Comm, max_floats
+from fastens.engine.comm_pool import CommPool
+from fastens.engine.forest.branches import (
+    Branch,
+    Rows,
+    Totals,
+    Trunk,
+    bring_together,
+    joined_tree,
+    matrix_of,
+    owners_of,
+)
 from fastens.engine.forest.data import ForestData
 from fastens.engine.forest.grow import TreeWorker
 from fastens.engine.limits import Limits
@@ -26,6 +38,12 @@ _BLOCK_ROWS = 1 << 15
 _BLOCKS_PER_THREAD = 4
 # Seconds between two looks whether the user pressed Ctrl-C while threads grow trees.
 _LOOK_EVERY = 0.1
+# Over ranks: trees whose trunks grow at the same time, so that their reductions are one, and the bytes that a rank's
+# rows may take while they move to the ranks of their branches.
+_MOST_TRUNKS = 32
+_MOVING_BYTES = 1 << 28
+# A row's entry and its copy.
+_BYTES_OF_ENTRY = 32
 # Squares of numbers up to this, 2**32 times, are within the range of float32.
 _NARROW = 2.0**48
 
@@ -64,6 +82,7 @@ class Target(NamedTuple):
     y: NDArray[Any]
     n_classes: tuple[int, ...] | None
     value_dtype: type[np.floating[Any]] = np.float32
+    span: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # of numbers: the smallest and the largest
 
 
 def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
@@ -76,21 +95,24 @@ def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
     (3, 1)
     """
     y = np.asarray(y, dtype=np.int32)
-    return Target(y.reshape(len(y), -1), tuple(n_classes))
+    return Target(y[:, None] if y.ndim == 1 else y, tuple(n_classes))
 
 
-def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32) -> Target:
+def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32, comm: Comm = LOCAL) -> Target:
     """Return the target of numbers, shape (n_rows,) or (n_rows, n_targets); nodes have values of `value_dtype`.
 
     Values are float64 all the same where float32, with its 24 bits, would round them by more than 1/100000 of the
     targets' range, and where the squares of the numbers, summed up, might leave its range.
     """
     y = np.asarray(y, dtype=np.float64)
-    y = y.reshape(len(y), -1)
-    largest = np.abs(y).max(axis=0)
-    is_coarse = largest * np.finfo(np.float32).epsneg > 1e-5 * np.ptp(y, axis=0)
+    y = y[:, None] if y.ndim == 1 else y
+    ends = [y.max(axis=0, initial=-np.inf), -y.min(axis=0, initial=np.inf)]
+    highest, minus_lowest = np.split(np.array(max_floats(comm, *np.concatenate(ends))), 2)
+    lowest = -minus_lowest
+    largest = np.maximum(np.abs(lowest), np.abs(highest))
+    is_coarse = largest * np.finfo(np.float32).epsneg > 1e-5 * (highest - lowest)
     is_far = (largest > _NARROW) | ((largest < 1 / _NARROW) & (largest > 0))
-    return Target(y, None, np.float64 if (is_coarse | is_far).any() else value_dtype)
+    return Target(y, None, np.float64 if (is_coarse | is_far).any() else value_dtype, (lowest, highest))
 
 
 class TreeSample(NamedTuple):
@@ -104,11 +126,17 @@ class TreeSample(NamedTuple):
         The columns the tree may use; None for all.
     seed : int
         Of the features drawn at each node and of random thresholds.
+    totals : Totals or None
+        Of the rows of all ranks; None where all of them are here.
+    branch : Branch or None
+        What is grown in place of a whole tree.
     """
 
     weight: NDArray[np.float64] | None
     features: NDArray[np.integer[Any]] | None
     seed: int
+    totals: Totals | None = None
+    branch: Branch | None = None
 
 
 class ForestGrower:
@@ -155,12 +183,16 @@ class ForestGrower:
         X: Any = None,
         kind: type[Tree] = Tree,
     ) -> None:
-        values = values_of_bins(matrix, X, n_threads) if rules.random_thresholds else None
-        self._data = ForestData(matrix, values, target, rules, kind is MeasuredTree, kind is SearchedTree)
-        self._kind = kind
+        self._values = values_of_bins(matrix, X, n_threads) if rules.random_thresholds else None
+        self._matrix, self._target, self._rules, self._kind = matrix, target, rules, kind
+        self._data = self._data_of(matrix, target)
         self._value_dtype = target.value_dtype
         self._n_rows = matrix.n_rows
         self._n_threads = n_threads
+
+    def _data_of(self, matrix: BinnedMatrix, target: Target) -> ForestData:
+        kind = self._kind
+        return ForestData(matrix, self._values, target, self._rules, kind is MeasuredTree, kind is SearchedTree)
 
     def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
         """Grow one tree for each sample. Samples are read one block after another, so they may be made when needed."""
@@ -180,7 +212,9 @@ class ForestGrower:
         first : int
             The number of the first tree.
         """
-        if len(samples) <= 1 or self._n_threads == 1:
+        if self._matrix.comm.size > 1:
+            self._grow_over_ranks(take, samples, first)
+        elif len(samples) <= 1 or self._n_threads == 1:
             worker = self._new_worker(self._n_threads)
             for block in self._blocks(len(samples)):
                 self._grow_block(worker, samples, block, first, take, _GO)
@@ -232,6 +266,62 @@ class ForestGrower:
         grown = worker.grow(samples[block], stop)
         for number, arrays in enumerate(grown or (), first + block.start):
             take(number, self._kind(**arrays))
+
+    # Over ranks --------------------------------------------------
+
+    def _grow_over_ranks(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
+        """Trunks side by side, which all ranks grow together, then branches, each on one rank."""
+        for block in self._blocks_over_ranks(len(samples)):
+            own = samples[block]
+            trunks = CommPool(self._matrix.comm, self._n_threads).run(self._grow_trunk, own)
+            for number, arrays in enumerate(self._with_branches(trunks, own), first + block.start):
+                take(number, self._kind(**arrays))
+
+    def _blocks_over_ranks(self, n_trees: int) -> Iterator[slice]:
+        """Trees whose rows are on the move at the same time: as many as there is room for, the same on all ranks."""
+        comm, matrix = self._matrix.comm, self._matrix
+        n_bytes = matrix.n_features * matrix.columns.itemsize + self._target.y[:1].nbytes + _BYTES_OF_ENTRY
+        n_rows = max(comm.gather(self._n_rows))
+        size = min(max(_MOVING_BYTES // max(n_rows * n_bytes, 1), 1), _MOST_TRUNKS)
+        return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
+
+    def _grow_trunk(self, comm: Comm, sample: TreeSample) -> Trunk:
+        worker = TreeWorker(self._data, 1, self._value_dtype == np.float32, comm)
+        [arrays] = worker.grow([sample], _GO)
+        return Trunk.of(arrays, worker.open_branches())
+
+    def _with_branches(self, trunks: Sequence[Trunk], samples: Sequence[TreeSample]) -> list[dict[str, Any]]:
+        """The arrays of whole trees, on all ranks."""
+        comm = self._matrix.comm
+        branches = [(tree, i) for tree, trunk in enumerate(trunks) for i in range(len(trunk.nodes))]
+        owner = owners_of([trunks[tree].sizes[i] for tree, i in branches], comm.size)
+        parts = [self._rows(trunks[tree].rows[i], samples[tree].weight) for tree, i in branches]
+        rows, counts = bring_together(comm, parts, owner)
+        del parts
+        mine = [branches[place] for place in np.flatnonzero(owner == comm.rank)]
+        ends = np.cumsum(counts, dtype=np.intp).tolist()
+        grown = []
+        if rows is not None:
+            orders = [
+                TreeSample(rows.weight, None, 0, samples[tree].totals, Branch((start, end), *trunks[tree].roots[i]))
+                for (tree, i), start, end in zip(mine, [0, *ends], ends, strict=False)
+            ]
+            grown = self._grow_branches(rows, orders)
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        for own in comm.gather(dict(zip(mine, grown, strict=True))):
+            found |= own
+        return [
+            joined_tree(trunk, [found[tree, i] for i in range(len(trunk.nodes))]) for tree, trunk in enumerate(trunks)
+        ]
+
+    def _rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> Rows:
+        return Rows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
+
+    def _grow_branches(self, rows: Rows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
+        """The arrays of branches whose rows are all here, one after another."""
+        data = self._data_of(matrix_of(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))
+        worker = TreeWorker(data, self._n_threads, self._value_dtype == np.float32)
+        return worker.grow(orders, _GO)
 
 
 _GO = np.zeros(1, np.uint8)

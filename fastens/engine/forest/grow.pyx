@@ -1,6 +1,9 @@
 """Grow trees of forests: the rows of a tree are entries, its large nodes the trunk, and what grows on the trunk's small
 nodes are branches, which threads may share out. A tree's nodes are those of the trunk, then those of each branch, so
 they stand in the same order whoever grew them.
+
+Where the rows are on several ranks, all ranks grow the same trunk, whose sums they reduce, and hand out its branches:
+the rows of a branch are brought together on one rank, where it is grown as a tree of its own (see branches.py).
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -24,6 +27,7 @@ from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace
 from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
 from fastens.engine.forest.workspace cimport allocate_search, free_grown, free_workspace, reserve_nodes
 from fastens.engine.paths cimport add_feature, binds_paths, mask_words
+from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
@@ -44,6 +48,9 @@ cdef enum:
 cdef struct Order:
     # What one tree is to be grown on.
     const float64_t* weights        # NULL: all ones; 0: the row is not in the sample
+    Py_ssize_t first, end           # rows
+    Weights totals                  # of the whole sample; not of the rows where these are only some of them
+    const Open* root                # the node that is to be grown; NULL: a whole tree
     const uint64_t* mask            # of features that it may not use, and of those on the root's path: none
     int32_t n_excluded              # their number
     uint64_t seed                   # of the features' subsets and the random thresholds
@@ -57,8 +64,21 @@ cdef struct Branch:
     Outcome outcome
 
 
+cdef inline bint has_squares(const ForestNode* node) noexcept nogil:
+    """Whether this is a leaf of several rows; one question, not two whose answers no processor can guess."""
+    return (node.left_child == 0) & (node.n_rows > 1)
+
+
 cdef void _grow_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept nogil:
     (<TreeWorker>worker)._grow_branch((<TreeWorker>worker).n_branches + <int32_t>piece, thread)
+
+
+def totals_of(const float64_t[::1] weights):
+    """Return how many of some rows have a positive weight, what all weights add up to, and whether all are whole."""
+    cdef Weights found = Weights(0, 0.0, True)
+    if len(weights) > 0:
+        found = sum_weights(&weights[0], 0, len(weights))
+    return found.n_rows, found.total, found.whole
 
 
 @final
@@ -66,6 +86,7 @@ cdef class TreeWorker:
     """Working memory for growing one tree after another; not for use by two threads at once."""
 
     cdef ForestData data
+    cdef Exchange exchange          # None: one rank
     cdef Sample sample
     cdef int32_t n_threads
     cdef Workspace* workspaces                # one for each thread, and one more for the open roots of the branches
@@ -80,12 +101,16 @@ cdef class TreeWorker:
     cdef int stage
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
     cdef int64_t* sums              # (nodes, n_values + 1)
+    cdef int64_t* squares           # (nodes, n_squares)
     cdef float64_t scale            # of numbers in the sums
     cdef float64_t[::1] per_square  # what the squares of each target are times in sums, a power of two
 
-    def __init__(self, ForestData data, int n_threads, bint narrow_values):
+    def __init__(self, ForestData data, int n_threads, bint narrow_values, comm=None):
         cdef int32_t i
         self.data = data
+        if comm is not None:
+            self.exchange = Exchange(comm)
+            self.sample.ranks = &self.exchange.ranks
         self.n_threads = min(n_threads, MAX_THREADS)
         self.buffer.n_values, self.buffer.narrow = data.n_values, narrow_values
         self.buffer.n_squares, self.buffer.with_search = data.n_squares, data.with_search
@@ -113,6 +138,7 @@ cdef class TreeWorker:
         free_buffer(&self.buffer)
         free(self.orders)
         free(self.sums)
+        free(self.squares)
         free(self.sample.entries)
         free(self.sample.spare)
         free(self.sample.records[0])
@@ -140,17 +166,45 @@ cdef class TreeWorker:
             with nogil:
                 outcome = self._advance()
             PyErr_CheckSignals()
+        if self.exchange is not None and self.exchange.error is not None:
+            raise self.exchange.error
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for growing a tree on {self.data.forest.table.n_rows} rows")
         return None if outcome == GROWING else take_trees(&self.buffer)
 
+    def open_branches(self):
+        """What the tree just grown ends in where the rows are on several ranks, one after another.
+
+        Returns
+        -------
+        list of tuples of the node's number, how many rows of all ranks it has, the rows of this rank, the node and its
+        mask, which `TreeSample` takes
+        """
+        cdef const Workspace* roots = &self.workspaces[self.n_threads]
+        cdef const Open* root
+        cdef Py_ssize_t n_bytes = roots.search.n_mask_words * sizeof(uint64_t)
+        cdef uint32_t[::1] rows
+        cdef uint32_t k
+        cdef int32_t i
+        found = []
+        for i in range(roots.n_open):
+            root = &roots.open[i]
+            rows = np.empty(root.end - root.begin, np.uint32)
+            for k in range(root.end - root.begin):
+                rows[k] = self.sample.entries[root.begin + k].row
+            mask = (<const char*>roots.masks)[i * n_bytes:(i + 1) * n_bytes]
+            found.append((root.node, root.n_rows, np.asarray(rows), (<const char*>root)[:sizeof(Open)], mask))
+        return found
+
     cdef _set_orders(self, samples):
         """What the trees are grown on, where no Python is needed to look it up."""
         cdef const float64_t[::1] weights
+        cdef const uint8_t[::1] root
         cdef int32_t i
         cdef Order* order
         cdef const Forest* forest = &self.data.forest
         cdef int32_t n_words = mask_words(forest.table.n_features) * (1 + binds_paths(&forest.limits))
+        cdef Py_ssize_t n_rows = forest.table.n_rows
         cdef uint64_t[:, ::1] masks = np.zeros((len(samples), n_words), np.uint64)
         self.buffer.n_nodes = self.buffer.n_words = self.buffer.n_trees = 0
         free(self.orders)
@@ -158,13 +212,25 @@ cdef class TreeWorker:
         self.orders = <Order*>malloc(max(self.n_orders, 1) * sizeof(Order))
         if self.orders == NULL:
             raise MemoryError(f"no memory for {self.n_orders} samples")
+        all_masks = np.asarray(masks)
         self.kept = [masks, samples]
         for i, sample in enumerate(samples):
             order = &self.orders[i]
             weights = sample.weight
-            order.weights = NULL if weights is None else &weights[0]
-            order.seed, order.mask = sample.seed, &masks[i, 0]
-            order.n_excluded = self._mark(sample.features, &masks[i, 0])
+            order.weights = NULL if weights is None or n_rows == 0 else &weights[0]
+            order.seed, order.mask, order.root = sample.seed, &masks[i, 0], NULL
+            order.first, order.end = (0, n_rows) if sample.branch is None else sample.branch.rows
+            if sample.totals is None:
+                order.totals = sum_weights(order.weights, order.first, order.end)
+            else:
+                order.totals = Weights(sample.totals.n_rows, sample.totals.total, sample.totals.whole)
+            if sample.branch is None:
+                order.n_excluded = self._mark(sample.features, &masks[i, 0])
+            else:
+                root = sample.branch.node
+                order.root = <const Open*>&root[0]
+                order.n_excluded = order.root.n_excluded
+                all_masks[i] = np.frombuffer(sample.branch.mask, np.uint64)
 
     cdef int32_t _mark(self, features, uint64_t* mask):
         """Mark the features that a tree may not use; return how many."""
@@ -205,18 +271,17 @@ cdef class TreeWorker:
 
     cdef bint _start(self) noexcept nogil:
         """The sample's entries, and memory for growing on them."""
-        cdef const float64_t* weights = self.orders[self.buffer.n_trees].weights
+        cdef const Order* order = &self.orders[self.buffer.n_trees]
         cdef const Forest* forest = &self.data.forest
-        cdef Weights found = sum_weights(weights, forest.table.n_rows)
-        self.work -= 2 * forest.table.n_rows
-        self.sample.seed = self.orders[self.buffer.n_trees].seed
-        self.sample.layout = choose_layout(forest, &found, self.data.widest)
-        if not self._allocate(found.n_rows):
+        self.work -= 2 * (order.end - order.first)
+        self.sample.seed, self.sample.n_all = order.seed, order.totals.n_rows
+        self.sample.layout = choose_layout(forest, &order.totals, self.data.widest)
+        if not self._allocate(sum_weights(order.weights, order.first, order.end).n_rows):
             return False
-        scale_rules(forest, found.total, &self.sample)
-        fill_entries(forest, weights, &self.sample)
+        scale_rules(forest, order.totals.total, &self.sample)
+        fill_entries(forest, order.weights, order.first, order.end, &self.sample)
         if self.sample.numbers != NULL:
-            round_numbers(forest, &self.sample)
+            round_numbers(forest, order.first, order.end, &self.sample)
         if has_records(forest, &self.sample):
             make_records(forest, &self.sample)
         return True
@@ -224,6 +289,7 @@ cdef class TreeWorker:
     cdef bint _allocate(self, Py_ssize_t n) noexcept nogil:
         cdef const Forest* forest = &self.data.forest
         cdef int32_t i
+        n = max(n, <Py_ssize_t>1)
         if self.n_allocated < n or self.allocated.n_words != self.sample.layout.n_words:
             free(self.sample.entries)
             free(self.sample.spare)
@@ -239,20 +305,31 @@ cdef class TreeWorker:
                     return False
             self.n_allocated, self.allocated = n, self.sample.layout
         if forest.targets.numbers != NULL and not self.sample.layout.packed and self.sample.numbers == NULL:
-            self.sample.numbers = <int64_t*>malloc(forest.table.n_rows * forest.targets.n_targets * sizeof(int64_t))
+            self.sample.numbers = <int64_t*>malloc(
+                max(forest.table.n_rows, <Py_ssize_t>1) * forest.targets.n_targets * sizeof(int64_t)
+            )
             return self.sample.numbers != NULL
         return True
 
     cdef bint _add_root(self) noexcept nogil:
         cdef const Order* order = &self.orders[self.buffer.n_trees]
         cdef Open root
+        cdef int64_t total
+        cdef int64_t* numbers = &total
         cdef int32_t i
         memset(&root, 0, sizeof(Open))
-        root.end = <uint32_t>self.sample.n_entries
-        root.key = self.sample.seed
-        root.total = packed_total(&self.sample, root.begin, root.end)
-        root.lower, root.upper = -INFINITY, INFINITY
-        root.n_excluded = order.n_excluded
+        if order.root != NULL:
+            root = order.root[0]
+            root.begin, root.end = 0, <uint32_t>self.sample.n_entries
+        else:
+            root.end, root.n_rows = <uint32_t>self.sample.n_entries, self.sample.n_all
+            root.key = self.sample.seed
+            total = <int64_t>packed_total(&self.sample, root.begin, root.end)
+            if not sum_over(self.sample.ranks, &numbers, 1, 1):
+                return False
+            root.total = <uint64_t>total
+            root.lower, root.upper = -INFINITY, INFINITY
+            root.n_excluded = order.n_excluded
         for i in range(self.n_threads + 1):
             self.grown[i].n = self.grown[i].n_words = 0
             self.workspaces[i].n_open = 0
@@ -283,11 +360,13 @@ cdef class TreeWorker:
         return self.branches != NULL
 
     cdef Outcome _advance_branches(self) noexcept nogil:
-        """Grow the next branches, as many as there may be between two looks at signals."""
+        """Grow the next branches, as many as there may be between two looks at signals; on several ranks, none."""
         cdef const Workspace* roots = &self.workspaces[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
         cdef Py_ssize_t n_rows = 0, n_looked_at = self.data.forest.limits.features_per_split
         cdef bint is_little
+        if self.sample.ranks != NULL:
+            return COMPLETE
         while end < roots.n_open and (end == first or self.work > 0):
             n_rows += roots.open[end].end - roots.open[end].begin
             self.work -= <Py_ssize_t>(roots.open[end].end - roots.open[end].begin) * n_looked_at
@@ -374,12 +453,12 @@ cdef class TreeWorker:
             buffer.feature[to + i], buffer.left_child[to + i] = node.feature, node.left_child
             buffer.bin_threshold[to + i], buffer.missing_left[to + i] = node.last_code, node.missing_left
             buffer.category_set[to + i] = node.category_set
-            buffer.n_samples[to + i] = <int32_t>(node.end - node.begin)
+            buffer.n_samples[to + i] = <int32_t>node.n_rows
             set_gain(buffer, to + i, node.gain * self.sample.gain_unit)
             if buffer.with_search:
                 buffer.n_usable[to + i], buffer.n_groups[to + i] = node.n_usable, node.n_groups
             if self.data.n_squares > 0:
-                self._write_squares(node, self.sums + i * (self.data.n_values + 1), to + i)
+                self._write_squares(i, to + i)
         if tree.n_words > 0:
             memcpy(buffer.words + buffer.n_words, tree.words, tree.n_words * sizeof(uint32_t))
         self._write_values(to)
@@ -405,7 +484,23 @@ cdef class TreeWorker:
                 self.per_square[i] = power_of_two_below(largest / self.data.ranges[i] / self.data.ranges[i])
         for i in range(tree.n - 1, -1, -1):
             self._add_up(&tree.nodes[i], self.sums + i * n)
-        return True
+        if not self._has_sums() and not sum_over(self.sample.ranks, &self.sums, 1, tree.n * n):
+            return False
+        return self.data.n_squares == 0 or self._sum_up_squares()
+
+    cdef bint _sum_up_squares(self) noexcept nogil:
+        """How far the rows of each leaf are from the smallest number."""
+        cdef const Grown* tree = &self.grown[self.n_threads]
+        cdef int32_t i, t, n = self.data.n_squares
+        free(self.squares)
+        self.squares = <int64_t*>calloc(tree.n * n, sizeof(int64_t))
+        if self.squares == NULL:
+            return False
+        for i in range(tree.n):
+            if has_squares(&tree.nodes[i]):
+                for t in range(n):
+                    self.squares[<Py_ssize_t>i * n + t] = self._squares(&tree.nodes[i], t)
+        return sum_over(self.sample.ranks, &self.squares, 1, <Py_ssize_t>tree.n * n)
 
     cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
         """Shares, means or medians of every node."""
@@ -426,18 +521,21 @@ cdef class TreeWorker:
         free(self.sums)
         self.sums = NULL
 
-    cdef inline void _write_squares(self, const ForestNode* node, const int64_t* sums, Py_ssize_t to) noexcept nogil:
+    cdef inline void _write_squares(self, int32_t node, Py_ssize_t to) noexcept nogil:
         """How far a leaf's rows are from their mean; 0 of inner nodes."""
         cdef int32_t t, n = self.data.n_squares
-        # One question, not two whose answers no processor can guess.
-        cdef bint is_needed = (node.left_child == 0) & (node.end - node.begin > 1)
+        cdef const int64_t* sums = self.sums + <Py_ssize_t>node * (self.data.n_values + 1)
+        cdef bint is_needed = has_squares(&self.grown[self.n_threads].nodes[node])
+        cdef float64_t number, squares
         for t in range(n):
             self.buffer.squares[to * n + t] = 0.0
-        if is_needed:
-            for t in range(n):
-                self.buffer.squares[to * n + t] = self._squares(node, sums, t)
+        for t in range(n if is_needed else 0):
+            squares = <float64_t>self.squares[<Py_ssize_t>node * n + t] / self.per_square[t]
+            number = <float64_t>sums[t] / self.scale
+            number = squares - number * number / <float64_t>sums[self.data.n_values]
+            self.buffer.squares[to * n + t] = max(number, 0.0) / self.sample.layout.weight_scale
 
-    cdef float64_t _squares(self, const ForestNode* node, const int64_t* sums, int32_t target) noexcept nogil:
+    cdef int64_t _squares(self, const ForestNode* node, int32_t target) noexcept nogil:
         cdef const Targets* targets = &self.data.forest.targets
         cdef int64_t squares = 0
         cdef float64_t number
@@ -446,9 +544,14 @@ cdef class TreeWorker:
             number = targets.numbers[<Py_ssize_t>self.sample.entries[i].row * targets.n_targets + target]
             number -= targets.minimum[target]
             squares += entry_weight(&self.sample, i) * llrint(number * number * self.per_square[target])
-        number = <float64_t>sums[target] / self.scale
-        number = <float64_t>squares / self.per_square[target] - number * number / <float64_t>sums[self.data.n_values]
-        return max(number, 0.0) / self.sample.layout.weight_scale
+        return squares
+
+    cdef bint _has_sums(self) noexcept nogil:
+        """Whether nodes hold the sums of their rows: those of two classes."""
+        return (
+            self.sample.layout.packed and self.data.forest.targets.classes != NULL
+            and self.data.forest.targets.n_stats == 2
+        )
 
     cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
         cdef const Grown* tree = &self.grown[self.n_threads]
@@ -461,9 +564,8 @@ cdef class TreeWorker:
     cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
         """The sums of a node: those of its children, or of its rows."""
         cdef Py_ssize_t n = self.data.n_values + 1, i, k
-        cdef const Targets* targets = &self.data.forest.targets
         cdef const int64_t* children = self.sums + node.left_child * n
-        if self.sample.layout.packed and targets.classes != NULL and targets.n_stats == 2:
+        if self._has_sums():
             sums[0] = <int64_t>(node.total >> self.sample.layout.number_shift)
             sums[1] = <int64_t>((node.total >> self.sample.layout.weight_shift) & self.sample.layout.weight_mask)
             return

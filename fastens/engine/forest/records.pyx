@@ -98,13 +98,13 @@ cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
 
 cdef bint has_records(const Forest* forest, const Sample* sample) noexcept nogil:
     """Whether rows get records: all rows of a class count alike."""
-    return sample.layout.packed and sample.by_class and _record_bytes(forest) > 0
+    return sample.layout.packed and sample.by_class and sample.ranks == NULL and _record_bytes(forest) > 0
 
 
 cdef bint allocate_records(const Forest* forest, Py_ssize_t n_entries, Sample* sample) noexcept nogil:
     """Workspace for the records of so many rows, if the forest has any; False without memory."""
     cdef int32_t i
-    for i in range(2 if _record_bytes(forest) > 0 else 0):
+    for i in range(2 if sample.ranks == NULL and _record_bytes(forest) > 0 else 0):
         free(sample.records[i])
         sample.records[i] = <uint8_t*>malloc(n_entries * _record_bytes(forest))
         if sample.records[i] == NULL:
@@ -287,7 +287,7 @@ cdef inline void _add_leaf(
 ) noexcept nogil:
     cdef ForestNode* leaf = &grown.nodes[grown.n]
     memset(leaf, 0, sizeof(ForestNode))
-    leaf.begin, leaf.end, leaf.total = begin, end, _word(tree, end - begin, second)
+    leaf.begin, leaf.end, leaf.n_rows, leaf.total = begin, end, end - begin, _word(tree, end - begin, second)
     leaf.feature = leaf.category_set = -1
     grown.n += 1
 
@@ -369,7 +369,7 @@ cdef bint _hand_over(const Tree* tree, const RecordNode* node, Workspace* branch
     memset(root, 0, sizeof(Open))
     root.node, root.depth, root.begin, root.end = node.node, node.depth, node.begin, node.end
     root.key, root.n_excluded, root.buffer = node.key, node.n_excluded, node.buffer
-    root.total = _word(tree, node.end - node.begin, node.second)
+    root.n_rows, root.total = node.end - node.begin, _word(tree, node.end - node.begin, node.second)
     branches.masks[branches.n_open] = node.mask
     branches.n_open += 1
     return True
@@ -390,7 +390,7 @@ cdef Outcome grow_records(Workspace* ws, Grown* grown, Workspace* branches, Py_s
     while ws.n_record_nodes > 0 and work[0] > 0:
         ws.n_record_nodes -= 1
         node = ws.record_nodes[ws.n_record_nodes]
-        if branches != NULL and node.end - node.begin <= branch_rows(sample.n_entries):
+        if branches != NULL and node.end - node.begin <= branch_rows(sample.n_all):
             if not _hand_over(&tree, &node, branches):
                 return OUT_OF_MEMORY
             continue

@@ -39,13 +39,13 @@ cdef uint64_t _ones(int32_t n) noexcept nogil:
     return (<uint64_t>1 << n) - 1
 
 
-cdef Weights sum_weights(const float64_t* weights, Py_ssize_t n_rows) noexcept nogil:
-    """What the weights of the rows add up to; NULL: all ones."""
-    cdef Weights found = Weights(n_rows, <float64_t>n_rows, True)
+cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    """What the weights of rows add up to; NULL: all ones."""
+    cdef Weights found = Weights(end - first, <float64_t>(end - first), True)
     cdef Py_ssize_t i
     if weights != NULL:
         found.n_rows, found.total = 0, 0.0
-        for i in range(n_rows):
+        for i in range(first, end):
             found.n_rows += weights[i] > 0
             found.total += weights[i]
             found.whole = found.whole and weights[i] < MAX_WHOLE and weights[i] == <float64_t><int64_t>weights[i]
@@ -88,8 +88,10 @@ cdef inline int64_t _rounded(const Forest* forest, const Layout* layout, Py_ssiz
     return <int64_t>rint((number - forest.targets.minimum[target]) * layout.number_scale)
 
 
-cdef void fill_entries(const Forest* forest, const float64_t* weights, Sample* sample) noexcept nogil:
-    """One entry for each row of positive weight, in order."""
+cdef void fill_entries(
+    const Forest* forest, const float64_t* weights, Py_ssize_t first, Py_ssize_t end, Sample* sample
+) noexcept nogil:
+    """One entry for each of these rows of positive weight, in order."""
     cdef const Layout* layout = &sample.layout
     cdef bint one_class = forest.targets.classes != NULL and forest.targets.n_targets == 1
     cdef Py_ssize_t row, n = 0
@@ -98,7 +100,7 @@ cdef void fill_entries(const Forest* forest, const float64_t* weights, Sample* s
     cdef Entry* entry
     sample.by_class = one_class and layout.packed
     sample.class_words[0] = sample.class_words[1] = 0
-    for row in range(forest.table.n_rows):
+    for row in range(first, end):
         if weights != NULL:
             if weights[row] <= 0:
                 continue
@@ -120,11 +122,11 @@ cdef void fill_entries(const Forest* forest, const float64_t* weights, Sample* s
     sample.n_entries = n
 
 
-cdef void round_numbers(const Forest* forest, Sample* sample) noexcept nogil:
-    """The table of rounded numbers, where entries do not hold them."""
+cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, Sample* sample) noexcept nogil:
+    """The rounded numbers of these rows, where entries do not hold them."""
     cdef Py_ssize_t row
     cdef int32_t t, n = forest.targets.n_targets
-    for row in range(forest.table.n_rows):
+    for row in range(first, end):
         for t in range(n):
             sample.numbers[row * n + t] = _rounded(forest, &sample.layout, row, t)
 

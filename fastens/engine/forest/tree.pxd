@@ -8,6 +8,7 @@ from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint3
 cdef struct ForestNode:
     float64_t gain
     uint32_t begin, end             # entries
+    uint32_t n_rows                 # entries of all ranks
     int32_t feature                 # -1: leaf
     int32_t left_child              # 0: leaf
     uint64_t total                  # packed sums of its rows

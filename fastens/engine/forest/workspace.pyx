@@ -14,6 +14,7 @@ from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16
 
 cdef enum:
     FIRST_NODES = 256
+    REDUCED_WORDS = 1 << 17         # that are reduced together over ranks, or those of one feature
     ALIGNMENT = 64
 
 
@@ -56,6 +57,13 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
         search.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
         search.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * search.n_row_codes, forest.table.code_size)
         search.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
+    if search.sample.ranks != NULL:
+        search.n_reduced = max(
+            min(forest.table.n_features * n_codes * layout.n_words, <Py_ssize_t>REDUCED_WORDS), n_codes * layout.n_words
+        )
+        search.reduced = <uint64_t*>_part(plan, search.n_reduced, sizeof(uint64_t))
+        search.ranges = <int64_t*>_part(plan, 3 * forest.table.n_features, sizeof(int64_t))
+        search.extremes = <int64_t*>_part(plan, 2 * forest.targets.n_targets, sizeof(int64_t))
     if uses_medians(forest):
         _plan_medians(&search.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning
+from fastens.engine.comm import floats_of_bits, ordered_bits
 from fastens.engine.parts import parts_of
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.node_midpoints import note_sides
@@ -34,7 +35,7 @@ def cut_half_way(
     tree : Tree
         The tree.
     matrix : BinnedMatrix
-        The rows that it was grown on, all of them.
+        The rows that it was grown on, all of them, or those of one of its ranks.
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
         Their values.
     binning : Binning
@@ -97,6 +98,11 @@ def _middles(tree: Tree, matrix: BinnedMatrix, X: Any, n_threads: int) -> np.nda
         records = matrix.records[start : start + len(part)]
         note_sides(tree, records, matrix.columns.itemsize, part, low, high)
     left, right = low.max(axis=0), high.min(axis=0)
+    if matrix.comm.size > 1:
+        keys = ordered_bits(np.concatenate([left, -right]))
+        matrix.comm.max(keys)
+        left, right = np.split(floats_of_bits(keys), 2)
+        right = -right
     with np.errstate(invalid="ignore"):  # where all rows go one way
         middle = left / 2 + right / 2
     return np.where((left <= middle) & (middle < right), middle, left)

@@ -9,7 +9,10 @@ cdef enum:
 
 cdef inline bint has_few(const Search* search) noexcept nogil:
     """Whether the best split of numeric features is searched by sorting the node's rows."""
-    return search.n_rows <= FEW_ROWS and scan_of(search) == BY_CLASS and not search.forest.rules.random_thresholds
+    return (
+        search.n_rows <= FEW_ROWS and scan_of(search) == BY_CLASS
+        and not search.forest.rules.random_thresholds and search.sample.ranks == NULL
+    )
 
 
 cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil

@@ -63,7 +63,7 @@ cdef void _start(Search* search, Side* left, Side* right) noexcept nogil:
     left.logs = right.logs = search.forest.rules.logs
     left.sum = left.weight = left.count = right.sum = 0
     left.weights, right.weights = search.left, search.left + n_classes
-    right.weight, right.count = search.weight, search.n_rows
+    right.weight, right.count = search.weight, search.n_all
     for k in range(n_classes):
         left.weights[k] = 0
         right.weights[k] = <uint64_t>word_weight(&search.sample.layout, search.total[k])

@@ -37,14 +37,16 @@ cdef CodeColumn column_of(const Forest* forest, int32_t feature, Py_ssize_t n_ro
     return column
 
 
-cdef bint _is_marked(const Search* search) noexcept nogil:
-    """Whether a node has so few rows that noting their codes costs less than going through all."""
-    return 2 * search.n_rows < search.forest.table.max_codes
-
-
 cdef bint _adds_one_word(const Search* search) noexcept nogil:
     """Whether a row adds a single word."""
     return search.sample.layout.packed or is_one_class_target(search.forest)
+
+
+cdef bint _is_marked(const Search* search) noexcept nogil:
+    """Whether the codes of a node's rows are noted: where going through all codes costs more."""
+    if search.sample.ranks != NULL:
+        return False
+    return 2 * search.n_rows < search.forest.table.max_codes or not _adds_one_word(search)
 
 
 cdef void count_features(Search* search, const int32_t* features, int32_t n) noexcept nogil:
@@ -67,9 +69,12 @@ cdef void _count_many(const Search* search, const Cells* to, const CodeColumn* c
     """Count rows that add several words each."""
     cdef Py_ssize_t i, n_words = search.sample.layout.n_words
     cdef uint32_t code
+    cdef bint marked = _is_marked(search)
     for i in range(search.n_rows):
         code = code_at(search.forest.table.code_size, column, search.rows[i].row)
         add_row(search, &search.rows[i], to.cells + code * n_words)
+        if not marked:
+            continue
         to.marks[code >> 6] |= <uint64_t>1 << (code & 63)
         to.summary[code >> 12] |= <uint64_t>1 << ((code >> 6) & 63)
 
@@ -78,7 +83,7 @@ cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
     """Take what was counted in one place: the codes in order and their words."""
     cdef const Cells* cells = &search.cells[place]
     cdef int32_t n_words = search.sample.layout.n_words, n_codes = search.forest.table.n_codes[search.feature]
-    if not _adds_one_word(search) or _is_marked(search):
+    if _is_marked(search):
         search.n_groups = collect_marked(
             cells, search.forest.table.code_size, n_words, search.codes, search.found
         )

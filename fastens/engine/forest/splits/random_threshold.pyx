@@ -45,8 +45,18 @@ cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcep
     )
 
 
-cdef void _sum_left(Search* search, const void* codes, uint32_t last, bint missing_left) noexcept nogil:
-    """The words of the left side to search.left."""
+cdef inline const void* _codes(const Search* search, int32_t place) noexcept nogil:
+    return search.row_codes + place * search.n_row_codes * search.forest.table.code_size
+
+
+cdef CodeRange range_of(const Search* search, int32_t place) noexcept nogil:
+    """The range of the codes in one place."""
+    return code_range(search.forest.table.code_size, _codes(search, place), search.n_rows)
+
+
+cdef void sum_left_of(Search* search, int32_t place, uint32_t last, bint missing_left) noexcept nogil:
+    """The words of the left side to search.left, by the codes in one place."""
+    cdef const void* codes = _codes(search, place)
     cdef Py_ssize_t i
     cdef uint32_t code
     cdef int32_t code_size = search.forest.table.code_size
@@ -65,12 +75,17 @@ cdef void _sum_left(Search* search, const void* codes, uint32_t last, bint missi
 
 cdef void search_threshold(Search* search, int32_t place) noexcept nogil:
     """Draw a threshold and keep the split if it is better than the best so far."""
-    cdef const void* codes = search.row_codes + place * search.n_row_codes * search.forest.table.code_size
-    cdef CodeRange range_ = code_range(search.forest.table.code_size, codes, search.n_rows)
+    cdef CodeRange range_ = range_of(search, place)
     cdef bint missing_left
-    search.last_code = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
-    search.n_groups, search.is_set = 1 if search.last_code == 0 else 2, False
-    search.codes[0] = not range_.has_missing
+    cdef int32_t last = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
+    set_threshold(search, last, range_.has_missing)
     if search.n_groups == 2:
-        _sum_left(search, codes, search.last_code, missing_left)
+        sum_left_of(search, place, last, missing_left)
         consider_left(search, 0, missing_left)
+
+
+cdef void set_threshold(Search* search, int32_t last_code, bint has_missing) noexcept nogil:
+    """Let a threshold, 0 for none, part the node's rows in two groups."""
+    search.last_code = last_code
+    search.n_groups, search.is_set = 1 if last_code == 0 else 2, False
+    search.codes[0] = not has_missing

@@ -22,7 +22,7 @@ cdef bint _is_allowed(const Search* search) noexcept nogil:
     cdef int64_t count, weight
     if search.sample.layout.count_mask != 0:
         count = words_count(search, search.left)
-        if count < forest.limits.min_samples_leaf or search.n_rows - count < forest.limits.min_samples_leaf:
+        if count < forest.limits.min_samples_leaf or search.n_all - count < forest.limits.min_samples_leaf:
             return False
     if search.sample.min_weight > 0:
         weight = words_weight(search, search.left)
@@ -77,7 +77,7 @@ cdef void _scan_fast(Search* search, int32_t first, int32_t last, bint missing_l
     scan.layout.gradient_bias = 0
     if layout.count_mask != 0:
         begin = first_with_count(search.sums, n, &scan.layout, min_rows)
-        n = first_with_count(search.sums, n, &scan.layout, search.n_rows - min_rows + 1)
+        n = first_with_count(search.sums, n, &scan.layout, search.n_all - min_rows + 1)
     scan.l2 = 0.0
     scan.hessian = <float64_t>search.weight
     scan.ratio = <float64_t>(search.total[0] >> layout.number_shift) / scan.hessian

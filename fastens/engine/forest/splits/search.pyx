@@ -12,6 +12,9 @@ from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighte
 from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
 from fastens.engine.forest.splits.median cimport median_score, search_medians
 from fastens.engine.forest.splits.random_threshold cimport copy_codes, copy_words, search_threshold
+from fastens.engine.forest.splits.reduced cimport (
+    features_in_reduction, is_pure_over_ranks, reduce_features, take_reduced, total_over_ranks
+)
 from fastens.engine.forest.splits.scan cimport finish_split, search_groups
 from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians, words_score, words_weight
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Open, Sample, Search
@@ -51,8 +54,8 @@ cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) n
     return total
 
 
-cdef void _sum_up(Search* search, uint64_t total) noexcept nogil:
-    """The node's sums; `total` is what they are where they are packed."""
+cdef bint _sum_up(Search* search, uint64_t total) noexcept nogil:
+    """The node's sums; `total` is what they are where they are packed. False where a reduction failed."""
     cdef Py_ssize_t i
     if search.sample.layout.packed:
         search.total[0] = total
@@ -60,8 +63,11 @@ cdef void _sum_up(Search* search, uint64_t total) noexcept nogil:
         memset(search.total, 0, search.sample.layout.n_words * sizeof(uint64_t))
         for i in range(search.n_rows):
             add_row(search, &search.rows[i], search.total)
+        if not total_over_ranks(search):
+            return False
     search.weight = words_weight(search, search.total)
     search.score = median_score(search) if uses_medians(search.forest) else words_score(search, search.total)
+    return True
 
 
 cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
@@ -70,15 +76,15 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
     cdef const Sample* sample = search.sample
     cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, open.key, 0)
     cdef int32_t i, n, n_seen = 0, n_left = forest.table.n_features - open.n_excluded
+    cdef bint compares_rows = not (sample.layout.packed and forest.targets.classes != NULL)
     search.best.feature, search.best.gain, search.best.n_usable = -1, -INFINITY, n_left
-    search.rows, search.n_rows = sample.entries + open.begin, open.end - open.begin
+    search.rows, search.n_rows, search.n_all = sample.entries + open.begin, open.end - open.begin, open.n_rows
     search.lower, search.upper = open.lower, open.upper
-    if is_pure_word(search, open.total) or (
-        not (sample.layout.packed and forest.targets.classes != NULL) and _is_pure(search)
-    ):
+    if is_pure_word(search, open.total) or (sample.ranks == NULL and compares_rows and _is_pure(search)):
         return False
-    _sum_up(search, open.total)
-    if search.weight < 2 * sample.min_weight:
+    if not _sum_up(search, open.total) or search.weight < 2 * sample.min_weight:
+        return False
+    if sample.ranks != NULL and compares_rows and is_pure_over_ranks(search):
         return False
     memcpy(search.visited, mask, search.n_mask_words * sizeof(uint64_t))
     search.found_perfect = False
@@ -89,7 +95,12 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
         else:
             n = draw_weighted(&draw, forest.limits.feature_weights, search.visited, n, n_left, search.drawn)
         n_left -= n
-        i = _search_features(search, open.key, n, mask)
+        if sample.ranks == NULL:
+            i = _search_features(search, open.key, n, mask)
+        else:
+            i = _search_over_ranks(search, open.key, n, mask)
+            if sample.ranks.failed:
+                return False
         n_seen += n - i
         open.n_excluded += i
     open.split = search.best
@@ -140,6 +151,30 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
             if at_once == 1 and _is_perfect(search):
                 search.found_perfect = True
                 break
+    return n_constant
+
+
+cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
+    """The same where the node's rows are on several ranks."""
+    cdef int32_t i, n_constant = 0, at_once = features_in_reduction(search)
+    if search.forest.rules.random_thresholds and search.sample.layout.packed:
+        copy_words(search)
+    for i in range(n):
+        if i % at_once == 0 and not reduce_features(search, key, search.drawn + i, min(n - i, at_once)):
+            return n_constant
+        search.feature, search.last_code = search.drawn[i], -1
+        search.key = random_bits(key, ~<uint64_t>search.feature)
+        search.n_groups = 0
+        take_reduced(search, i % at_once)
+        if search.n_groups > 1 and (
+            not search.forest.rules.random_thresholds or search.forest.table.is_categorical[search.feature]
+        ):
+            search_groups(search)
+        if search.n_groups == 1:
+            add_feature(mask, search.feature)
+            n_constant += 1
+        elif search.best.feature == search.feature:
+            finish_split(search)
     return n_constant
 
 

@@ -1,6 +1,7 @@
 # What a search for splits reads and writes: the forest's table, targets and rules, a tree's rows, one node.
 
 from fastens.engine.limits cimport Limits
+from fastens.engine.ranks cimport Ranks
 from fastens.engine.splits.criterion cimport Criterion
 from fastens.engine.structs cimport (
     float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -109,7 +110,9 @@ cdef struct Layout:
 
 
 cdef struct Sample:
-    # The rows of one tree. Nodes own ranges of the entries.
+    # The rows of one tree, those of one rank if there are several. Nodes own ranges of the entries.
+    Ranks* ranks                    # NULL: all rows are here
+    Py_ssize_t n_all                # entries of all ranks; of a branch grown apart, those of its tree
     Entry* entries
     Entry* spare
     Py_ssize_t n_entries
@@ -144,6 +147,7 @@ cdef struct Open:
     int32_t node
     int32_t depth
     uint32_t begin, end             # its entries
+    Py_ssize_t n_rows               # those of all ranks
     uint64_t key                    # of its random numbers: follows from the path to it, so order does not matter
     float64_t lower, upper          # bounds of its values that monotone constraints set
     uint64_t total                  # packed sums of its rows
@@ -175,7 +179,8 @@ cdef struct Search:
     FoundSplit best                 # so far
     # the node; its words are in `total`
     const Entry* rows
-    Py_ssize_t n_rows
+    Py_ssize_t n_rows               # of this rank
+    Py_ssize_t n_all                # of all ranks
     int64_t weight
     float64_t score
     float64_t lower, upper
@@ -200,6 +205,13 @@ cdef struct Search:
     uint8_t* row_codes
     uint64_t* row_words
     Py_ssize_t n_row_codes
+    # On several ranks: room for sums that are reduced together, and the next of them to be read; for each feature the
+    # range of its codes, then its threshold; and what all ranks' largest and smallest targets are compared by.
+    uint64_t* reduced
+    Py_ssize_t n_reduced
+    const uint64_t* next_reduced
+    int64_t* ranges
+    int64_t* extremes
     uint32_t* set_words             # of the best split so far
     MedianScratch medians
     void* memory

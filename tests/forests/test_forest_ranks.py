@@ -1,0 +1,44 @@
+"""Forests and trees on several ranks are those of one rank with the whole table, to the bit of the saved model."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastens import (
+    DecisionTreeClassifier,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from tests.reference.rank_fits import BINARY, CLASSES, SIZES, WEIGHTS, T, X, fit_on_ranks
+
+FEW = {"n_estimators": 3, "random_state": 4, "n_jobs": 1}
+MODELS = {
+    "bags": (lambda: RandomForestClassifier(oob_score=True, **FEW), BINARY),
+    "class weights": (lambda: RandomForestClassifier(class_weight="balanced_subsample", **FEW), CLASSES),
+    "numbers": (lambda: RandomForestRegressor(bootstrap=False, categorical_features=[4], **FEW), T),
+    "best first": (lambda: RandomForestRegressor(max_leaf_nodes=20, **FEW), T),
+    "random thresholds": (lambda: ExtraTreesClassifier(**FEW), BINARY),
+    "random numbers": (lambda: ExtraTreesRegressor(categorical_features=[4, 5], **FEW), T),
+    "one tree": (lambda: DecisionTreeClassifier(random_state=4), CLASSES),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weights", [None, "fractional"])
+@pytest.mark.parametrize("name", MODELS)
+def test_saved_models_are_the_same(name, weights, size, tmp_path):
+    make, y = MODELS[name]
+    weight = WEIGHTS.get(weights)
+    path = tmp_path / "model"
+    make().fit(X, y, weight).save(path)
+    expected = path.read_bytes()
+    for model in fit_on_ranks(size, make, y, weight):
+        model.save(path)
+        assert path.read_bytes() == expected
+
+
+def test_medians_need_all_rows():
+    with pytest.raises(ValueError, match="criterion must not be 'absolute_error' where rows are on several ranks"):
+        fit_on_ranks(2, lambda: RandomForestRegressor(criterion="absolute_error", **FEW), T)
