@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.rows.sparse_rows import canonical
 from fastens.engine.threads import in_threads
+from fastens.table.columns.arrays import checked_array
 from fastens.table.columns.city_hash import category_hash
 from fastens.table.columns.dates import parts_to_learn, with_parts
 from fastens.table.columns.factorize import (
@@ -358,6 +360,30 @@ class PartedTable(Table):
         if not columns:
             return [None] * len(self)
         return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
+
+
+def table_of(X: Any, owner: str, fewest: int = 1) -> Table:
+    """Return a table over an array, a frame, a sparse matrix or a row source; ValueError for one of fewer rows."""
+    if is_plain(X):
+        return Table(X, array=X)
+    if is_frame(X):
+        return with_rows(table_from_frame(X), fewest)
+    if isinstance(X, RowSource):
+        return with_rows(PartedTable(X), fewest)
+    array = checked_array(X, owner, fewest)
+    if isinstance(array, np.ndarray):
+        return with_rows(table_from_array(array), fewest)
+    array = canonical(array if array.dtype in FLOATS else array.astype(np.float64))
+    return Table(array, array=array)
+
+
+def with_rows(table: Table, fewest: int = 1) -> Table:
+    """Return the table; ValueError for one of fewer rows or without columns, as scikit-learn words it."""
+    shape = table.n_rows, len(table)
+    for count, needed, what in zip(shape, (fewest, 1), ("sample(s)", "feature(s)"), strict=True):
+        if count < needed:
+            raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
+    return table
 
 
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:

@@ -88,6 +88,14 @@ def test_models_are_those_of_the_table(kind, options, files, n_binned):
     np.testing.assert_array_equal(found, whole.predict(X[FRAME["copies"] > 0]))
 
 
+def test_members_learn_its_own_targets(files, n_binned):
+    table = fe.BinnedTable.open(files / "kind")
+    vote = fe.VotingClassifier([("boosting", fe.GradientBoostingClassifier(n_estimators=3))])
+    expected = fe.GradientBoostingClassifier(n_estimators=3).fit(table).predict(table)
+    np.testing.assert_array_equal(vote.fit(table).predict(table), expected)
+    assert n_binned == []
+
+
 def test_searches_folds_and_stacks_bin_nothing(files, n_binned):
     table = fe.BinnedTable.open(files / "price", check=False)
     model = fe.GradientBoostingRegressor(n_estimators=4, random_state=0)
