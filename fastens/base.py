@@ -56,6 +56,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _takes_parts: bool = False
     # Whether `fit` takes a table that is read in batches; else it says so.
     _fits_sources: bool = True
+    # Whether `fit` takes a table of codes; else it says so.
+    _fits_codes: bool = True
     # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
     _reads_parts: bool = True
     # What replaces categories, in estimators of trees.
@@ -108,8 +110,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """The same with parameters already checked."""
         X = in_parts(X)
         self._check_source(X)
-        if is_coded(X):
-            X, y, sample_weight = X.with_columns({"y": y, "sample_weight": sample_weight})
         place_within_limits(X, self)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -122,7 +122,12 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return data._replace(y=target, sample_weight=weight).with_table(rows)
 
     def _check_source(self, X: Any) -> None:
-        """Raise ValueError for a table in files or streams where it has to be in memory."""
+        """Raise ValueError for a table in files or streams where it has to be in memory, and for codes likewise."""
+        if not self._fits_codes and is_coded(X):
+            raise ValueError(
+                f"X must be the table itself, not a BinnedTable, for {type(self).__name__}, which reads tables in "
+                "another way."
+            )
         if not self._fits_sources and self._is_source(X):
             raise ValueError(
                 f"X must be a table in memory for {type(self).__name__}, which takes rows in any order; got one in "

@@ -115,20 +115,33 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
 def taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method whose targets, weights and queries may be names of columns of its table, which it gets without them.
 
-    Streams, which can be read once, are opened for all that the method does with them.
+    Streams, which can be read once, are opened for all that the method does with them. `fit` takes the targets and
+    weights of a table of codes where it is given none.
     """
+    is_fit = method.__name__ == "fit"
     parameters = signature(method).parameters
+    takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    own = [name for name in ("y", "sample_weight") if name in parameters or takes_more]
     order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
-        if _split_tables(given):
+        is_filled = is_fit and is_coded(given.get("X"))
+        if is_filled:
+            _fill_in_own(given, own)
+        if _split_tables(given) or is_filled:
             args = (*(given[name] for name in order[: len(args)]), *args[len(order) :])
-            kwargs = {name: given[name] for name in kwargs}
+            kwargs = {name: value for name, value in given.items() if name not in order[: len(args)]}
         return method(self, *args, **kwargs)
 
     return call if "X" in parameters and not parameters.keys().isdisjoint(_NAMED["X"]) else method
+
+
+def _fill_in_own(given: dict[str, Any], names: list[str]) -> None:
+    """Put a table's own targets and weights among the arguments of `fit`, and the table without them."""
+    given["X"], *found = given["X"].with_columns({name: given.get(name) for name in names})
+    given.update({name: value for name, value in zip(names, found, strict=True) if value is not None})
 
 
 def _split_tables(given: dict[str, Any]) -> bool:
