@@ -55,6 +55,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _takes_parts: bool = False
     # Whether `fit` takes a table that is read in batches; else it says so.
     _fits_sources: bool = True
+    # Whether `fit` takes a table of codes; else it says so.
+    _fits_codes: bool = True
     # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
     _reads_parts: bool = True
     # What replaces categories, in estimators of trees.

@@ -143,7 +143,7 @@ class InputEncoder:
     @shared
     def _learned(cls, X: Any, reading: Reading, owner: str, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
         if is_coded(X):
-            return X.encoder_of(reading, owner), X
+            return X.encoder_of(reading, owner), X.taken_by(owner)
         given = open_table(X, owner, _fewest(comm))
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
@@ -159,7 +159,7 @@ class InputEncoder:
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
         if is_coded(X):
-            return X.checked(self)
+            return X.checked(self).taken_by(owner)
         table = self.matched(X, owner, _fewest(comm))
         return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
 

@@ -75,16 +75,17 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     parts is opened, and a table of codes gives its own targets and weights.
     """
     parameters = signature(method).parameters
+    takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
-    named = [name for name in _NAMED["X"] if name in parameters]
-    if "X" not in parameters or not named:
+    if "X" not in parameters or parameters.keys().isdisjoint(_NAMED["X"]):
         return method
+    own = [name for name in ("y", "sample_weight") if name in parameters or takes_more]
     fits = method.__name__ == "fit"
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
-        is_opened = fits and _open_to_fit(self, given, named)
+        is_opened = fits and _open_to_fit(self, given, own)
         if _split_tables(given) or is_opened:
             positional = order[: len(args)]
             args = (*(given.pop(name) for name in positional), *args[len(order) :])
@@ -94,12 +95,17 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _open_to_fit(model: Any, given: dict[str, Any], named: list[str]) -> bool:
+def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> bool:
     """Open the table among the arguments of `fit`, and take from it what it knows of them; whether there was any."""
     X: Any = given.get("X")
     if is_coded(X):
-        own = X.with_columns({name: given.get(name) for name in named})[1:]
-        given.update({name: value for name, value in zip(named, own, strict=True) if value is not None})
+        if not model._fits_codes:
+            raise ValueError(
+                f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, which reads tables in "
+                "another way."
+            )
+        given["X"], *found = X.with_columns({name: given.get(name) for name in own})
+        given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
         return True
     if not model._is_source(X):
         return False

@@ -27,6 +27,7 @@ MISSING = -1  # also a value that was not there in fit: no constraint on the att
 class CategoricalInput(BaseClassifier):
     """A classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
 
+    _fits_codes = False
     _reads_parts = False
     categorical_features: Any = "all"  # not a parameter
 

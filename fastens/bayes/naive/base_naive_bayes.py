@@ -38,6 +38,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
     _docs: ClassVar[Docs] = DOCS
+    _fits_codes = False
     _reads_parts = False
     categorical_features: Any = None
     n_features_in_: int
