@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from fastens.engine.comm import Comm, first_row
 from fastens.engine.forest.branches import Totals
 from fastens.engine.forest.forests import TreeSample
-from fastens.engine.forest.grow import totals_of
+from fastens.engine.forest.orders import totals_of
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import Bootstrap, random_stream, stream_seeds
 from fastens.engine.whole import MOST_COPIES, are_copies

@@ -28,7 +28,7 @@ from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, ch
 from fastens.forests.forest_members import Members, mean_importances, rows_in_bags, template
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
-from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, tree_rules
+from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
@@ -84,7 +84,7 @@ class BaseForest(TreeParameters, TreeModel):
         self
         """
         self._check_parameters()
-        self._check_drawing()
+        check_drawing(self.bootstrap, self.max_samples, self.oob_score)
         self._averaging_kind.check(self)
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
@@ -120,15 +120,6 @@ class BaseForest(TreeParameters, TreeModel):
         self._out_of_bag = OutOfBag.measure(self, matrix, everyone, everyone.n_given) if self.oob_score else None
         self._keep_leaf_rows(data, everyone)
         return self
-
-    def _check_drawing(self) -> None:
-        """Raise ValueError for parameters that do not fit together."""
-        if self.bootstrap:
-            return
-        if self.max_samples is not None:
-            raise ValueError(f"max_samples must be None without bootstrap; got {self.max_samples!r}.")
-        if self.oob_score:
-            raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
 
     def _continues(self) -> bool:
         """Whether trees are added to those of the last fit."""

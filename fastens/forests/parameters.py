@@ -85,3 +85,13 @@ def features_per_split(model: Any) -> int | None:
 def n_of_rows(wanted: Any, n_rows: int) -> int:
     """A number of rows, or the number that a share of them is."""
     return int(wanted) if isinstance(wanted, numbers.Integral) else max(1, math.ceil(wanted * n_rows))
+
+
+def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
+    """Raise ValueError for parameters that only make sense where rows are drawn."""
+    if bootstrap:
+        return
+    if max_samples is not None:
+        raise ValueError(f"max_samples must be None without bootstrap; got {max_samples!r}.")
+    if oob_score:
+        raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")

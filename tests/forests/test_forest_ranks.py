@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from fastens import (
+    BayesTreeClassifier,
+    BayesTreeRegressor,
     DecisionTreeClassifier,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
+    RandomTreesEmbedding,
 )
 from tests.reference.rank_fits import BINARY, CLASSES, SIZES, WEIGHTS, T, X, fit_on_ranks
 
@@ -21,6 +25,9 @@ MODELS = {
     "best first": (lambda: RandomForestRegressor(max_leaf_nodes=20, **FEW), T),
     "random thresholds": (lambda: ExtraTreesClassifier(**FEW), BINARY),
     "random numbers": (lambda: ExtraTreesRegressor(categorical_features=[4, 5], **FEW), T),
+    "outliers": (lambda: IsolationForest(contamination=0.1, **FEW), T),
+    "outliers of many": (lambda: IsolationForest(max_samples=0.9, bootstrap=True, categorical_features=[5], **FEW), T),
+    "leaves": (lambda: RandomTreesEmbedding(max_depth=None, categorical_features=[4], **FEW), T),
     "one tree": (lambda: DecisionTreeClassifier(random_state=4), CLASSES),
 }
 
@@ -42,3 +49,9 @@ def test_saved_models_are_the_same(name, weights, size, tmp_path):
 def test_medians_need_all_rows():
     with pytest.raises(ValueError, match="criterion must not be 'absolute_error' where rows are on several ranks"):
         fit_on_ranks(2, lambda: RandomForestRegressor(criterion="absolute_error", **FEW), T)
+
+
+@pytest.mark.parametrize(("make", "y"), [(BayesTreeClassifier, BINARY), (BayesTreeRegressor, T)])
+def test_averages_over_prunings_need_all_rows(make, y):
+    with pytest.raises(ValueError, match=f"{make.__name__} needs all rows on one rank; got 2 ranks"):
+        fit_on_ranks(2, make, y)

@@ -14,19 +14,19 @@ from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.data cimport ForestData
 from fastens.engine.forest.expand cimport (
-    COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, add_root, bind_to_path, grow_best_first, grow_depth_first
+    COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, add_root, grow_best_first, grow_depth_first
 )
+from fastens.engine.forest.orders cimport Order, Orders, open_branches_of
 from fastens.engine.forest.records cimport allocate_records, grow_records, has_records, make_records, start_records
 from fastens.engine.forest.sample cimport (
-    Weights, choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules, sum_weights
+    choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
 from fastens.engine.forest.splits.score cimport uses_medians
 from fastens.engine.forest.splits.search cimport packed_total
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Open, Sample, Targets
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace
 from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
-from fastens.engine.forest.workspace cimport allocate_search, free_grown, free_workspace, reserve_nodes
-from fastens.engine.paths cimport add_feature, binds_paths, mask_words
+from fastens.engine.forest.workspace cimport allocate_search, copy_node, free_grown, free_workspace, reserve_nodes
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
@@ -45,17 +45,6 @@ cdef enum:
     IN_BRANCHES
     AT_JOIN
 
-cdef struct Order:
-    # What one tree is to be grown on.
-    const float64_t* weights        # NULL: all ones; 0: the row is not in the sample
-    Py_ssize_t first, end           # rows
-    Weights totals                  # of the whole sample; not of the rows where these are only some of them
-    const Open* root                # the node that is to be grown; NULL: a whole tree
-    const uint64_t* mask            # of features that it may not use, and of those on the root's path: none
-    int32_t n_excluded              # their number
-    uint64_t seed                   # of the features' subsets and the random thresholds
-
-
 cdef struct Branch:
     # Nodes that one thread grew: the first is the trunk's node again.
     int32_t thread
@@ -73,14 +62,6 @@ cdef void _grow_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept n
     (<TreeWorker>worker)._grow_branch((<TreeWorker>worker).n_branches + <int32_t>piece, thread)
 
 
-def totals_of(const float64_t[::1] weights):
-    """Return how many of some rows have a positive weight, what all weights add up to, and whether all are whole."""
-    cdef Weights found = Weights(0, 0.0, True)
-    if len(weights) > 0:
-        found = sum_weights(&weights[0], 0, len(weights))
-    return found.n_rows, found.total, found.whole
-
-
 @final
 cdef class TreeWorker:
     """Working memory for growing one tree after another; not for use by two threads at once."""
@@ -95,9 +76,8 @@ cdef class TreeWorker:
     cdef Layout allocated
     cdef Py_ssize_t n_allocated
     cdef TreeBuffer buffer
-    cdef Order* orders
-    cdef int32_t n_orders, n_branches
-    cdef list kept                  # what the orders point to
+    cdef Orders orders
+    cdef int32_t n_branches
     cdef int stage
     cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
     cdef int64_t* sums              # (nodes, n_values + 1)
@@ -136,7 +116,6 @@ cdef class TreeWorker:
         free(self.grown)
         free(self.branches)
         free_buffer(&self.buffer)
-        free(self.orders)
         free(self.sums)
         free(self.squares)
         free(self.sample.entries)
@@ -160,7 +139,8 @@ cdef class TreeWorker:
         list of dicts of the arrays of a Tree, or None when stopped
         """
         cdef Outcome outcome = GROWING
-        self._set_orders(samples)
+        self.orders = Orders(self.data, samples)
+        self.buffer.n_nodes = self.buffer.n_words = self.buffer.n_trees = 0
         self.stage = AT_START
         while outcome == GROWING and not stop[0]:
             with nogil:
@@ -180,80 +160,14 @@ cdef class TreeWorker:
         list of tuples of the node's number, how many rows of all ranks it has, the rows of this rank, the node and its
         mask, which `TreeSample` takes
         """
-        cdef const Workspace* roots = &self.workspaces[self.n_threads]
-        cdef const Open* root
-        cdef Py_ssize_t n_bytes = roots.search.n_mask_words * sizeof(uint64_t)
-        cdef uint32_t[::1] rows
-        cdef uint32_t k
-        cdef int32_t i
-        found = []
-        for i in range(roots.n_open):
-            root = &roots.open[i]
-            rows = np.empty(root.end - root.begin, np.uint32)
-            for k in range(root.end - root.begin):
-                rows[k] = self.sample.entries[root.begin + k].row
-            mask = (<const char*>roots.masks)[i * n_bytes:(i + 1) * n_bytes]
-            found.append((root.node, root.n_rows, np.asarray(rows), (<const char*>root)[:sizeof(Open)], mask))
-        return found
-
-    cdef _set_orders(self, samples):
-        """What the trees are grown on, where no Python is needed to look it up."""
-        cdef const float64_t[::1] weights
-        cdef const uint8_t[::1] root
-        cdef int32_t i
-        cdef Order* order
-        cdef const Forest* forest = &self.data.forest
-        cdef int32_t n_words = mask_words(forest.table.n_features) * (1 + binds_paths(&forest.limits))
-        cdef Py_ssize_t n_rows = forest.table.n_rows
-        cdef uint64_t[:, ::1] masks = np.zeros((len(samples), n_words), np.uint64)
-        self.buffer.n_nodes = self.buffer.n_words = self.buffer.n_trees = 0
-        free(self.orders)
-        self.n_orders = len(samples)
-        self.orders = <Order*>malloc(max(self.n_orders, 1) * sizeof(Order))
-        if self.orders == NULL:
-            raise MemoryError(f"no memory for {self.n_orders} samples")
-        all_masks = np.asarray(masks)
-        self.kept = [masks, samples]
-        for i, sample in enumerate(samples):
-            order = &self.orders[i]
-            weights = sample.weight
-            order.weights = NULL if weights is None or n_rows == 0 else &weights[0]
-            order.seed, order.mask, order.root = sample.seed, &masks[i, 0], NULL
-            order.first, order.end = (0, n_rows) if sample.branch is None else sample.branch.rows
-            if sample.totals is None:
-                order.totals = sum_weights(order.weights, order.first, order.end)
-            else:
-                order.totals = Weights(sample.totals.n_rows, sample.totals.total, sample.totals.whole)
-            if sample.branch is None:
-                order.n_excluded = self._mark(sample.features, &masks[i, 0])
-            else:
-                root = sample.branch.node
-                order.root = <const Open*>&root[0]
-                order.n_excluded = order.root.n_excluded
-                all_masks[i] = np.frombuffer(sample.branch.mask, np.uint64)
-
-    cdef int32_t _mark(self, features, uint64_t* mask):
-        """Mark the features that a tree may not use; return how many."""
-        cdef int32_t f, n = 0, n_features = self.data.forest.table.n_features
-        cdef const float64_t* weights = self.data.weights
-        cdef uint8_t[::1] allowed
-        if features is not None or weights != NULL:
-            marked = np.full(n_features, features is None)
-            if features is not None:
-                marked[features] = True
-            allowed = marked.view(np.uint8)
-            for f in range(n_features):
-                if not allowed[f] or (weights != NULL and weights[f] == 0):
-                    add_feature(mask, f)
-                    n += 1
-        return bind_to_path(&self.data.forest, -1, mask) if binds_paths(&self.data.forest.limits) else n
+        return open_branches_of(&self.workspaces[self.n_threads], &self.sample)
 
     cdef Outcome _advance(self) noexcept nogil:
         """One stage of one tree after another until there was some work, so that small trees are grown in one go."""
         cdef Outcome outcome = COMPLETE
         cdef bint is_done
         self.work = WORK_BETWEEN_SIGNALS
-        while outcome == COMPLETE and self.buffer.n_trees < self.n_orders and self.work > 0:
+        while outcome == COMPLETE and self.buffer.n_trees < self.orders.n and self.work > 0:
             if self.stage == AT_START:
                 outcome = COMPLETE if self._start() and self._add_root() else OUT_OF_MEMORY
             elif self.stage == IN_TRUNK:
@@ -267,16 +181,16 @@ cdef class TreeWorker:
                 outcome = COMPLETE if is_done else OUT_OF_MEMORY
             if outcome == COMPLETE:
                 self.stage = AT_START if self.stage == AT_JOIN else self.stage + 1
-        return GROWING if outcome == COMPLETE and self.buffer.n_trees < self.n_orders else outcome
+        return GROWING if outcome == COMPLETE and self.buffer.n_trees < self.orders.n else outcome
 
     cdef bint _start(self) noexcept nogil:
         """The sample's entries, and memory for growing on them."""
-        cdef const Order* order = &self.orders[self.buffer.n_trees]
+        cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef const Forest* forest = &self.data.forest
         self.work -= 2 * (order.end - order.first)
         self.sample.seed, self.sample.n_all = order.seed, order.totals.n_rows
         self.sample.layout = choose_layout(forest, &order.totals, self.data.widest)
-        if not self._allocate(sum_weights(order.weights, order.first, order.end).n_rows):
+        if not self._allocate(order.n_entries):
             return False
         scale_rules(forest, order.totals.total, &self.sample)
         fill_entries(forest, order.weights, order.first, order.end, &self.sample)
@@ -312,7 +226,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _add_root(self) noexcept nogil:
-        cdef const Order* order = &self.orders[self.buffer.n_trees]
+        cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef Open root
         cdef int64_t total
         cdef int64_t* numbers = &total
@@ -413,9 +327,9 @@ cdef class TreeWorker:
             grown = &self.grown[branch.thread]
             shift = tree.n - branch.first - 1
             word_shift = tree.n_words - branch.first_word
-            self._join_node(tree, grown, branch.first, self.workspaces[self.n_threads].open[i].node, shift, word_shift)
+            copy_node(tree, grown, branch.first, self.workspaces[self.n_threads].open[i].node, shift, word_shift)
             for k in range(branch.first + 1, branch.end):
-                self._join_node(tree, grown, k, k + shift, shift, word_shift)
+                copy_node(tree, grown, k, k + shift, shift, word_shift)
             if branch.end_word > branch.first_word:  # there may be no words, and no room for any
                 memcpy(
                     tree.words + tree.n_words, grown.words + branch.first_word,
@@ -424,21 +338,6 @@ cdef class TreeWorker:
             tree.n += branch.end - branch.first - 1
             tree.n_words += branch.end_word - branch.first_word
         return True
-
-    cdef void _join_node(
-        self, Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift
-    ) noexcept nogil:
-        cdef ForestNode* node = &tree.nodes[to]
-        node[0] = grown.nodes[from_]
-        if node.left_child > 0:
-            node.left_child += shift
-        if node.category_set >= 0:
-            node.category_set += word_shift
-        if tree.n_values > 0:
-            memcpy(
-                tree.medians + <Py_ssize_t>to * tree.n_values, grown.medians + <Py_ssize_t>from_ * tree.n_values,
-                tree.n_values * sizeof(float64_t)
-            )
 
     cdef bint _append_tree(self) noexcept nogil:
         """Put the tree just grown behind those that the model has so far; False without memory."""

@@ -1,6 +1,7 @@
 """Memory for growing trees of a forest: a thread's search and open nodes, and the nodes of a tree."""
 
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from fastens.engine.forest.splits.score cimport uses_medians
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Search
@@ -152,6 +153,23 @@ cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil
             return False
         grown.words_capacity = <int32_t>capacity
     return True
+
+
+cdef void copy_node(
+    Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift
+) noexcept nogil:
+    """Copy a node to a place in another tree, where its children and its set of categories are shifted by so much."""
+    cdef ForestNode* node = &tree.nodes[to]
+    node[0] = grown.nodes[from_]
+    if node.left_child > 0:
+        node.left_child += shift
+    if node.category_set >= 0:
+        node.category_set += word_shift
+    if tree.n_values > 0:
+        memcpy(
+            tree.medians + <Py_ssize_t>to * tree.n_values, grown.medians + <Py_ssize_t>from_ * tree.n_values,
+            tree.n_values * sizeof(float64_t)
+        )
 
 
 cdef void free_grown(Grown* grown) noexcept nogil:
