@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
+from fastens.distributed.door import fitting_on_clusters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
@@ -66,7 +67,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                setattr(cls, name, taking_names(method))
+                named = taking_names(method)
+                setattr(cls, name, fitting_on_clusters(named) if name == "fit" else named)
         answer_streams(cls)
 
     def _is_source(self, X: Any) -> bool:

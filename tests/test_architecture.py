@@ -35,6 +35,7 @@ ROOMS = [
     "engine.linear",
     "table.columns",
     "table",
+    "distributed",
     "saving",
     "base",
     "conformal",

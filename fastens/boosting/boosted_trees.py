@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -37,7 +38,7 @@ from fastens.boosting.rules import (
     row_sampling,
     start_rounds,
 )
-from fastens.boosting.watching import watching
+from fastens.boosting.watching import announcing, watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
@@ -274,6 +275,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         rounds.validate_on(validation)
         assert rounds.validation is not None
         rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
+
+    def _announcing(self) -> AbstractContextManager[list[Any]]:
+        """What a fit that others run calls after each round."""
+        return announcing(self)
 
     # After the rounds --------------------------------------------------
 

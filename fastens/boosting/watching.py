@@ -67,19 +67,23 @@ class RoundWatch:
 
 
 @contextmanager
+def announcing(model: Any) -> Iterator[list[Callable[..., Any]]]:
+    """The callbacks of a model, and what shows its progress; a progress bar ends with the context."""
+    callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
+    if model.verbose == "bar":
+        with progress_bar() as advance:
+            yield [*callbacks, advance]
+    else:
+        yield [*callbacks, Announcer(int(model.verbose))] if model.verbose else callbacks
+
+
+@contextmanager
 def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
     """What is to be called after each round, if anything; callbacks and a progress bar end with the context."""
-    callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
     try:
-        watch = RoundWatch(model, run, callbacks)
-        if model.verbose == "bar":
-            with progress_bar() as advance:
-                callbacks.append(advance)
-                yield watch
-        else:
-            if model.verbose:
-                callbacks.append(Announcer(int(model.verbose)))
+        with announcing(model) as callbacks:
+            watch = RoundWatch(model, run, callbacks)
             yield watch if watch.is_needed else None
-        watch.finish()
+            watch.finish()
     finally:
         tear_down_callbacks(model)
