@@ -234,16 +234,21 @@ class _Fit:
 
     def _submit(self, attempt: _Attempt, owned: Sequence[range]) -> list[Future]:
         """Send the partitions to their workers, and let these train once they have them."""
-        n_ranks, ranks = len(attempt.addresses), []
-        shares = {name: owned if name == "X" else blocks(len(found), n_ranks) for name, found in self._parts.items()}
+        ranks = []
+        take, train, nothing = (
+            dask.delayed(function, pure=False)
+            for function in (remote.take_partition, remote.train_rank, remote.without_rows)
+        )
+        shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(attempt.addresses))}
         for rank, address in enumerate(attempt.addresses):
+            # A rank without rows to validate on must know their columns.
+            contents = {
+                name: {number: found[number] for number in shares[name][rank]} or {0: nothing(found[0])}
+                for name, found in self._parts.items()
+            }
             with dask.annotate(workers=[address], allow_other_workers=False, retries=0):
-                taken = [
-                    dask.delayed(remote.take_partition, pure=False)(attempt.key, name, number, found[number])
-                    for name, found in self._parts.items()
-                    for number in shares[name][rank]
-                ]
-                ranks.append(dask.delayed(remote.train_rank, pure=False)(attempt.key, taken))
+                own = [take(attempt.key, name, *pair) for name, found in contents.items() for pair in found.items()]
+                ranks.append(train(attempt.key, own))
         return list(self._client.compute(ranks, optimize_graph=False))
 
     # While it runs --------------------------------------------------

@@ -128,7 +128,7 @@ def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 def _divided_as(table: Any, values: Any, name: str) -> Any:
     """Values of rows, divided as the table is where that is known."""
     chunks: Any = getattr(table, "chunks", None)
-    lengths = None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
+    lengths: Any = None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
     if is_collection(values):
         has_lengths = lengths is not None and hasattr(values, "rechunk") and not np.isnan(values.chunks[0]).any()
         return values.rechunk({0: lengths}) if has_lengths and values.shape[0] == sum(lengths) else values

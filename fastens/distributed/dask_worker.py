@@ -215,6 +215,11 @@ def take_partition(key: Key, table: str, number: int, contents: dict[str, Any]) 
     return int(n_rows)
 
 
+def without_rows(contents: dict[str, Any]) -> dict[str, Any]:
+    """Return a partition without its rows."""
+    return {name: values[:0] for name, values in contents.items()}
+
+
 def train_rank(key: Key, n_rows: Sequence[int]) -> Any:
     """Train once all partitions are there; return what the first rank has learned, and None on others."""
     secede()
