@@ -75,7 +75,8 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: Mapping[str, Parts], watche
     """
     model = task.model
     arguments = dict(task.arguments)
-    for table, parts in tables.items():
+    for table, found in tables.items():
+        parts = [part for part in found if part[table].shape[0]] or found[:1]
         for name in parts[0]:
             arguments[name] = joined([part[name] for part in parts], is_table=name == table)
     if comm.rank == 0:
