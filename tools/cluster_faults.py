@@ -70,7 +70,7 @@ def strike(fault: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
 
 
-def prepare(fault: str, phase: str, number: int, dask_worker: Any) -> None:  # noqa: ARG001 - of a worker
+def prepare(fault: str, phase: str, number: int, dask_worker: Any) -> None:
     """Let this worker strike at an exchange of a phase, counted from 0."""
     counts: Counter[str | None] = Counter()
 

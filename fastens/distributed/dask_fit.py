@@ -193,10 +193,13 @@ class _Fit:
         """The workers that the scheduler knows."""
         return set(self._sync(_addresses, self._client))
 
-    def _sync(self, function: Any, *args: Any) -> Any:
-        """Call a coroutine function on the client's loop; ClusterLostError where the scheduler does not answer."""
+    def _sync(self, function: Any, *args: Any, longer: float = 0.0) -> Any:
+        """Call a coroutine function on the client's loop; ClusterLostError where the scheduler does not answer.
+
+        It may take longer than the patience by so many seconds.
+        """
         try:
-            return self._client.sync(function, *args, callback_timeout=self._table.patience)
+            return self._client.sync(function, *args, callback_timeout=self._table.patience + longer)
         except OSError as error:
             raise ClusterLostError(f"the scheduler does not answer: {error!r}") from error
 
@@ -212,12 +215,14 @@ class _Fit:
             for rank in range(len(attempt.addresses))
         ]
         opened = [(address, seat, task) for address, seat in zip(attempt.addresses, seats, strict=True)]
-        for address, found in zip(attempt.addresses, self._on_each(remote.open_session, opened), strict=True):
-            if isinstance(found, OSError):
-                self._silent.add(address)
-                raise RankLostError(f"{address} does not answer: {found!r}")
-            if isinstance(found, BaseException):
-                raise found
+        answers = dict(zip(attempt.addresses, self._on_each(remote.open_session, opened), strict=True))
+        silent = {address: answer for address, answer in answers.items() if isinstance(answer, OSError)}
+        self._silent.update(silent)
+        for answer in answers.values():
+            if isinstance(answer, BaseException) and not isinstance(answer, OSError):
+                raise answer
+        for address, answer in silent.items():
+            raise RankLostError(f"{address} does not answer: {answer!r}")
 
     def _close(self, attempt: _Attempt) -> None:
         for future in attempt.futures:
@@ -229,7 +234,8 @@ class _Fit:
     def _on_each(self, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:
         """Call a function on workers, the first of each call's arguments; return what they return or raise."""
         limit = self._table.patience if seconds is None else seconds
-        found: list[Any] = self._sync(_on_each, self._client, function, calls, limit)
+        # The limit of each call comes first: a worker that has stopped is no lost scheduler.
+        found: list[Any] = self._sync(_on_each, self._client, function, calls, limit, longer=limit)
         return found
 
     def _submit(self, attempt: _Attempt, owned: Sequence[range]) -> list[Future]:
@@ -291,7 +297,10 @@ class _Fit:
             for kind, content in self._events(attempt):
                 self._hear(attempt, kind, content)
             if first.status == "finished":
-                found: dict[str, Any] = first.result(timeout=self._table.patience)
+                try:
+                    found: dict[str, Any] = first.result(timeout=self._table.patience)
+                except OSError as error:
+                    raise RankLostError(f"{attempt.addresses[0]} does not hand over the model: {error!r}") from error
                 return found
             _raise_failed(attempt)
 

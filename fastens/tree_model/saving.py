@@ -206,8 +206,8 @@ class SavedEnsemble:
         n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
         if isinstance(X, np.ndarray):  # a single row is predicted so fast that another call would count
             return trees.predict_raw(X, n_threads)
-        if is_coded(X):
-            return trees.raw_of_codes(X.codes(trees.binning), n_threads)
+        if is_coded(X) and trees.has_constant_leaves and X.has_codes_of(trees.binning):
+            return trees.raw_of_codes(X.codes(), n_threads)
         trees, X = on_used_columns(trees, X)
         return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 

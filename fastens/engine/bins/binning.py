@@ -7,6 +7,7 @@ below the value, so ``x <= thresholds[c - 1]`` is the same as ``code <= c``.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -67,8 +68,8 @@ class Binning:
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
         """Return the codes of X, shape (n_features, n_rows), in C order."""
-        if is_coded(X):
-            return X.codes(self)
+        if is_coded(X) and X.has_codes_of(self):
+            return X.codes()
         columns = place_of(X).zeros((self.n_features, X.shape[0]), self.code_dtype)
         self.fill(X, columns, None, 0, n_threads)
         return columns
@@ -76,14 +77,14 @@ class Binning:
     @shared
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
-        if is_coded(X):
-            return self.matrix_of(X.codes(self), X.records())
+        if is_coded(X) and X.has_codes_of(self):
+            return self.matrix_of(X.codes(), X.records())
         place, n_rows, n_bytes = place_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
         columns = place.zeros((self.n_features, n_rows), self.code_dtype)
         records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
         matrix = self.matrix_of(columns, records)
         self.fill(X, matrix.columns, matrix.records, 0, n_threads)
-        return matrix
+        return replace(matrix, is_spilled=place.is_file)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
         """Return the binned rows of which these are the codes by column; those by row may be filled in later."""

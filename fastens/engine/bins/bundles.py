@@ -106,8 +106,8 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     candidates = np.flatnonzero(matrix.n_codes <= MOST_CODES)
     least_saved = max(1, _LEAST_SAVED * matrix.n_features)
     has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
-    # Ranks would have bundles of their own; of files the records are not written anew.
-    if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.payloads_apart is not None:
+    # Ranks would have bundles of their own; where memory is short, records are not written anew.
+    if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.is_spilled:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
     most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))
@@ -151,4 +151,4 @@ def _with_columns(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> Binn
     most_frequent_bin[joined.features], first_member[joined.features] = joined.most_frequent_bin, joined.first_member
     n_codes = np.append(matrix.n_codes[alone], joined.n_combinations[bundles]).astype(np.int32)
     described = Bundles(column_of, n_codes, joined.members, first_member, most_frequent_bin)
-    return replace(matrix, records=records, payload_offset=payload_offset, bundles=described)
+    return replace(matrix, records=records, payload_offset=payload_offset, bundles=described, payloads_apart=None)
