@@ -229,7 +229,10 @@ class _Fit:
             with suppress(Exception):
                 future.cancel()
         with suppress(Exception):
-            self._on_each(remote.close_session, [(address, attempt.key) for address in attempt.addresses], 5.0)
+            # To connect to a worker that is gone would take all of the limit.
+            there = self._known() - self._silent
+            calls = [(address, attempt.key) for address in attempt.addresses if address in there]
+            self._on_each(remote.close_session, calls, 5.0)
 
     def _on_each(self, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:
         """Call a function on workers, the first of each call's arguments; return what they return or raise."""

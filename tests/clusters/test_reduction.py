@@ -9,7 +9,7 @@ import pytest
 
 from fastens.distributed.mailbox import Mailbox
 from fastens.distributed.reduction import RankLostError
-from tests.reference.messages import by_messages
+from reference.messages import by_messages
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 13)
 LENGTHS = [(0,), (1,), (3, 4), (20_001,), (9000, 1, 5000)]  # some of which are halved
