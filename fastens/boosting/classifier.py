@@ -253,5 +253,5 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
     """The label of each row, the first of equals, from one raw prediction (of two classes) or one per class."""
     if raw.shape[1] == 1:
-        return np.where(raw[:, 0] > 0, classes[1:], classes[:1])
+        return classes[(raw[:, 0] > 0).astype(np.intp)]
     return classes[raw.argmax(axis=1)]
