@@ -1,13 +1,13 @@
 """Candidates for the defaults of boosting, on the tables that defaults may be chosen on: scores, resumable.
 
 python asv_benchmarks/choose_defaults.py --candidates 60                 random candidates over all parameters at once
-python asv_benchmarks/choose_defaults.py --ablate '{"split_penalty": 3}'   one candidate, and it without each of its parts
+python asv_benchmarks/choose_defaults.py --ablate '{"split_penalty": 3}'   a candidate, and it without each of its parts
 python asv_benchmarks/choose_defaults.py --tables set-aside --ablate '{"split_penalty": 3}'       the judgement, once
 
 The protocol: candidates are drawn from SPACE, all parameters at once; each is fitted to every table of
 `comparison/quality_tables.py`'s DEVELOPMENT with at most `--most-classes` classes, on the same splits as
-`compare_quality.py`. The score is the geometric mean over tables of the loss, plus a shift, over that of today's defaults
-on the same split; classes and numbers are told apart. Time counts: none of the candidates may take more than half of
+`compare_quality.py`. The score is the geometric mean over tables of the loss, plus a shift, over that of today's
+defaults on the same split; classes and numbers are told apart. Time counts: no candidate may take more than half of
 LightGBM's. What wins is judged once on SET_ASIDE. Each fit is a line of `results/defaults.jsonl`.
 """
 
@@ -29,7 +29,6 @@ from comparison.quality_libraries import LIBRARIES, with_options
 from comparison.quality_runs import RunFile, at_defaults, run
 from comparison.quality_tables import DEVELOPMENT, SET_ASIDE, TABLES
 from comparison.report import table as markdown
-
 from fastens.tuning.spaces import Draw, log_uniform, log_whole, uniform
 
 HERE = Path(__file__).resolve().parent
