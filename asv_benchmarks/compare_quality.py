@@ -5,6 +5,7 @@ python asv_benchmarks/compare_quality.py --tables development --rounds 100      
 python asv_benchmarks/compare_quality.py --libraries all                  forests, AdaBoost and Bayes, too: calibration
 python asv_benchmarks/compare_quality.py --tuned 20 --time-limit 60       random search in published spaces
 python asv_benchmarks/compare_quality.py --variants '{"more l2": {"l2_regularization": 3}}'      fastens otherwise
+python asv_benchmarks/compare_quality.py --variants '{"by leaves": {"of": "CatBoost", "grow_policy": "Lossguide"}}'
 
 Each run is a line of `results/quality.jsonl`; what is there is not run again. Log loss of classes, root mean squared
 error over the target's spread of numbers. Ratios of losses are of both plus `--shift`, so that the tables without
@@ -44,7 +45,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", default=["set-aside"], choices=[*GROUPS, *TABLES], metavar="NAME")
     parser.add_argument("--libraries", nargs="*", default=BOOSTING, choices=["all", *LIBRARIES], metavar="NAME")
-    parser.add_argument("--variants", type=json.loads, default={}, help="fastens with other parameters, as JSON")
+    parser.add_argument("--variants", type=json.loads, default={}, help="libraries with other parameters, as JSON")
     parser.add_argument("--rounds", type=int, help="so many rounds at a rate of 0.1 for all of boosting")
     parser.add_argument("--tuned", type=int, default=0, metavar="N", help="random configurations of each library")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds to tune a library on a split")
@@ -67,7 +68,7 @@ def answers(args: argparse.Namespace) -> dict[str, tuple[str, Answer]]:
     if args.tuned:
         how = f"tuned {args.tuned}, {args.time_limit:g} s"
         return {each.name: (how, tuned(each, args.tuned, args.time_limit)) for each in chosen if each.name in SPACES}
-    chosen += [with_options(LIBRARIES["fastens"], name, **options) for name, options in args.variants.items()]
+    chosen += [with_options(LIBRARIES[own.pop("of", "fastens")], name, **own) for name, own in args.variants.items()]
     if not args.rounds:
         return {each.name: ("as it comes", at_defaults(each)) for each in chosen}
     how = f"{args.rounds} rounds"

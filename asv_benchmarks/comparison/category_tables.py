@@ -131,6 +131,7 @@ class Library:
 
     def __init__(self, name: str, make: Any, **options: Any) -> None:
         self.name, self.make, self.options = name, make, options
+        self.kind = name  # the library that it is a variant of
 
     def fit(self, X: pd.DataFrame, y: np.ndarray, settings: Settings) -> Any:
         """A fitted model."""

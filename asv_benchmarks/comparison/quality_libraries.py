@@ -132,13 +132,14 @@ def is_installed(name: str) -> bool:
 def with_options(library: Library, name: str, **options: Any) -> Library:
     """The same library with some parameters set."""
     changed = type(library)(name, library.make)
+    changed.kind = library.kind
     changed.options = {**library.options, **options}
     return changed
 
 
 def with_rounds(library: Library, n_rounds: int, rate: float = 0.1) -> Library:
     """The same library with so many rounds at that rate, otherwise as it comes."""
-    if library.name not in OF_ROUNDS:
+    if library.kind not in OF_ROUNDS:
         return library
-    rounds, rates = OF_ROUNDS[library.name]
+    rounds, rates = OF_ROUNDS[library.kind]
     return with_options(library, library.name, **{rounds: n_rounds, rates: rate})
