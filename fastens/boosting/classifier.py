@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
 from fastens.boosting.parameters import CUSTOM
-from fastens.boosting.plain import plain
+from fastens.boosting.presets import plain, with_quality
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.column_losses import ColumnLosses
@@ -83,6 +83,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
+    with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = SetCalibration
 
     def __sklearn_tags__(self) -> Any:

@@ -43,11 +43,14 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
         of_row += 8 * k + 8
     if model.linear_leaves:
         of_row += 8 * shape.n_columns + 16
+    n_folds = model._stopping.folds or 1
+    if n_folds > 1:
+        of_row += shape.n_columns * code + _HELD_OUT  # those of a fold, which are taken out of all
     n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // model.min_samples_leaf))
     kept = _kept_nodes(model.max_bins, n_rows, n_leaves)
     cells = shape.n_columns * (_BYTE_CELLS if code == 1 else min(model.max_bins, n_rows) + 2)
     histograms = _CELL * cells * k * (kept + resolve_n_jobs(model.n_jobs))
-    trees = _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
+    trees = n_folds * _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
     return MemoryNeeds(codes, n_rows * of_row + histograms + trees, **bytes_to_read(shape, model.max_bins))
 
 

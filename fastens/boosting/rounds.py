@@ -257,7 +257,7 @@ class Rounds:
         """Return the first rounds' trees as a model."""
         per_round = self.leaves.n_trees
         outputs = np.tile(np.arange(per_round), n_rounds)
-        trees = self._kept_trees(n_rounds)[: n_rounds * per_round]
+        trees = self.kept_trees(n_rounds)[: n_rounds * per_round]
         return self.leaves.ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
 
     def best_trees(self) -> TreeEnsemble | None:
@@ -269,10 +269,10 @@ class Rounds:
         if n_rounds == self.n_rounds:
             return self.train.raw
         raw, per_round = self._start(self._data), self.leaves.n_trees
-        for number, tree in enumerate(self._kept_trees(n_rounds)[: n_rounds * per_round]):
+        for number, tree in enumerate(self.kept_trees(n_rounds)[: n_rounds * per_round]):
             self.leaves.add(tree, self.leaves.table, raw[self.leaves.outputs[number % per_round]])
         return raw
 
-    def _kept_trees(self, n_rounds: int) -> list[Tree]:
+    def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds: all, or, with dropout, the best number of them."""
         return self.trees if self.dropout is None or n_rounds == self.n_rounds else self.dropout.best

@@ -78,7 +78,8 @@ class Binning:
     def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
         """Return X binned for training: the codes by column and by row."""
         if is_coded(X) and X.has_codes_of(self):
-            return self.matrix_of(X.codes(), X.records())
+            records = X.records()
+            return self.matrix_of(X.codes(), records) if records is not None else self._filled(X, n_threads)
         place, n_rows, n_bytes = place_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
         columns = place.zeros((self.n_features, n_rows), self.code_dtype)
         records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
@@ -89,6 +90,12 @@ class Binning:
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
         """Return the binned rows of which these are the codes by column; those by row may be filled in later."""
         return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, records)
+
+    def _filled(self, X: Any, n_threads: int) -> BinnedMatrix:
+        """The matrix of codes by column, with those by row."""
+        matrix = self.matrix_of(X.codes())
+        copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
+        return matrix
 
     def fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, first_row: int, n_threads: int) -> None:
         """Write the codes of X, whose rows are first_row and on, by column, and by row unless None."""
