@@ -17,6 +17,7 @@ from fastens.boosting.out_of_bag import OutOfBag
 from fastens.boosting.round import Problem, Round, on_grid
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
+from fastens.engine.bins.binned import MOST_COLUMNS
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, sparse_codes, sparse_matrix, stays_sparse
 from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
@@ -117,7 +118,7 @@ class Rounds:
         """The rows as trees are grown on them; linear models read values besides, and ranks add up all cells."""
         if data.comm.size == 1 and self.rules.linear_l2 is None and stays_sparse(data.X):
             return sparse_matrix(self.binning, data.X, self.rules.n_threads)
-        return self.binning.transform(data.X, self.rules.n_threads)
+        return self.binning.transform(data.X, self.rules.n_threads, MOST_COLUMNS)
 
     def _codes(self, X: Any) -> AnyCodes:
         if self.rules.linear_l2 is None and stays_sparse(X):

@@ -393,7 +393,7 @@ def apply(CompiledTrees trees not None, X, int n_threads=1):
 
 
 def add_to_raw(
-    CompiledTrees trees not None, const code_t[:, ::1] codes, float64_t[:, :] raw, int32_t first, int32_t last,
+    CompiledTrees trees not None, const code_t[:, :] codes, float64_t[:, :] raw, int32_t first, int32_t last,
     int n_threads=1
 ):
     """Add trees first, ..., last - 1 to raw of shape (n_outputs, n_rows), from codes of shape (n_features, n_rows)."""
@@ -409,6 +409,9 @@ def add_to_raw(
         raise ValueError(f"trees {first} to {last} are not among the {program.n_trees}")
     if codes.shape[1] == 0:
         return
-    rows = Rows(<const char*> &codes[0, 0], codes.shape[1], 1, codes.shape[1], c"B" if sizeof(code_t) == 1 else c"H")
+    rows = Rows(
+        <const char*> &codes[0, 0], codes.shape[1], codes.strides[1] // <Py_ssize_t> sizeof(code_t),
+        codes.strides[0] // <Py_ssize_t> sizeof(code_t), c"B" if sizeof(code_t) == 1 else c"H",
+    )
     sums = Sums(&raw[0, 0], raw.strides[1] // sizeof(float64_t), raw.strides[0] // sizeof(float64_t), first, last)
     run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)
