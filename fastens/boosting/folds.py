@@ -154,6 +154,7 @@ class FoldedFit:
         seconds = (time.monotonic() - started) / max(rounds.n_rounds, 1)
         rounds.rules = replace(rounds.rules, n_rounds=n_rounds)
         possible = min(max(end - time.monotonic(), 0.0) / max(seconds, 1e-9), n_rounds)
+        possible = min(self._model._comm.gather(possible))  # all ranks must choose the same rate
         rate = min(_MOST_RATE, _ENOUGH / max(possible, 1.0))
         if possible >= n_rounds or rate <= self._rules.learning_rate:
             return rounds

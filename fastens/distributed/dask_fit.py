@@ -11,6 +11,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -308,12 +309,23 @@ class _Fit:
             _raise_failed(attempt)
 
     def _events(self, attempt: _Attempt) -> list[tuple[str, Any]]:
-        call = (attempt.addresses[0], attempt.key, _POLL_SECONDS)
-        (found,) = self._on_each(remote.next_events, [call])
+        found = self._on_first(attempt, remote.next_events, _POLL_SECONDS)
         if isinstance(found, BaseException):
             time.sleep(0.1)  # the keeper finds out why
             return []
         return list(found)
+
+    def _on_first(self, attempt: _Attempt, function: Any, *args: Any) -> Any:
+        """Call a function on the worker of the first rank; what it returns or raises, also as soon as all is lost."""
+        calls = [(attempt.addresses[0], attempt.key, *args)]
+        loop: Any = self._client.loop
+        called = _on_each(self._client, function, calls, self._table.patience)
+        future = asyncio.run_coroutine_threadsafe(called, loop.asyncio_loop)
+        while attempt.lost is None:
+            if wait([future], timeout=0.2).done:
+                return future.result()[0]
+        future.cancel()
+        return RankLostError(attempt.lost)
 
     def _hear(self, attempt: _Attempt, kind: str, content: Any) -> None:
         if kind == "round" and getattr(self._model, "_on_round", None) is not None:
@@ -324,7 +336,7 @@ class _Fit:
             self._answer(attempt, self._call_back(attempt, content))
 
     def _answer(self, attempt: _Attempt, value: Any) -> None:
-        self._on_each(remote.give_answer, [(attempt.addresses[0], attempt.key, value)])
+        self._on_first(attempt, remote.give_answer, value)
 
     def _call_back(self, attempt: _Attempt, env: Any) -> Any:
         """Call the callbacks; return whether one wants to stop, or its exception."""

@@ -107,7 +107,7 @@ class _Relay:
     def __call__(self, env: Any) -> bool:
         if env.iteration == env.begin_iteration:
             self._next = env.begin_iteration + self._task.every - 1
-        if env.iteration >= self._next:
+        if env.iteration >= self._next and self._task.model._stopping.folds is None:  # a mean does not go on
             # Each costs more than the one before, and all of them not more than a share of the rounds between.
             self._next = env.iteration + max(self._task.every, env.iteration // 10)
             content = as_bytes(env.model)

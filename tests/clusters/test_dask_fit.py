@@ -44,7 +44,7 @@ TABLE = FRAME[["size", "number", "word"]]
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"n_workers": 3, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    options = {"n_workers": 3, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as found:
         yield found
 
@@ -175,6 +175,29 @@ def test_errors_name_what_is_wrong(client):
         DaskTable(FRAME)
     with pytest.raises(ValueError, match="patience must be"):
         DaskTable(frame, patience=0)
+
+
+@pytest.mark.parametrize("folds", [None, 2])
+def test_a_worker_leaves(tmp_path, folds):
+    options = COMMON | {"n_estimators": 8, "early_stopping": EarlyStopping(folds=folds) if folds else False}
+    expected = content(GradientBoostingRegressor(**options).fit(FRAME, "target"), tmp_path)
+    setup = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    rounds = []
+
+    with distributed.LocalCluster(**setup) as cluster, distributed.Client(cluster) as client:
+
+        def leave(env):
+            rounds.append(env.iteration)
+            if len(rounds) == 5:
+                client.retire_workers(sorted(client.nthreads())[:1])
+
+        table = DaskTable(frame_of(4), client=client, checkpoint_every=3, patience=20)
+        model = GradientBoostingRegressor(callbacks=[leave], **options).fit(table, "target")
+    model.callbacks = None
+    assert content(model, tmp_path) == expected
+    # The first three rounds have a checkpoint; a mean of folds begins anew.
+    assert rounds[:5] == [0, 1, 2, 3, 4]
+    assert rounds.count(0) == (1 if folds is None else 3)
 
 
 def test_two_fits_at_once(client, tmp_path):
