@@ -1,4 +1,4 @@
-"""Where tables of clusters come in: `fit` on them goes to the cluster, and what predicts is as lazy as they are."""
+"""Where tables of clusters come in: `fit` on them goes to the cluster."""
 
 from __future__ import annotations
 
