@@ -1,54 +1,90 @@
-"""Compare fits of large tables: time, and the peak of memory above the input, each measured in a process of its own.
+"""Compare fits and predictions of large tables: time, and the peak of memory above the input, each in its own process.
 
 python asv_benchmarks/compare_scale.py                              2 million rows of 28 columns, some minutes
-python asv_benchmarks/compare_scale.py --rows 100e6 --workloads parquet --libraries fastens "fastens, codes in files"
+python asv_benchmarks/compare_scale.py --rows 100e6 --workloads parquet --libraries "fastens, 12GB" "fastens, 4GB" \\
+    --folder DIR --results FILE
 
-Workloads: `memory`, an array of float32; `parquet`, files that are generated in a temporary folder and read from there
-(fastens and XGBoost in batches, LightGBM by way of an array); `tf-idf`, a sparse matrix of 18 846 x 50 000; `wide`, an
-array of 1000 x 20 000. All train 20 trees of 31 leaves on log loss. Medians of rounds in which every library has its
-turn. Linux only: memory is read from /proc.
+Workloads: `memory`, an array of float32; `parquet`, files that are read in batches (LightGBM by a Sequence or an Arrow
+table, XGBoost into a QuantileDMatrix or pages on disk); `predict`, from Parquet to Parquet, beside reading alone;
+`tf-idf`, a sparse matrix of 18 846 x 50 000; `wide`, an array of 1000 x 20 000. All train 20 trees of 31 leaves on log
+loss. Medians of rounds in which every library has its turn. "fastens, 4GB" is a fit under this ceiling, "fastens,
+files" under the lowest, with codes in files. With `--folder` the Parquet files stay for the next time, with `--results`
+what was measured does, and is not measured again. Linux only: memory is read from /proc.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from comparison.measure import ROOT
 from comparison.report import machine, table
-from comparison.scale_workloads import write_files
+from comparison.scale_files import write_files
+from comparison.scale_workloads import CEILING, LIBRARIES, OF_FILES
 
-LIBRARIES = {
-    "memory": ["fastens", "LightGBM", "XGBoost"],
-    "parquet": ["fastens", "fastens, codes in files", "LightGBM", "XGBoost"],
-    "tf-idf": ["fastens", "LightGBM", "XGBoost"],
-    "wide": ["fastens", "LightGBM", "XGBoost"],
-}
-Measurement = tuple[float, int, int, int]
+HEADER = ["workload", "rows", "library", "time", "processor", "peak above the input", "a row", "with pages of files"]
+Measurement = dict[str, Any]
 
 
-def run(workload: str, library: str, folder: str, n_threads: int) -> Measurement:
-    command = [sys.executable, "-m", "comparison.scale_workloads", workload, library, folder, str(n_threads)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+class Results:
+    """What was measured, in a file of a JSON object a line if it has a path."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        is_there = path is not None and path.exists()
+        self.found: list[Measurement] = list(map(json.loads, path.read_text().splitlines())) if is_there else []
+
+    def of(self, key: Measurement) -> list[Measurement]:
+        """Those of a workload, a library, a number of rows and of threads."""
+        return [each for each in self.found if key.items() <= each.items()]
+
+    def add(self, each: Measurement) -> None:
+        self.found.append(each)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(each) + "\n")
+
+
+def run(key: Measurement, folder: str) -> Measurement:
+    """Measure in a process of its own; a failure, as of memory, is a result."""
+    command = [sys.executable, "-m", "comparison.scale_workloads", key["workload"], key["library"], folder]
+    done = subprocess.run([*command, str(key["threads"])], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{workload}, {library}: {done.stderr[-1000:]}")
-    seconds, own, whole, n_rows = done.stdout.split()[-4:]
-    return float(seconds), int(own), int(whole), int(n_rows)
+        lines = done.stderr.strip().splitlines()
+        return key | {"failed": f"{done.returncode}: {lines[-1][:300] if lines else ''}"}
+    return json.loads(done.stdout.splitlines()[-1]) | key
 
 
-def row(workload: str, library: str, found: list[Measurement]) -> list[str]:
-    seconds, own, whole, n_rows = (statistics.median(values) for values in zip(*found, strict=True))
+def row(key: Measurement, found: list[Measurement]) -> list[str]:
+    whole = [each for each in found if "failed" not in each]
+    if not whole:
+        return [key["workload"], f"{key['asked']:,}", key["library"], found[0]["failed"], *[""] * 4]
+    names = ("seconds", "processor", "own", "whole", "rows")
+    seconds, processor, own, with_files, n_rows = (statistics.median(each[name] for each in whole) for name in names)
     return [
-        workload,
-        library,
+        key["workload"],
+        f"{n_rows:,.0f}",
+        key["library"],
         f"{seconds:.1f} s",
+        f"{processor:.1f} s",
         f"{own / 1e6:.0f} MB",
         f"{own / n_rows:.0f} B",
-        f"{whole / 1e6:.0f} MB",
+        f"{with_files / 1e6:.0f} MB",
+    ]
+
+
+def chosen_libraries(workload: str, wanted: list[str] | None) -> list[str]:
+    """All of a workload, or those wanted that it has; a ceiling is no library of its own."""
+    if wanted is None:
+        return LIBRARIES[workload]
+    return [
+        name for name in wanted if name in LIBRARIES[workload] or (workload == "parquet" and name.startswith(CEILING))
     ]
 
 
@@ -56,24 +92,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=lambda text: int(float(text)), default=2_000_000, help="default 2e6")
     parser.add_argument("--workloads", nargs="+", choices=LIBRARIES, default=list(LIBRARIES), metavar="NAME")
-    parser.add_argument("--libraries", nargs="+", default=sorted({name for own in LIBRARIES.values() for name in own}))
+    parser.add_argument("--libraries", nargs="+", metavar="NAME", help="default: all of each workload")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--folder", help="where files go (default: the system's folder of temporary files)")
+    parser.add_argument("--folder", type=Path, help="where Parquet files are or go (default: a temporary folder)")
+    parser.add_argument("--results", type=Path, help="a file for what is measured, and was before")
     args = parser.parse_args()
-    header = ["workload", "library", "time", "peak above the input", "a row", "with pages of files"]
-    rows = [header]
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        if {"memory", "parquet"} & set(args.workloads):
-            write_files(Path(folder), args.rows, 5_000_000)
+    results, rows = Results(args.results), [HEADER]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.folder or Path(temporary)
+        if set(OF_FILES) & set(args.workloads):
+            write_files(folder, args.rows)
         for workload in args.workloads:
-            libraries = [name for name in LIBRARIES[workload] if name in args.libraries]
-            found: dict[str, list[Measurement]] = {name: [] for name in libraries}
-            for _ in range(args.repeats):
-                for name in libraries:
-                    found[name].append(run(workload, name, folder, args.threads))
-            rows += [row(workload, name, found[name]) for name in libraries]
-            print(*rows[-len(libraries) :], sep="\n", flush=True)
+            asked = args.rows if workload in OF_FILES else 0
+            keys = [
+                {"workload": workload, "library": name, "asked": asked, "threads": args.threads}
+                for name in chosen_libraries(workload, args.libraries)
+            ]
+            for number in range(args.repeats):
+                for key in keys:
+                    if len(results.of(key)) <= number:
+                        results.add(run(key, str(folder.resolve())))
+            rows += [row(key, results.of(key)) for key in keys]
+            print(*rows[-len(keys) :], sep="\n", flush=True)
     print(machine(), table(rows), sep="\n\n")
 
 

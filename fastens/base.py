@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
@@ -25,8 +24,8 @@ from fastens.table.answers import answer_streams
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
-from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.opening import in_parts, place_within_limits, taking_names
+from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
+from fastens.table.opening import opening_tables
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
@@ -56,17 +55,19 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _takes_parts: bool = False
     # Whether `fit` takes a table that is read in batches; else it says so.
     _fits_sources: bool = True
+    # Whether `fit` takes a table of codes; else it says so.
+    _fits_codes: bool = True
     # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
     _reads_parts: bool = True
     # What replaces categories, in estimators of trees.
     _statistics: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let public methods take names of columns for targets and weights, and those that predict streams."""
+        """Open the tables of public methods before they see them; let those that predict take streams."""
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                setattr(cls, name, taking_names(method))
+                setattr(cls, name, opening_tables(method))
         answer_streams(cls)
 
     def _is_source(self, X: Any) -> bool:
@@ -106,28 +107,14 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """The same with parameters already checked."""
-        X = in_parts(X)
-        self._check_source(X)
-        if is_coded(X):
-            X, y, sample_weight = X.with_columns({"y": y, "sample_weight": sample_weight})
-        place_within_limits(X, self)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         self._check_ranks()
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
-        place_within_limits(X, self, target, weighted=weight is not None)
-        rows = self._learn_placed(X, target, weighted=weight is not None)
+        rows = self._learn_table(X, FitNeeds.of(self, target, weighted=weight is not None))
         return data._replace(y=target, sample_weight=weight).with_table(rows)
-
-    def _check_source(self, X: Any) -> None:
-        """Raise ValueError for a table in files or streams where it has to be in memory."""
-        if not self._fits_sources and self._is_source(X):
-            raise ValueError(
-                f"X must be a table in memory for {type(self).__name__}, which takes rows in any order; got one in "
-                "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
-            )
 
     def _check_ranks(self) -> None:
         """Raise ValueError, on all ranks, where this estimator cannot be trained on several."""
@@ -145,10 +132,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             y = column_or_1d(y, warn=True)
         return y
 
-    def _learn_table(self, X: Any) -> Any:
-        """Learn the columns and categories of a table; return it as a row source."""
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
+        """Learn the columns and categories of a table; return it as a row source, within its limits of memory."""
         owner, n_threads = type(self).__name__, self._encoder_threads()
-        self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm)
+        self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm, needs)
         self._set_columns()
         return rows
 
@@ -157,13 +144,6 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         raise ValueError(
             f"max_memory must be None for {type(self).__name__}, whose memory does not follow from the table's size."
         )
-
-    def _learn_placed(self, X: Any, y: NDArray[Any] | None = None, *, weighted: bool = False) -> Any:
-        """The same, where the row source knows where codes go within its limits of memory."""
-        rows = self._learn_table(X)
-        if getattr(X, "limits", None) is not None:
-            rows.place = place_within_limits(X, self, y, self.n_features_in_, weighted=weighted)
-        return rows
 
     def _reading(self) -> Reading:
         return Reading(

@@ -60,6 +60,7 @@ ROOMS = [
     "exchange.reading",
     "exchange",
     "fastens",
+    "onnx",
     "cli.table",
     "cli.models",
     "cli.report",

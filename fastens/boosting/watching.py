@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,18 @@ class RoundWatch:
         """The estimator with the rounds so far."""
         self._model._finish(self._run, self._run.n_rounds)
         return self._model
+
+
+class Deadline:
+    """Called after each round: calls what is to be called, and ends the rounds once a moment has come."""
+
+    def __init__(self, moment: float, then: RoundWatch | None) -> None:
+        self._moment, self._then = moment, then
+
+    def __call__(self, index: int, n_rounds: int, train: float, validation: float | None) -> bool:
+        """Whether to stop."""
+        stops = self._then is not None and self._then(index, n_rounds, train, validation)
+        return stops or time.monotonic() >= self._moment
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class BaseCascade(BaseLevels):
     """Code shared by the classifier and the regressor."""
 
     _fits_sources = False
+    _fits_codes = False
     _reads_parts = False
     _parameter_rules: ClassVar = {
         **NAMED_RULES,

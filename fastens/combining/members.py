@@ -32,7 +32,7 @@ from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMem
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.encoder import InputEncoder
-from fastens.table.memory_limits import TableShape
+from fastens.table.memory_limits import FitNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
@@ -226,7 +226,7 @@ class BaseMembers(BaseFastens):
 
     # The table --------------------------------------------------
 
-    def _learn_table(self, X: Any) -> Any:
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         """Members get the table as it is: a frame, an array, a CSR or CSC matrix or a row source."""
         table = open_table(X, type(self).__name__)
         if not is_frame(X):
@@ -251,7 +251,6 @@ class BaseMembers(BaseFastens):
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data; drop the rows of zero weight."""
         self._check_parameters()
-        self._check_source(X)
         self._check_target_given(y)
         if self._is_prefit:
             for _, member in (pair for members in self._levels() for pair in members):

@@ -143,6 +143,8 @@ def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
 
 def as_array(X: Any) -> NDArray[np.floating]:
     """Return all rows as one array: linear leaves read rows in any order."""
+    if is_coded(X):
+        return X.values()
     return X if isinstance(X, np.ndarray) else np.concatenate([part for _, part in parts_of(X)] or [np.empty(X.shape)])
 
 

@@ -18,7 +18,7 @@ from fastens.engine.trees.tree_store import TreeStore
 from fastens.forests.bags import Bags, Samples, check_continued, draw_seed
 from fastens.forests.forest_members import Members
 from fastens.parameters import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
-from fastens.table.opening import in_parts, place_within_limits
+from fastens.table.memory_limits import FitNeeds
 from fastens.table.sample_weights import check_weights
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
@@ -50,13 +50,13 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[NDArray[np.intp] | None, Array | None]:
         """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
         self._check_parameters()
-        X = in_parts(X)
         continues = self.warm_start and hasattr(self, "_ensemble")
         if continues:
             check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
-        weighted = sample_weight is not None
-        place_within_limits(X, self, weighted=weighted)
-        table = self._encode_table(X) if continues else self._learn_placed(X, weighted=weighted)
+        needs = FitNeeds.of(self, weighted=sample_weight is not None)
+        table = self._encode_table(X) if continues else self._learn_table(X, needs)
+        if continues and (limits := getattr(table, "limits", None)) is not None:
+            table.place = needs.place(limits, table.shape)
         weight = check_weights(sample_weight, table.shape[0])
         kept = None if weight is None else np.flatnonzero(weight)
         if weight is not None:

@@ -7,17 +7,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.bins.binned import record_stride
 from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.bins.places import MEMORY, NamedFiles, Place
-from fastens.engine.parts import MappedRows, RowSource
-from fastens.engine.rows.gather import hash_rows
+from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
+from fastens.table.binned_arrays import TableArrays, noting_types
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.memory_limits import (
     MemoryLimits,
@@ -30,13 +29,11 @@ from fastens.table.memory_limits import (
 )
 from fastens.table.opening import in_parts, split_columns
 from fastens.table.sample_weights import unless_ones
+from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 from fastens.table.training_data import TrainingData
 
 _FORMAT = 1
 _DESCRIPTION = "table.json"
-_ARRAYS = ("columns", "records", "hashes", "y", "sample_weight")
-# Rows that are compared at a time when a table is opened.
-_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,10 @@ class BinningOptions:
         As those of the models that will be fitted.
     missing_is_category : bool
         As ``Categories(missing="category")`` of these models.
+    keep_values : bool
+        Whether the values are kept beside the codes, as float32 where the whole table is, else float64. Single trees,
+        extra trees, isolation forests, linear leaves, target statistics, medians over trees (the predictions of
+        `AdaBoostRegressor`), contributions and importances by shuffling read them.
     max_memory, spill_dir
         As those of `Source`.
     """
@@ -56,6 +57,7 @@ class BinningOptions:
     max_bins: int = 255
     categorical_features: Any = "from_dtype"
     missing_is_category: bool = False
+    keep_values: bool = False
     max_memory: int | str | None = None
     spill_dir: str | os.PathLike[str] | None = None
     n_jobs: int | None = None
@@ -74,28 +76,18 @@ class BinningOptions:
         folder = checked_folder(self.spill_dir)
         if self.max_memory is None:
             return MEMORY
-        codes = bytes_of_codes(TableShape(*shape), self.max_bins)
-        needs = MemoryNeeds(codes, 24 * shape[0], **bytes_to_read(TableShape(*shape), self.max_bins))
+        codes = bytes_of_codes(TableShape(*shape), self.max_bins) + 8 * shape[0] * shape[1] * self.keep_values
+        needs = MemoryNeeds(codes, codes, 24 * shape[0], **bytes_to_read(TableShape(*shape), self.max_bins))
         return MemoryLimits(in_bytes(self.max_memory), folder).place(needs, "BinnedTable")
-
-
-class _Codes(NamedTuple):
-    """The arrays of a table, in files or in memory."""
-
-    columns: NDArray[np.unsignedinteger]  # (n_features, n_rows)
-    records: NDArray[np.uint8]  # (n_rows, stride)
-    hashes: NDArray[np.uint64]  # of the values of each row, by which rows are drawn
-    y: NDArray[Any] | None
-    sample_weight: NDArray[np.float64] | None
 
 
 @dataclass(frozen=True, eq=False)
 class BinnedTable(RowSource):
     """A table that is binned once: many fits read its codes, and nothing of it is read or binned again.
 
-    Boosting, random forests and AdaBoost take it as X. Its bins are those of the whole table, for folds and rows that
-    are held out too, and `max_bins` of a model must be what it was made with. It has no values: linear leaves, target
-    statistics, random thresholds and thresholds half-way between values need the table itself.
+    Estimators made of trees take it as X, and so do searches, stacks, votes and bags of them. Its bins are those of the
+    whole table, for folds and rows that are held out too, and `max_bins` of a model must be what it was made with. What
+    reads values needs them kept (see `BinningOptions`); bins of target statistics are those of each fit.
 
     Make one with `from_source`, or open one with `open`; rows are chosen by ``table[rows]``, as scikit-learn's
     splitters and searches do.
@@ -123,11 +115,12 @@ class BinnedTable(RowSource):
     encoder: InputEncoder
     binning: Binning
     options: BinningOptions
-    _arrays: _Codes
+    _arrays: TableArrays
     path: Path | None = None
     y_name: str | None = None
     rows: NDArray[np.intp] | None = None
     generation: int = 0
+    owner: str = "what reads values"
 
     is_coded = True
 
@@ -153,8 +146,8 @@ class BinnedTable(RowSource):
         path : path, optional
             A folder for the files, which must not be there yet; default: memory, or files without a name.
         **options : fields of BinningOptions
-            ``max_bins=255``, ``categorical_features="from_dtype"``, ``missing_is_category=False``, ``max_memory=None``,
-            ``spill_dir=None``, ``n_jobs=None``.
+            ``max_bins=255``, ``categorical_features="from_dtype"``, ``missing_is_category=False``,
+            ``keep_values=False``, ``max_memory=None``, ``spill_dir=None``, ``n_jobs=None``.
 
         Returns
         -------
@@ -174,11 +167,13 @@ class BinnedTable(RowSource):
         data = _read_columns(source, y, sample_weight)
         encoder, rows = InputEncoder.learn(data.X, chosen.reading, cls.__name__, n_threads)
         data = data.with_table(rows)
-        binning = learn_binning(data.X, data.sample_weight, chosen.max_bins, encoder.is_categorical, n_threads)
-        none = _no_rows(binning, data, has_y=y is not None)
+        noted, types = noting_types(data.X)
+        binning = learn_binning(noted, data.sample_weight, chosen.max_bins, encoder.is_categorical, n_threads)
+        kind_of_values = np.result_type(*types) if chosen.keep_values else None
+        none = TableArrays.empty(binning, data, kind_of_values, has_y=y is not None)
         empty = cls(encoder, binning, chosen, none, y_name=y if isinstance(y, str) else None)
         if path is None:
-            return replace(empty, _arrays=empty._joined(data, place))
+            return replace(empty, _arrays=none.joined(data, binning, place, n_threads))
         folder = Path(path)
         try:
             folder.mkdir()
@@ -213,12 +208,12 @@ class BinnedTable(RowSource):
                 InputEncoder.from_state(state["encoder"]),
                 binning,
                 BinningOptions(**state["options"]),
-                _Codes(*(_mapped(folder, state["arrays"].get(name)) for name in _ARRAYS)),
+                TableArrays.mapped(folder, state["arrays"]),
                 folder,
                 state["y_name"],
                 generation=state["generation"],
             )
-            opened._check_arrays(check)
+            opened._arrays.check(binning, has_values=opened.options.keep_values, reads_all=check)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"path must be a folder that BinnedTable wrote; {str(path)!r}: {error}") from error
         return opened
@@ -244,7 +239,7 @@ class BinnedTable(RowSource):
         data = data.with_table(self.encoder.encode(data.X, self.options.reading, "BinnedTable", n_threads))
         if self.path is None:
             place = self.options.place((len(self) + len(data.y), self.shape[1]))
-            return replace(self, _arrays=self._joined(data, place))
+            return replace(self, _arrays=self._arrays.joined(data, self.binning, place, n_threads))
         return self._written(data)
 
     def _written(self, data: TrainingData) -> BinnedTable:
@@ -254,7 +249,8 @@ class BinnedTable(RowSource):
         place = NamedFiles(self.path, f"-{generation}.npy")
         old = [file for file in self.path.iterdir() if file.name != _DESCRIPTION]
         try:
-            arrays = self._joined(data, place)
+            n_threads = resolve_n_jobs(self.options.n_jobs)
+            arrays = self._arrays.joined(data, self.binning, place, n_threads)
             bins: dict[str, Any] = self.binning.to_arrays()
             np.savez(self.path / f"binning-{generation}.npz", **bins)
             self._describe(arrays, generation)
@@ -268,7 +264,7 @@ class BinnedTable(RowSource):
             file.unlink(missing_ok=True)
         return replace(self, _arrays=arrays, generation=generation)
 
-    def _describe(self, arrays: _Codes, generation: int) -> None:
+    def _describe(self, arrays: TableArrays, generation: int) -> None:
         """Put the new description in the place of the old one, at once."""
         assert self.path is not None
         given = {name: f"{name}-{generation}.npy" for name, array in arrays._asdict().items() if array is not None}
@@ -286,42 +282,6 @@ class BinnedTable(RowSource):
         new.write_text(json.dumps(state), encoding="utf-8")
         new.replace(self.path / _DESCRIPTION)
 
-    def _joined(self, data: TrainingData, place: Place) -> _Codes:
-        """The arrays with more rows after those that there are, in a new place."""
-        old, n_old, n_rows = self._arrays, len(self), len(self) + len(data.y)
-        binning, n_bytes = self.binning, self.binning.n_features * self.binning.code_dtype.itemsize
-        columns = place.named("columns").zeros((binning.n_features, n_rows), binning.code_dtype)
-        records = place.named("records").zeros((n_rows, record_stride(n_bytes)), np.uint8)
-        hashes = place.named("hashes").zeros((n_rows,), np.uint64)
-        columns[:, :n_old], records[:n_old], hashes[:n_old] = old.columns, old.records, old.hashes
-        n_threads = resolve_n_jobs(self.options.n_jobs)
-
-        def noted(start: int, part: NDArray[np.floating]) -> NDArray[np.floating]:
-            hash_rows(part, hashes[n_old + start : n_old + start + len(part)], n_threads)
-            return part
-
-        binning.fill(MappedRows(data.X, noted, binning.n_features), columns, records, n_old, n_threads)
-        y = _stacked(old.y, data.y, place.named("y"))
-        weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-        return _Codes(columns, records, hashes, y, _stacked(old.sample_weight, weight, place.named("sample_weight")))
-
-    def _check_arrays(self, reads_all: bool) -> None:
-        """Raise ValueError where arrays do not belong together."""
-        columns, records, hashes, y, weight = self._arrays
-        n_features, n_rows = self.binning.n_features, len(hashes)
-        n_bytes = n_features * self.binning.code_dtype.itemsize
-        if columns.dtype != self.binning.code_dtype or columns.shape != (n_features, n_rows):
-            raise ValueError("its codes by column have another shape or type than its bins")
-        if records.dtype != np.uint8 or records.shape != (n_rows, record_stride(n_bytes)):
-            raise ValueError("its codes by row have another shape or type than its bins")
-        if any(each is not None and len(each) != n_rows for each in (y, weight)) or hashes.dtype != np.uint64:
-            raise ValueError("its targets, weights or hashes are not those of its rows")
-        for start in range(0, n_rows if reads_all else 0, _BLOCK):
-            by_column = columns[:, start : start + _BLOCK]
-            by_row = np.ascontiguousarray(records[start : start + _BLOCK, :n_bytes]).view(columns.dtype)
-            if not (by_column == by_row.T).all() or (by_column.max(axis=1) >= self.binning.n_codes).any():
-                raise ValueError(f"codes of rows {start} and on are damaged")
-
     # Rows --------------------------------------------------
 
     @property
@@ -330,13 +290,34 @@ class BinnedTable(RowSource):
         n_rows = len(self._arrays.hashes) if self.rows is None else len(self.rows)
         return n_rows, len(self.encoder.categories)
 
-    def parts(self) -> Iterator[Any]:
-        """Raise ValueError: there are codes and no values."""
-        raise ValueError(
-            "X must be the table itself, not a BinnedTable, for linear leaves, target statistics (set "
-            "Categories(encoding='partition')), random thresholds, single trees, which cut half-way between values, "
-            "and methods that read values: it has codes only."
-        )
+    def parts(self) -> Iterator[NDArray[np.floating]]:
+        """Yield the values of the rows; ValueError where there are codes only."""
+        values = self._values()
+        step = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, values.shape[1])))
+        for start in range(0, len(self), step):
+            yield values[slice(start, start + step) if self.rows is None else self.rows[start : start + step]]
+
+    def values(self) -> NDArray[np.floating]:
+        """Return the values of all rows."""
+        return self._of_rows(self._values())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the values, categories by their positions, as other libraries take them."""
+        return np.array(self.values(), dtype, copy=copy)
+
+    def _values(self) -> NDArray[np.floating]:
+        if self._arrays.values is None:
+            raise ValueError(
+                f"X must be the table itself, or a BinnedTable made with keep_values=True, for {self.owner}: this one "
+                "has codes only, and linear leaves, target statistics (Categories(encoding='partition') does without "
+                "them), single trees, random thresholds, medians over trees, contributions and importances by "
+                "shuffling read values."
+            )
+        return self._arrays.values
+
+    def taken_by(self, owner: str) -> BinnedTable:
+        """Return the table as an estimator takes it, which errors name."""
+        return self if owner == self.owner else replace(self, owner=owner)
 
     def __getitem__(self, rows: Any) -> BinnedTable:
         """Return the table with some of the rows: row numbers, a mask or a slice."""
@@ -365,7 +346,7 @@ class BinnedTable(RowSource):
     # What a fit asks for --------------------------------------------------
 
     def with_columns(self, given: dict[str, Any]) -> list[Any]:
-        """Return the table, and its own targets and weights where a fit is given none, or their name."""
+        """Return the table alone, and its targets and weights where a fit is given none, or their name."""
         known = {"y": (self.y, self.y_name), "sample_weight": (self.sample_weight, None)}
         found = []
         for what, value in given.items():
@@ -373,7 +354,7 @@ class BinnedTable(RowSource):
             if isinstance(value, str) and (value != name or own is None):
                 raise ValueError(f"{what} must be an array, or the name of the table's own ({name!r}); got {value!r}.")
             found.append(own if value is None or isinstance(value, str) else value)
-        return [self, *found]
+        return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *found]
 
     def encoder_of(self, reading: Reading, owner: str) -> InputEncoder:
         """Return the encoder; ValueError where an estimator reads tables in another way."""
@@ -409,21 +390,26 @@ class BinnedTable(RowSource):
         """Return the hashes of the rows' values."""
         return self._of_rows(self._arrays.hashes)
 
-    def codes(self, binning: Binning) -> NDArray[np.unsignedinteger]:
-        """Return the codes by column; ValueError where a model has other bins."""
-        self._check_bins(binning)
+    def has_codes_of(self, binning: Binning) -> bool:
+        """Whether these are the bins; ValueError where they are not, and there are no values to bin."""
+        if binning is self.binning:
+            return True
+        own, others = self.binning.to_arrays(), binning.to_arrays()
+        has = all(np.array_equal(own[name], others[name]) for name in own)
+        if not has and self._arrays.values is None:
+            raise ValueError(
+                f"X must have the bins of {self.owner}; got a BinnedTable with others: give the table itself, or "
+                "make the BinnedTable with keep_values=True."
+            )
+        return has
+
+    def codes(self) -> NDArray[np.unsignedinteger]:
+        """Return the codes by column."""
         return self._arrays.columns if self.rows is None else np.take(self._arrays.columns, self.rows, axis=1)
 
     def records(self) -> NDArray[np.uint8]:
         """Return the codes by row."""
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
-
-    def _check_bins(self, binning: Binning) -> None:
-        if binning is self.binning:
-            return
-        own, others = self.binning.to_arrays(), binning.to_arrays()
-        if not all(np.array_equal(own[name], others[name]) for name in own):
-            raise ValueError("X must have the bins of the model; got a BinnedTable with others: give the table itself.")
 
 
 def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
@@ -437,25 +423,3 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
         raise ValueError(f"y must hold numbers or texts, none of them missing; it holds {values.dtype}.")
     data = TrainingData.of_target(values, weight)
     return data._replace(X=X, sample_weight=unless_ones(data.sample_weight))
-
-
-def _no_rows(binning: Binning, data: TrainingData, *, has_y: bool) -> _Codes:
-    """The arrays of a table of no rows."""
-    n_bytes = binning.n_features * binning.code_dtype.itemsize
-    columns = np.zeros((binning.n_features, 0), binning.code_dtype)
-    records = np.zeros((0, record_stride(n_bytes)), np.uint8)
-    weight = None if data.sample_weight is None else data.sample_weight[:0]
-    return _Codes(columns, records, np.zeros(0, np.uint64), data.y[:0] if has_y else None, weight)
-
-
-def _stacked(old: Any, new: Any, place: Place) -> Any:
-    """Values after others, in a place of their own."""
-    if old is None:
-        return None
-    both = place.zeros((len(old) + len(new), *new.shape[1:]), np.promote_types(old.dtype, new.dtype))
-    both[: len(old)], both[len(old) :] = old, new
-    return both
-
-
-def _mapped(folder: Path, name: str | None) -> Any:
-    return None if name is None else np.asarray(np.load(folder / name, mmap_mode="r"))

@@ -24,9 +24,18 @@ from fastens.table.columns.factorize import (
 from fastens.table.columns.frames import names_of, opened
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
-from fastens.table.opening import open_table, with_rows
+from fastens.table.memory_limits import FitNeeds
+from fastens.table.opening import open_table
 from fastens.table.streamed import StreamedTable
-from fastens.table.tables import BLOCK_GRAIN, PartedTable, Table, is_frame, table_from_array, table_of_opened
+from fastens.table.tables import (
+    BLOCK_GRAIN,
+    PartedTable,
+    Table,
+    is_frame,
+    table_from_array,
+    table_of_opened,
+    with_rows,
+)
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
@@ -91,9 +100,14 @@ class InputEncoder:
         self.missing_is_category = missing_is_category
 
     @classmethod
-    @shared
     def learn(
-        cls, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL
+        cls,
+        X: Any,
+        reading: Reading,
+        owner: str,
+        n_threads: int = 1,
+        comm: Comm = LOCAL,
+        needs: FitNeeds | None = None,
     ) -> tuple[InputEncoder, Any]:
         """Return the encoder that a table teaches, and the table as a row source.
 
@@ -109,9 +123,27 @@ class InputEncoder:
             Most threads to use.
         comm : Comm
             The ranks that the table is divided among; all learn the categories of the whole table.
+        needs : FitNeeds, optional
+            What the fit takes, for a table with limits of memory: the row source then knows where its codes go.
+
+        Raises
+        ------
+        ValueError
+            Where the table breaks a rule, or the fit takes more memory than it may, which is said before it is read.
         """
+        limits = getattr(X, "limits", None)
+        if limits is not None and needs is not None:
+            needs.place(limits, X.shape)  # the least: dates may become several columns
+        encoder, rows = cls._learned(X, reading, owner, n_threads, comm)
+        if limits is not None and needs is not None:
+            rows.place = needs.place(limits, rows.shape)
+        return encoder, rows
+
+    @classmethod
+    @shared
+    def _learned(cls, X: Any, reading: Reading, owner: str, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
         if is_coded(X):
-            return X.encoder_of(reading, owner), X
+            return X.encoder_of(reading, owner), X.taken_by(owner)
         given = open_table(X, owner, _fewest(comm))
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
@@ -127,7 +159,7 @@ class InputEncoder:
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
         if is_coded(X):
-            return X.checked(self)
+            return X.checked(self).taken_by(owner)
         table = self.matched(X, owner, _fewest(comm))
         return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
 

@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fastens.engine.bins.binned import record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.bins.places import MEMORY, Place, TemporaryFiles
@@ -74,7 +77,9 @@ class MemoryNeeds:
     Attributes
     ----------
     codes : int
-        The codes of all rows, by column and by row, which may be in files.
+        The codes of all rows, by column and by row or only by row, where they are in memory.
+    disk : int
+        The same where they are in files.
     held : int
         What is held for each row besides, while trees grow, and working memory: it is never in files.
     learning : int
@@ -84,6 +89,7 @@ class MemoryNeeds:
     """
 
     codes: int
+    disk: int
     held: int
     learning: int
     reading: int
@@ -98,15 +104,33 @@ class MemoryNeeds:
         """With the codes in files, which the system holds in memory as long as there is room."""
         return self.reading + max(self.held, self.learning)
 
-    @property
-    def disk(self) -> int:
-        """The size of these files."""
-        return self.codes
-
     def __str__(self) -> str:
         """A line to read."""
         in_memory, least, disk = map(shown_bytes, (self.in_memory, self.least, self.disk))
         return f"{in_memory} in memory, or {least} and {disk} of disk"
+
+
+class FitNeeds(NamedTuple):
+    """What the fit of a model takes, as far as it does not follow from the size of the table."""
+
+    model: Any
+    n_outputs: int = 1  # raw predictions of a row
+    n_targets: int = 1
+    is_weighted: bool = False
+
+    @classmethod
+    def of(cls, model: Any, y: NDArray[Any] | None = None, *, weighted: bool) -> FitNeeds:
+        """Return what it takes with these targets, as the model has encoded them."""
+        n_targets = 1 if y is None or y.ndim == 1 else y.shape[1]
+        classes, quantile = vars(model).get("classes_"), getattr(model, "quantile", None)
+        n_outputs = n_targets * (len(classes) if isinstance(classes, np.ndarray) and len(classes) > 2 else 1)
+        n_outputs *= len(quantile) if isinstance(quantile, list | tuple) else 1
+        return cls(model, n_outputs, n_targets, weighted)
+
+    def place(self, limits: MemoryLimits, shape: tuple[int, int]) -> Place:
+        """Return where the codes of a table go; ValueError where the fit takes more memory than it may."""
+        needs = self.model._memory_needs(TableShape(*shape, self.n_outputs, self.n_targets, self.is_weighted))
+        return MEMORY if needs is None else limits.place(needs, type(self.model).__name__)
 
 
 def bytes_of_codes(shape: TableShape, max_bins: int) -> int:

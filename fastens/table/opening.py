@@ -8,17 +8,12 @@ from inspect import signature
 from typing import Any
 
 import narwhals.stable.v2 as nw
-import numpy as np
-from numpy.typing import NDArray
 
-from fastens.engine.bins.places import MEMORY, Place
-from fastens.engine.parts import RowSource, is_coded
-from fastens.table.columns.arrays import checked_array
-from fastens.table.memory_limits import TableShape
+from fastens.engine.parts import is_coded
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.streamed import StreamedTable
-from fastens.table.tables import PartedTable, Table, is_frame, is_plain, table_from_array, table_from_frame
+from fastens.table.tables import Table, is_frame, table_of, with_rows
 
 # What may be the name of a column of a table, by the parameters that take both.
 _NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
@@ -30,17 +25,8 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 
     ValueError for one of fewer rows.
     """
-    return Table(X, array=X) if is_plain(X) else with_rows(_opened(X, owner, fewest), fewest)
-
-
-def _opened(X: Any, owner: str, fewest: int) -> Table:
-    if is_frame(X):
-        return table_from_frame(X)
     X = in_parts(X)
-    if isinstance(X, RowSource):
-        return StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
-    array = checked_array(X, owner, fewest)
-    return table_from_array(array) if isinstance(array, np.ndarray) else Table(array, array=array)
+    return with_rows(StreamedTable(X), fewest) if isinstance(X, Batches) else table_of(X, owner, fewest)
 
 
 def in_parts(X: Any) -> Any:
@@ -48,36 +34,6 @@ def in_parts(X: Any) -> Any:
     if isinstance(X, Source):
         return X.opened()
     return open_batches(X) if is_source(X) else X
-
-
-def place_within_limits(
-    X: Any, model: Any, y: NDArray[Any] | None = None, n_columns: int | None = None, *, weighted: bool = False
-) -> Place:
-    """Return where the codes of a table go for a fit; ValueError where the fit takes more memory than it may.
-
-    Before the targets `y` are known, and how many columns there are once dates have become several, it is the least
-    that the fit will take.
-    """
-    limits = getattr(X, "limits", None)
-    if limits is None:
-        return MEMORY
-    n_targets = 1 if y is None or y.ndim == 1 else y.shape[1]
-    classes, quantile = vars(model).get("classes_"), getattr(model, "quantile", None)
-    has_many = y is not None and isinstance(classes, np.ndarray) and len(classes) > 2
-    n_outputs = n_targets * (len(classes) if has_many and classes is not None else 1)
-    n_outputs *= len(quantile) if isinstance(quantile, list | tuple) else 1
-    n_columns = X.shape[1] if n_columns is None else n_columns
-    needs = model._memory_needs(TableShape(X.shape[0], n_columns, n_outputs, n_targets, weighted))
-    return MEMORY if needs is None else limits.place(needs, type(model).__name__)
-
-
-def with_rows(table: Table, fewest: int = 1) -> Table:
-    """Return the table; ValueError for one of fewer rows or without columns, as scikit-learn words it."""
-    shape = table.n_rows, len(table)
-    for count, needed, what in zip(shape, (fewest, 1), ("sample(s)", "feature(s)"), strict=True):
-        if count < needed:
-            raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
-    return table
 
 
 def split_columns(X: Any, **given: Any) -> list[Any]:
@@ -112,23 +68,54 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     return [rest if is_parted else rest.to_native(), *found]
 
 
-def taking_names(method: Callable[..., Any]) -> Callable[..., Any]:
+def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method whose targets, weights and queries may be names of columns of its table, which it gets without them.
 
-    Streams, which can be read once, are opened for all that the method does with them.
+    Streams, which can be read once, are opened for all that the method does with them; for `fit`, all that is read in
+    parts is opened, and a table of codes gives its own targets and weights.
     """
     parameters = signature(method).parameters
+    takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+    if "X" not in parameters or parameters.keys().isdisjoint(_NAMED["X"]):
+        return method
+    own = [name for name in ("y", "sample_weight") if name in parameters or takes_more]
+    fits = method.__name__ == "fit"
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
-        if _split_tables(given):
-            args = (*(given[name] for name in order[: len(args)]), *args[len(order) :])
-            kwargs = {name: given[name] for name in kwargs}
+        is_opened = fits and _open_to_fit(self, given, own)
+        if _split_tables(given) or is_opened:
+            positional = order[: len(args)]
+            args = (*(given.pop(name) for name in positional), *args[len(order) :])
+            kwargs = given
         return method(self, *args, **kwargs)
 
-    return call if "X" in parameters and not parameters.keys().isdisjoint(_NAMED["X"]) else method
+    return call
+
+
+def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> bool:
+    """Open the table among the arguments of `fit`, and take from it what it knows of them; whether there was any."""
+    X: Any = given.get("X")
+    if is_coded(X):
+        if not model._fits_codes:
+            raise ValueError(
+                f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, which reads tables in "
+                "another way."
+            )
+        given["X"], *found = X.with_columns({name: given.get(name) for name in own})
+        given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
+        return True
+    if not model._is_source(X):
+        return False
+    if not model._fits_sources:
+        raise ValueError(
+            f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one in "
+            "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
+        )
+    given["X"] = in_parts(X)
+    return True
 
 
 def _split_tables(given: dict[str, Any]) -> bool:

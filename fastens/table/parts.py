@@ -105,6 +105,11 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
     """Some columns, by their numbers, as the same kind of table; None for all."""
     if columns is None:
         return X
+    if is_coded(X):
+        raise ValueError(
+            "X must be the table itself, not a BinnedTable, for models that see some of its columns (max_features of "
+            "bags, columns of members)."
+        )
     if isinstance(X, ReadTable):
         return X.select(columns)
     if isinstance(X, RowSource):
@@ -116,6 +121,11 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
 
 def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
+    if is_coded(X):
+        raise ValueError(
+            "X must be the table itself, not a BinnedTable, for models that see columns beside those of X (passthrough "
+            "of stacks, models of local errors)."
+        )
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         # Names of one kind: other libraries refuse a mixture.

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.rows.sparse_rows import canonical
 from fastens.engine.threads import in_threads
+from fastens.table.columns.arrays import checked_array
 from fastens.table.columns.city_hash import category_hash
 from fastens.table.columns.dates import parts_to_learn, with_parts
 from fastens.table.columns.factorize import (
@@ -360,8 +362,48 @@ class PartedTable(Table):
         return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
 
 
+def table_of(X: Any, owner: str, fewest: int = 1) -> Table:
+    """Return a table over an array, a frame, a sparse matrix or a row source; ValueError for one of fewer rows."""
+    if is_plain(X):
+        return Table(X, array=X)
+    if is_frame(X):
+        return with_rows(table_from_frame(X), fewest)
+    if isinstance(X, RowSource):
+        return with_rows(PartedTable(X), fewest)
+    array = checked_array(X, owner, fewest)
+    if isinstance(array, np.ndarray):
+        return with_rows(table_from_array(array), fewest)
+    array = canonical(array if array.dtype in FLOATS else array.astype(np.float64))
+    return Table(array, array=array)
+
+
+def with_rows(table: Table, fewest: int = 1) -> Table:
+    """Return the table; ValueError for one of fewer rows or without columns, as scikit-learn words it."""
+    shape = table.n_rows, len(table)
+    for count, needed, what in zip(shape, (fewest, 1), ("sample(s)", "feature(s)"), strict=True):
+        if count < needed:
+            raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
+    return table
+
+
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, Floats]]:
-    """Blocks of rows of an array or a CSR matrix as arrays, each with the number of its first row."""
+    """Blocks of as many rows of a table as arrays, each with the number of its first row; the last may have fewer."""
+    if isinstance(X, RowSource):
+        yield from _regrouped(X, block_rows)
+        return
     for first in range(0, X.shape[0], block_rows):
         block = X[first : first + block_rows]
         yield first, block if isinstance(block, np.ndarray) else block.toarray()
+
+
+def _regrouped(X: RowSource, block_rows: int) -> Iterator[tuple[int, Floats]]:
+    """The same blocks of rows that are read in parts of any size."""
+    first, rest = 0, None
+    for _, part in parts_of(X):
+        rows = part if rest is None else np.concatenate([rest, part])
+        n_whole = len(rows) // block_rows * block_rows
+        for start in range(0, n_whole, block_rows):
+            yield first + start, rows[start : start + block_rows]
+        first, rest = first + n_whole, rows[n_whole:].copy()
+    if rest is not None and len(rest):
+        yield first, rest

@@ -14,7 +14,7 @@ from fastens import (
     RandomForestClassifier,
 )
 from fastens.options import Dart, Growth, LinearLeaves
-from tests.reference.rank_fits import (
+from reference.rank_fits import (
     BINARY,
     CLASSES,
     COMMON,
@@ -30,7 +30,7 @@ from tests.reference.rank_fits import (
     rows_of,
     state,
 )  # fmt: skip
-from tests.reference.threads_comm import on_ranks
+from reference.threads_comm import on_ranks
 
 REGRESSION = {
     "squared_error": T, "absolute_error": T, "huber": T, "log_cosh": T, "poisson": POSITIVE, "gamma": POSITIVE,

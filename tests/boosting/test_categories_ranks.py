@@ -9,7 +9,7 @@ from fastens import GradientBoostingClassifier, GradientBoostingRanker, Gradient
 from fastens import GradientBoostingSurvival as Survival
 from fastens.options import Categories
 from fastens.table.target_statistics import Targets, TargetStatistics
-from tests.reference.rank_fits import (
+from reference.rank_fits import (
     BINARY,
     CLASSES,
     COMMON,
@@ -22,7 +22,7 @@ from tests.reference.rank_fits import (
     assert_same_models,
     rows_of,
 )
-from tests.reference.threads_comm import on_ranks
+from reference.threads_comm import on_ranks
 
 # More than 32 categories: encoded by their targets at the default parameters. The last ones are of one rank each.
 NAMES = np.random.default_rng(8).integers(0, 60, N_ROWS).astype(object)

@@ -13,13 +13,14 @@ from fastens import (
     GradientBoostingSurvival,
 )
 from fastens.options import Categories, Dart, EarlyStopping
-from tests.reference.rank_fits import (
+from reference.rank_fits import (
     BINARY,
     CLASSES,
     COMMON,
     N_ROWS,
     QUERIES,
     SIZES,
+    TIMES,
     WEIGHTS,
     T,
     X,
@@ -28,10 +29,9 @@ from tests.reference.rank_fits import (
     rows_of,
     state,
 )
-from tests.reference.threads_comm import on_ranks
+from reference.threads_comm import on_ranks
 
 THREE = np.minimum(CLASSES, 2)
-TIMES = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)])
 
 
 @pytest.mark.parametrize("size", SIZES)

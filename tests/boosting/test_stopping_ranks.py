@@ -14,13 +14,14 @@ from fastens import (
     GradientBoostingSurvival,
 )
 from fastens.options import EarlyStopping
-from tests.reference.rank_fits import (
+from reference.rank_fits import (
     BINARY,
     CLASSES,
     COMMON,
     N_ROWS,
     QUERIES,
     SIZES,
+    TIMES,
     WEIGHTS,
     T,
     X,
@@ -32,7 +33,6 @@ OPTIONS = COMMON | {"n_estimators": 40, "learning_rate": 0.5, "n_iter_no_change"
 GROUPS = np.random.default_rng(1).integers(0, 300, N_ROWS)
 QID = QUERIES * 1000 + np.arange(N_ROWS) // 40
 RELEVANCE = np.digitize(T, [-0.5, 0.5, 1.5])
-TIMES = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)])
 
 
 def furthest(y, predicted):

@@ -23,7 +23,7 @@ from fastens.engine.losses.losses import (
     weighted_quantile,
 )
 from fastens.engine.losses.numeric_losses import Exponential
-from tests.reference.threads_comm import Hub, ThreadsComm, on_ranks
+from reference.threads_comm import Hub, ThreadsComm, on_ranks
 
 SIZES = (2, 3, 5)
 LEVELS = [0.1, 0.5, 0.9]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.reference.threads_comm import on_ranks
+from reference.threads_comm import on_ranks
 
 N_ROWS = 6000
 # Where the ranks' rows end: none, a handful, one, and most of them.
@@ -29,6 +29,7 @@ def make_table():
 
 X, T = make_table()
 POSITIVE = np.exp(T / 2)
+TIMES = np.column_stack([POSITIVE, np.where(T > -1, POSITIVE, np.inf)])  # ends of intervals that hold a time
 BINARY = np.where(T > 0.5, "yes", "no")
 CLASSES = np.digitize(T, [-0.5, 1.2])
 CLASSES[-1] = 3  # of the last rank

@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import fastens as fe
 from fastens.engine.bins import binning as binning_module
+from fastens.engine.bins.bundles import bundled
 from fastens.options import Categories, EarlyStopping
 
 RNG = np.random.default_rng(7)
@@ -88,6 +90,110 @@ def test_models_are_those_of_the_table(kind, options, files, n_binned):
     np.testing.assert_array_equal(found, whole.predict(X[FRAME["copies"] > 0]))
 
 
+def test_members_learn_its_own_targets(files, n_binned):
+    table = fe.BinnedTable.open(files / "kind")
+    vote = fe.VotingClassifier([("boosting", fe.GradientBoostingClassifier(n_estimators=3))])
+    expected = fe.GradientBoostingClassifier(n_estimators=3).fit(table).predict(table)
+    np.testing.assert_array_equal(vote.fit(table).predict(table), expected)
+    assert n_binned == []
+
+
+@pytest.fixture(scope="module")
+def with_values(tmp_path_factory):
+    """Tables that keep their values, by their target and number of bins."""
+    folder, made = tmp_path_factory.mktemp("values"), {}
+
+    def table(target, max_bins=255):
+        path = folder / f"{target}{max_bins}"
+        if path not in made:
+            given = FRAME[[*X.columns, target, "copies"]]
+            fe.BinnedTable.from_source(given, target, "copies", path, max_bins=max_bins, keep_values=True)
+            made[path] = fe.BinnedTable.open(path)
+        return made[path]
+
+    return table
+
+
+BOOSTED = fe.GradientBoostingRegressor(n_estimators=3, random_state=0)
+READ_VALUES = [
+    (fe.GradientBoostingRegressor, {"linear_leaves": True}),
+    (fe.GradientBoostingClassifier, {"categories": Categories(encoding="target")}),
+    (fe.GradientBoostingClassifier, {"categories": Categories(encoding="ordered"), "early_stopping": True}),
+    (fe.ExtraTreesClassifier, {}),
+    (fe.ExtraTreesRegressor, {"bootstrap": True}),
+    (fe.DecisionTreeClassifier, {}),
+    (fe.DecisionTreeRegressor, {"max_bins": 255}),
+    (fe.DecisionTreeRegressor, {"splitter": "random", "max_bins": 255}),
+    (fe.RandomForestRegressor, {"averaging": fe.PosteriorAverage()}),
+    (fe.AdaBoostRegressor, {"max_depth": 2}),
+    (fe.AdaBoostClassifier, {"estimator": fe.DecisionTreeClassifier(max_depth=2, max_bins=255)}),
+    (fe.IsolationForest, {"contamination": 0.1}),
+    (fe.RandomTreesEmbedding, {}),
+    (fe.VotingRegressor, {"estimators": [("a", BOOSTED), ("b", fe.ExtraTreesRegressor(2, random_state=0))]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), READ_VALUES, ids=lambda value: getattr(value, "__name__", ""))
+def test_models_that_read_values_are_those_of_the_table(kind, options, with_values):
+    target = "kind" if "Classifier" in kind.__name__ else "price"
+    known = () if "estimators" in options else kind().get_params()
+    given = {name: value for name, value in {"n_estimators": 5, "random_state": 0}.items() if name in known} | options
+    table = with_values(target, 255 if "estimators" in options else kind(**given).max_bins)
+    whole = kind(**given).fit(X, FRAME[target], sample_weight=FRAME["copies"])
+    model = kind(**given).fit(table)
+    rows = X[FRAME["copies"] > 0]
+    for method in ("predict", "predict_proba", "score_samples", "apply", "predict_contributions"):
+        if hasattr(model, method):
+            np.testing.assert_array_equal(getattr(model, method)(table), getattr(whole, method)(rows))
+    if hasattr(model, "_ensemble"):
+        assert_same_models(whole, model)
+
+
+def test_values_of_other_bins_and_of_more_rows(with_values, tmp_path):
+    table = with_values("price")
+    model = fe.GradientBoostingRegressor(n_estimators=3, max_bins=20).fit(X, FRAME["price"])
+    np.testing.assert_array_equal(model.predict(table[[7, 3]]), model.predict(X[FRAME["copies"] > 0].iloc[[7, 3]]))
+    single = X[["size", "count"]].astype("float32")
+    first = fe.BinnedTable.from_source(single[:300], single["size"][:300], path=tmp_path / "t", keep_values=True)
+    assert first.values().dtype == np.float32
+    both = first.append(single[300:].astype("float64") / 3, single["size"][300:])
+    expected = np.vstack([single[:300], single[300:].astype("float64") / 3])
+    np.testing.assert_array_equal(both.values(), expected)
+    np.testing.assert_array_equal(fe.BinnedTable.open(tmp_path / "t").values(), expected)
+    trees = [fe.ExtraTreesRegressor(n_estimators=2, random_state=0).fit(rows) for rows in (both[::2], both[::2])]
+    np.testing.assert_array_equal(trees[0].predict(both), trees[1].predict(expected))
+
+
+def test_members_of_other_libraries_get_the_values():
+    numbers = X[["size", "count"]].to_numpy()
+    table = fe.BinnedTable.from_source(numbers, FRAME["price"].to_numpy(), keep_values=True)
+    vote = fe.VotingRegressor([("line", LinearRegression())])
+    whole = clone(vote).fit(numbers, FRAME["price"]).predict(numbers)
+    np.testing.assert_allclose(clone(vote).fit(table).predict(table), whole, rtol=1e-10)
+    with pytest.raises(ValueError, match="made with keep_values=True"):
+        vote.fit(fe.BinnedTable.from_source(numbers, FRAME["price"].to_numpy()))
+
+
+def test_weights_that_are_given_are_not_those_of_the_table(files):
+    table = fe.BinnedTable.open(files / "price")
+    ones = np.ones(len(table))
+    for model in (BOOSTED, fe.VotingRegressor([("a", BOOSTED)])):
+        plain = clone(model).fit(table, sample_weight=ones).predict(table)
+        weighted = clone(model).fit(table).predict(table)
+        assert (weighted != plain).any()
+        given = clone(model).fit(table, sample_weight=table.sample_weight)
+        np.testing.assert_array_equal(given.predict(table), weighted)
+
+
+def test_one_hot_columns_are_bundled():
+    hot = np.eye(20)[RNG.integers(0, 20, 2000)].repeat(2, axis=1)
+    table = fe.BinnedTable.from_source(hot, hot @ np.arange(40.0))
+    matrix = table.binning.transform(table)
+    assert len(bundled(matrix).bundles.n_codes) == 1
+    models = [fe.GradientBoostingRegressor(n_estimators=4).fit(*given) for given in ((hot, table.y), (table,))]
+    assert_same_models(*models)
+
+
 def test_searches_folds_and_stacks_bin_nothing(files, n_binned):
     table = fe.BinnedTable.open(files / "price", check=False)
     model = fe.GradientBoostingRegressor(n_estimators=4, random_state=0)
@@ -98,7 +204,8 @@ def test_searches_folds_and_stacks_bin_nothing(files, n_binned):
     search = GridSearchCV(model, {"max_leaf_nodes": [4, 8]}, cv=3).fit(table, table.y)
     assert search.best_estimator_.predict(table).shape == table.y.shape
     stack = fe.StackingRegressor([("a", model), ("b", fe.RandomForestRegressor(n_estimators=3, random_state=0))], cv=3)
-    assert stack.fit(table, table.y).predict(table).shape == table.y.shape
+    for ensemble in (stack, fe.BaggingRegressor(model, n_estimators=2)):
+        assert ensemble.fit(table, table.y).predict(table).shape == table.y.shape
     assert n_binned == []
 
 
@@ -116,7 +223,7 @@ def test_rows_are_chosen_as_of_an_array(files):
         part = table[rows]
         np.testing.assert_array_equal(part.y, table.y[mask])
         np.testing.assert_array_equal(part[1:4].sample_weight, table.sample_weight[mask][1:4])
-    np.testing.assert_array_equal(table[[5, 2]].codes(table.binning), table.codes(table.binning)[:, [5, 2]])
+    np.testing.assert_array_equal(table[[5, 2]].codes(), table.codes()[:, [5, 2]])
 
 
 def test_rows_are_appended_with_the_same_bins(files, tmp_path):
@@ -131,7 +238,7 @@ def test_rows_are_appended_with_the_same_bins(files, tmp_path):
     expected = first.binning.transform(encoded)
     again = fe.BinnedTable.open(tmp_path / "t")
     for table in (both, again):
-        np.testing.assert_array_equal(table.codes(first.binning), expected.columns)
+        np.testing.assert_array_equal(table.codes(), expected.columns)
         n_bytes = expected.columns.shape[0]
         np.testing.assert_array_equal(table.records()[:, :n_bytes], expected.records[:, :n_bytes])
     model = fe.GradientBoostingRegressor(n_estimators=3, subsample=0.5, random_state=0)
@@ -173,21 +280,28 @@ def test_what_a_fit_asks_for_and_the_table_has_not(files):
     table = fe.BinnedTable.open(files / "price")
     cases = [
         (fe.GradientBoostingRegressor(max_bins=100), "max_bins must be 255, as the BinnedTable has it; got 100"),
-        (fe.GradientBoostingRegressor(linear_leaves=True), "X must be the table itself, not a BinnedTable"),
+        (fe.GradientBoostingRegressor(linear_leaves=True), "keep_values=True, for GradientBoostingRegressor"),
         (fe.GradientBoostingRegressor(categories=Categories(encoding="target")), "X must be the table itself"),
-        (fe.ExtraTreesRegressor(n_estimators=2), "X must be the table itself"),
-        (fe.DecisionTreeRegressor(max_bins=255), "X must be the table itself"),
+        (fe.ExtraTreesRegressor(n_estimators=2), "X must be the table itself, or a BinnedTable made with keep_values="),
+        (fe.DecisionTreeRegressor(max_bins=255), "keep_values=True, for DecisionTreeRegressor"),
+        (fe.IsolationForest(), "keep_values=True, for IsolationForest"),
+        (fe.BaggingRegressor(BOOSTED, max_features=2), "models that see some of its columns"),
+        (fe.StackingRegressor([("a", BOOSTED)], passthrough=True), "models that see columns beside those of X"),
         (fe.GradientBoostingRegressor(categorical_features=["word"]), "categorical_features must be those"),
         (fe.GradientBoostingRegressor(categories=Categories(missing="category")), "categories.missing must be as"),
     ]
     for model, rule in cases:
         with pytest.raises(ValueError, match=rule):
             model.fit(table, table.y)
+    kinds = fe.BinnedTable.open(files / "kind")
+    for counting in (fe.GaussianNB(), fe.MixedNB(), fe.TANClassifier(), fe.BayesianNetwork()):
+        with pytest.raises(ValueError, match=f"not a BinnedTable, for {type(counting).__name__}"):
+            counting.fit(kinds)
     with pytest.raises(ValueError, match="y must be an array, or the name of the table's own"):
         fe.GradientBoostingRegressor().fit(table, "size")
     fe.GradientBoostingRegressor(n_estimators=2).fit(table, "price")
     model = fe.GradientBoostingRegressor(n_estimators=2).fit(X.iloc[:100], FRAME["price"][:100])
-    with pytest.raises(ValueError, match="X must have the bins of the model"):
+    with pytest.raises(ValueError, match="X must have the bins of GradientBoostingRegressor"):
         model.predict(table)
     numbers = fe.GradientBoostingRegressor(n_estimators=2).fit(np.ones((50, 2)), np.arange(50.0))
     with pytest.raises(ValueError, match="X must have the columns that the model was fitted on"):
@@ -208,16 +322,18 @@ def test_arguments_that_break_their_rules(files, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("fault", ["codes", "records", "short", "format", "nothing", "description"])
+@pytest.mark.parametrize("fault", ["codes", "records", "short", "format", "nothing", "description", "values"])
 def test_damaged_tables_are_refused(fault, tmp_path):
     path = tmp_path / "t"
-    fe.BinnedTable.from_source(X, path=path)
+    fe.BinnedTable.from_source(X, path=path, keep_values=True)
     state = json.loads((path / "table.json").read_text())
     columns = np.load(path / "columns-1.npy", mmap_mode="r+")
     if fault == "codes":
         columns[0, 7] = 255
     elif fault == "records":
         np.load(path / "records-1.npy", mmap_mode="r+")[3, 1] ^= 1
+    elif fault == "values":
+        np.save(path / "values-1.npy", np.zeros((N_ROWS, 2)))
     elif fault == "short":
         os.truncate(path / "columns-1.npy", 500)
     elif fault == "format":

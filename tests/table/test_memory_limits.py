@@ -95,6 +95,17 @@ def test_members_keep_to_the_limits_of_their_table(placed):
     assert placed
 
 
+def test_a_fit_that_goes_on_keeps_to_the_ceiling(placed):
+    whole = fe.RandomTreesEmbedding(n_estimators=4, random_state=0).fit(X)
+    model = fe.RandomTreesEmbedding(n_estimators=2, warm_start=True, random_state=0).fit(X)
+    model.set_params(n_estimators=4)
+    with pytest.raises(ValueError, match="max_memory must be at least"):
+        model.fit(fe.Source(X, max_memory=1000))
+    model.fit(in_files(model, X))
+    assert placed
+    np.testing.assert_array_equal(model.transform(X).toarray(), whole.transform(X).toarray())
+
+
 def test_frames_and_files_with_a_ceiling(placed, tmp_path):
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(word=RNG.choice(["x", "y", None], len(X)), y=Y)
     frame.to_parquet(tmp_path / "t.parquet")

@@ -11,7 +11,7 @@ import pytest
 from fastens import GradientBoostingRegressor
 from fastens.options import Categories
 from fastens.table.encoder import InputEncoder, Reading
-from tests.reference.threads_comm import on_ranks
+from reference.threads_comm import on_ranks
 from tests.table.test_parted_tables import PartsOnly
 
 N_ROWS = 900

@@ -16,6 +16,7 @@ from fastens.bayes.counts.families import family_counts
 from fastens.table.columns.factorize import factorize, is_missing
 from fastens.table.columns.spellings import without_same
 from fastens.table.encoder import InputEncoder
+from fastens.table.memory_limits import FitNeeds
 from fastens.table.tables import Table, is_frame
 
 Codes = NDArray[np.int64]
@@ -26,6 +27,7 @@ MISSING = -1  # also a value that was not there in fit: no constraint on the att
 class CategoricalInput(BaseClassifier):
     """A classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
 
+    _fits_codes = False
     _reads_parts = False
     categorical_features: Any = "all"  # not a parameter
 
@@ -34,9 +36,9 @@ class CategoricalInput(BaseClassifier):
         tags.input_tags.categorical = True
         return tags
 
-    def _learn_table(self, X: Any) -> Any:
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         try:
-            return super()._learn_table(dense(X))
+            return super()._learn_table(dense(X), needs)
         except TypeError as error:  # a value without a hash, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
 
@@ -54,12 +56,12 @@ class CodedInput(CategoricalInput):
     def _reads_codes(self) -> bool:  # type: ignore[override]
         return self.categorical_features == "all"
 
-    def _learn_table(self, X: Any) -> Any:
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if self._is_whole(X):
-            return super()._learn_table(Table(X, block=X))
+            return super()._learn_table(Table(X, block=X), needs)
         found = _ranges_of(X, self._encoder_threads()) if self._reads_codes and _holds_numbers(X) else None
         if found is None:
-            return super()._learn_table(X)
+            return super()._learn_table(X, needs)
         codes, categories = found
         self._encoder = InputEncoder(None, categories)
         self._set_columns()
@@ -97,8 +99,8 @@ def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list
 class DiscreteClassifier(CategoricalInput):
     """The same with integer codes, -1 for missing and unseen."""
 
-    def _learn_table(self, X: Any) -> Codes:
-        codes = as_codes(super()._learn_table(X))
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Codes:
+        codes = as_codes(super()._learn_table(X, needs))
         declared = getattr(self, "categories", None)
         if declared is not None:
             return self._declare(declared, codes)

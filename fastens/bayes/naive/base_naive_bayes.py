@@ -20,7 +20,7 @@ from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
-from fastens.table.opening import in_parts
+from fastens.table.memory_limits import FitNeeds
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import Batches
@@ -38,6 +38,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
     _docs: ClassVar[Docs] = DOCS
+    _fits_codes = False
     _reads_parts = False
     categorical_features: Any = None
     n_features_in_: int
@@ -182,7 +183,6 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        X = in_parts(X)
         # A row of weight 0 is absent, also from the categories that a table is searched for.
         if sample_weight is not None and y is not None and _may_hold_categories(X):
             weight = check_weights(sample_weight, X.shape[0])
@@ -191,9 +191,9 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
                 X, y, sample_weight = _rows(X, weight > 0), y[weight > 0], weight[weight > 0]
         return super()._start_fit(X, y, sample_weight)
 
-    def _learn_table(self, X: Any) -> Any:
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
-            return super()._learn_table(X)
+            return super()._learn_table(X, needs)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_columns()
         return X

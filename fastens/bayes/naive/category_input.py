@@ -10,6 +10,7 @@ from scipy import sparse
 
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
+from fastens.table.memory_limits import FitNeeds
 from fastens.table.tables import is_frame
 
 
@@ -19,8 +20,8 @@ class CategoryInput(BaseNaiveBayes):
     categorical_features: Any = "from_dtype"
     unseen: str
 
-    def _learn_table(self, X: Any) -> Any:
-        table = super()._learn_table(X)
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
+        table = super()._learn_table(X, needs)
         # A copy: models of one table may share what was learned of it.
         encoder = with_categories(self._encoder, list(self._encoder.categories))
         encoder.unseen = -1.0

@@ -15,6 +15,9 @@ from fastens.engine.threads import threads_for
 from fastens.table.tables import FLOATS, dense_blocks
 
 GRAIN = 100_000  # values
+# Most rows, and values, whose moments are taken at a time.
+_MOMENT_ROWS = 1 << 14
+_MOMENT_VALUES = 1 << 22
 IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is zero
 
 
@@ -213,33 +216,24 @@ class GaussianLikelihood(Likelihood):
             raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
 
     def _count_blocks(self, batch: Batch) -> None:
-        if not sparse.issparse(batch.X):
-            self._count_dense(batch)
-            return
-        weight = batch.weight
-        parts = []
-        for first, block in dense_blocks(batch.X):
+        """Add up the moments of blocks of rows that begin at the same rows however the table is read."""
+        self.weight, self.mean, self.squares = np.zeros((3, batch.n_classes, self.n_columns(batch.X)))
+        block_rows = max(1, min(_MOMENT_ROWS, _MOMENT_VALUES // max(1, batch.X.shape[1])))
+        for first, block in dense_blocks(batch.X, block_rows):
             rows = slice(first, first + len(block))
             part = GaussianLikelihood(self.var_smoothing, self.columns)
-            own = None if weight is None else weight[rows]
-            part._count_dense(batch._replace(X=block, y=batch.y[rows], weight=own))
-            parts.append(part)
-        self.weight, self.mean, self.squares = parts[0].weight, parts[0].mean, parts[0].squares
-        for part in parts[1:]:
+            own = None if batch.weight is None else batch.weight[rows]
+            part._count_block(batch._replace(X=block, y=batch.y[rows], weight=own))
             self.add(part)
 
-    def _count_dense(self, batch: Batch) -> None:
-        self.weight, total, self.squares = np.zeros((3, batch.n_classes, self.n_columns(batch.X)))
-        for block in batch.blocks():
-            X = _as_floats(self.select(block.X))
-            self._refuse_infinity(X, batch.names)
-            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-            add_moments(X, block.y, block.weight, None, self.weight, total, n_threads)
+    def _count_block(self, batch: Batch) -> None:
+        X = _as_floats(self.select(batch.X))
+        self._refuse_infinity(X, batch.names)
+        self.weight, total, self.squares = np.zeros((3, batch.n_classes, X.shape[1]))
+        n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+        add_moments(X, batch.y, batch.weight, None, self.weight, total, n_threads)
         self.mean = total / np.where(self.weight > 0, self.weight, 1)
-        for block in batch.blocks():
-            X = _as_floats(self.select(block.X))
-            n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-            add_moments(X, block.y, block.weight, self.mean, self.weight, self.squares, n_threads)
+        add_moments(X, batch.y, batch.weight, self.mean, self.weight, self.squares, n_threads)
 
     def _refuse_infinity(self, X: NDArray[Any], names: list[str] | None) -> None:
         if np.isinf(X).any():

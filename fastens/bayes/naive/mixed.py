@@ -22,6 +22,7 @@ from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
 from fastens.table.columns.arrays import checked_array
 from fastens.table.encoder import InputEncoder
+from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
 from fastens.table.tables import Floats, Table, is_frame, table_from_array
 
@@ -237,7 +238,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         """The columns that are encoded as categories."""
         return self.kinds_ == "categorical"
 
-    def _learn_table(self, X: Any) -> Any:
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
             X = open_table(X, type(self).__name__).with_date_parts()
             self.kinds_ = self._kinds_of(X)
@@ -248,7 +249,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         else:
             array = X if type(X) is np.ndarray and X.ndim == 2 else checked_array(X, type(self).__name__)
             self.kinds_ = self._kinds_of(table_from_array(array))
-        return super()._learn_table(X)
+        return super()._learn_table(X, needs)
 
     def _kinds_of(self, table: Table) -> NDArray[np.str_]:
         n_features = len(table)

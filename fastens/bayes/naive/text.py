@@ -21,7 +21,6 @@ from fastens.docstrings import Docs
 from fastens.engine.parts import RowSource
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
-from fastens.table.opening import in_parts
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_file_name
 
@@ -217,7 +216,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._check_parameters()
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
-        texts = texts_of(in_parts(X) if self._is_source(X) else X)
+        texts = texts_of(X)
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
         labels = column_or_1d(np.asarray(y), warn=True)

@@ -15,7 +15,6 @@ from fastens.bayes.networks.discrete_network import DiscreteNetwork
 Array = NDArray[np.float64]
 # A comment, a string, a mark, or a run of anything else.
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"]*"|[{}()\[\];,|]|[^\s{}()\[\];,|"]+', re.DOTALL)
-MARKS = frozenset("{}()[];,|")
 PLAIN = re.compile(r"[^\s{}()\[\];,|\"/]+")
 KEYWORDS = frozenset({"network", "variable", "probability", "property", "type", "discrete", "default", "table"})
 

@@ -84,6 +84,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     """
 
     _fits_sources = False
+    _fits_codes = False
     _reads_parts = False
     max_questions: int = parameter(whole(1, MOST_QUESTIONS), default=10, kw_only=False)
     n_thresholds: int = parameter(whole(1), default=16)

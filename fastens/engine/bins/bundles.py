@@ -33,6 +33,8 @@ _LEAST_SAVED = 0.1
 _ROWS_PER_LEAF = 0.7
 _MOST_LEAVES = 255
 _ROW_GRAIN = 50_000
+# Rows whose records are written at a time.
+_BLOCK_ROWS = 1 << 16
 
 _IS_ON = ContextVar("bundles", default=True)
 
@@ -106,8 +108,8 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     candidates = np.flatnonzero(matrix.n_codes <= MOST_CODES)
     least_saved = max(1, _LEAST_SAVED * matrix.n_features)
     has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
-    # Ranks would have bundles of their own; of files the records are not written anew.
-    if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.payloads_apart is not None:
+    # Ranks would have bundles of their own; where memory is short, records are not written anew.
+    if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.is_spilled:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
     most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))
@@ -142,13 +144,16 @@ def _with_columns(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> Binn
     features = joined.features[joined.in_bundle]
     bundles, bundle_of = np.unique(joined.bundle_of[joined.in_bundle], return_inverse=True)
     alone = np.setdiff1d(np.arange(matrix.n_features), features, assume_unique=True)
-    codes = np.concatenate([matrix.columns[alone], joined.numbers[bundles]])
-    records, payload_offset = empty_records(codes.shape, codes.itemsize)
-    copy_to_records(codes, records, threads_for(codes.size, n_threads, _ROW_GRAIN))
+    shape = len(alone) + len(bundles), matrix.n_rows
+    records, payload_offset = empty_records(shape, 1)
+    for first in range(0, matrix.n_rows, _BLOCK_ROWS):
+        block = slice(first, first + _BLOCK_ROWS)
+        codes = np.concatenate([matrix.columns[alone, block], joined.numbers[bundles, block]])
+        copy_to_records(codes, records[block], threads_for(codes.size, n_threads, _ROW_GRAIN))
     column_of, most_frequent_bin, first_member = np.zeros((3, matrix.n_features), dtype=np.int32)
     column_of[alone] = np.arange(len(alone))
     column_of[features] = len(alone) + bundle_of
     most_frequent_bin[joined.features], first_member[joined.features] = joined.most_frequent_bin, joined.first_member
     n_codes = np.append(matrix.n_codes[alone], joined.n_combinations[bundles]).astype(np.int32)
     described = Bundles(column_of, n_codes, joined.members, first_member, most_frequent_bin)
-    return replace(matrix, records=records, payload_offset=payload_offset, bundles=described)
+    return replace(matrix, records=records, payload_offset=payload_offset, bundles=described, payloads_apart=None)

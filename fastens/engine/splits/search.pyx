@@ -64,15 +64,18 @@ cdef bint run_tasks(Workspace* ws) noexcept nogil:
     """
     cdef SmallTasks small = SmallTasks(ws, 0)
     cdef int32_t i, n_threads, n_small = 0
+    cdef bint side_by_side
     if ws.ranks != NULL:
         return _run_on_ranks(ws)
     for i in range(ws.n_tasks):
+        n_small += _threads(ws, &ws.tasks[i]) == 1
+    side_by_side = ws.n_threads > 1 and n_small > 2
+    for i in range(ws.n_tasks):
         n_threads = _threads(ws, &ws.tasks[i])
-        if n_threads > 1:
+        if n_threads > 1 or not side_by_side:
             _run_task(ws, &ws.tasks[i], 0, n_threads)
-        else:
-            n_small += 1
-    share(_run_small, &small, ws.n_threads if n_small > 2 else 1)
+    if side_by_side:
+        share(_run_small, &small, ws.n_threads)
     return True
 
 

@@ -15,8 +15,6 @@ _EXPECTED = (
     "a LightGBM text model, an XGBoost JSON or UBJSON model, a CatBoost JSON model, an ONNX TreeEnsemble or the "
     "serialised bytes of treelite"
 )
-# What reading a file that does not follow its format may raise.
-_FAULTS = (LookupError, TypeError, AttributeError, RecursionError, MemoryError, ArithmeticError)
 
 
 def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = None) -> Any:

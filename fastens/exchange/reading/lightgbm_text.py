@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fastens.exchange.reading.lightgbm_objectives import Objective, objective_of
 from fastens.exchange.reading.records import Columns, ForeignModel, Line, join_trees, refuse
 
-FIRST_LINE = "tree"
 _VERSIONS = ("v2", "v3", "v4")
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NONE, _ZERO, _NAN = range(3)

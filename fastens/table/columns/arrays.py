@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
-from fastens.engine.rows.sparse_rows import canonical
 from fastens.table.columns.numbers import FLOATS
 
 EXACT = 1 << 53  # whole numbers up to here are exact as floats
@@ -38,7 +37,7 @@ def has_large_numbers(X: NDArray[Any]) -> bool:
 
 
 def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
-    """Return anything that is no frame as an array, or a CSR matrix of floats, by scikit-learn's rules and messages.
+    """Return anything that is no frame as an array, or a CSR matrix, by scikit-learn's rules and messages.
 
     ValueError for one of fewer rows.
     """
@@ -62,7 +61,7 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
         input_name="X",
     )
     if sparse.issparse(X):
-        return canonical(X if X.dtype in FLOATS else X.astype(np.float64))
+        return X
     X = np.asarray(X)
     # As floats, large whole numbers would be equal that are not, which matters where they are categories.
     keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)

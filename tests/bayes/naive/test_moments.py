@@ -7,6 +7,8 @@ import pytest
 from fastens.bayes.naive.moments import add_gaussian, add_moments, add_sparse_sums
 from scipy import sparse, stats
 
+from fastens import GaussianNB
+from fastens.bayes.naive import count_likelihoods
 from reference import counts as plain
 
 
@@ -55,3 +57,21 @@ def test_gaussian_log_densities(rng):
         out = np.zeros((40, 2))
         add_gaussian(X, np.ascontiguousarray(table), out, n_threads)
         np.testing.assert_allclose(out, expected, rtol=1e-12)
+
+
+def test_numbers_of_a_stream_are_read_once_and_have_the_same_moments(rng, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(count_likelihoods, "_MOMENT_ROWS", 64)
+    X, y = rng.normal(1e6, 1, size=(1000, 3)), rng.integers(0, 3, 1000)
+    table, opened = pa.table(dict(zip("abc", X.T, strict=True))), []
+
+    def source():
+        opened.append(1)
+        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(37))
+
+    whole = GaussianNB().fit(X, y)
+    source_model = GaussianNB().fit(source, y)
+    np.testing.assert_array_equal(source_model.var_, whole.var_)
+    np.testing.assert_array_equal(source_model.theta_, whole.theta_)
+    expected = [X[y == k].var(axis=0) for k in range(3)]
+    np.testing.assert_allclose(whole.var_ - whole.epsilon_, expected, rtol=1e-6)

@@ -11,7 +11,7 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.losses.losses import AbsoluteError, Huber
-from tests.reference.threads_comm import on_ranks
+from reference.threads_comm import on_ranks
 
 N_ROWS, N_FEATURES = 3000, 5
 # Where the ranks' rows end: none, a few, one, and most.
