@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -90,11 +91,17 @@ html_theme_options = {
 html_show_sourcelink = False
 
 
-def skip_inherited(app, what, name, member, skip, options):  # noqa: ARG001
+def skip_inherited(app, what, name, member, skip, options):
     """Leave out what scikit-learn's base classes bring: their pages describe it, with links to pages of theirs."""
     return skip or (getattr(member, "__module__", None) or "").startswith("sklearn.") or name.endswith("_request")
 
 
+def escape_shapes(app, what, name, obj, options, lines):
+    """Write ``n_features_in_`` in shapes so that it is no link of reStructuredText."""
+    lines[:] = [re.sub(r"(?<=\w)_(?=[,) ])", r"\_", line) if "shape (" in line else line for line in lines]
+
+
 def setup(app):
     """Connect the handlers."""
+    app.connect("autodoc-process-docstring", escape_shapes, priority=400)  # before numpydoc's
     app.connect("autodoc-skip-member", skip_inherited)

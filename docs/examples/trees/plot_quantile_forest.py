@@ -14,7 +14,9 @@ rng = np.random.default_rng(0)
 x = np.sort(rng.uniform(0, 10, 1500))
 y = np.sin(x) + rng.normal(scale=0.05 + 0.08 * x)
 
-model = RandomForestRegressor(n_estimators=200, min_samples_leaf=20, keep_leaves=True, random_state=0).fit(x[:, None], y)
+model = RandomForestRegressor(n_estimators=200, min_samples_leaf=20, keep_leaves=True, random_state=0).fit(
+    x[:, None], y
+)
 low, median, high = model.predict_quantiles(x[:, None], [0.05, 0.5, 0.95]).T
 
 plt.scatter(x, y, s=4, color="0.6")
