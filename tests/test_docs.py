@@ -12,9 +12,12 @@ import matplotlib as mpl
 import pytest
 from matplotlib import pyplot
 
+import fastens
+
 mpl.use("Agg")
 
-PAGES = sorted((Path(__file__).resolve().parents[1] / "docs").glob("*.md"))
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 WITH_EXAMPLES = [page for page in PAGES if EXAMPLE.search(page.read_text(encoding="utf-8"))]
 
@@ -47,3 +50,9 @@ def test_examples_run(page, tmp_path, monkeypatch):
     pyplot.close("all")
     if left_out:
         pytest.skip(f"the rest ran; not installed: {', '.join(sorted(left_out))}")
+
+
+def test_reference_has_every_public_name():
+    page = (DOCS / "reference/index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   fastens\.(\w+)$", page, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(fastens.__all__)
