@@ -3,6 +3,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.api.types import is_numeric_dtype
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier
@@ -42,7 +43,7 @@ def inputs_of(X, dtype):
         return [("X", TENSORS[dtype]([None, X.shape[1]]))], [X.astype(dtype)]
     types, values = [], []
     for name, column in X.items():
-        if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.categories.dtype == object:
+        if isinstance(column.dtype, pd.CategoricalDtype) and not is_numeric_dtype(column.cat.categories.dtype):
             types.append((name, StringTensorType([None, 1])))
             values.append(np.array(["" if pd.isna(value) else value for value in column], dtype=object)[:, None])
         else:
