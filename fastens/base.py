@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
+from fastens.distributed.door import fitting_on_clusters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
@@ -67,7 +68,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                setattr(cls, name, opening_tables(method))
+                opened = opening_tables(method)
+                setattr(cls, name, fitting_on_clusters(opened) if name == "fit" else opened)
         answer_streams(cls)
 
     def _is_source(self, X: Any) -> bool:

@@ -169,16 +169,26 @@ class EarlyStopping(Options):
         train on and those to validate on, in place of `validation_fraction`; `fit` takes `groups` for it.
     refit : bool, default=False
         Train again on all rows for the best number of rounds.
+    folds : int or None, default=None
+        Train so many models, each on all rows but those of one fold, which it stops early by. The model is their mean:
+        all their trees, with values divided by the number of folds. Every row is trained on. The table is binned once.
+        In place of `validation` and `refit`.
+    time_limit : float or None, default=None
+        Seconds of `fit`, reading the table included, after which no further round begins. Folds get equal shares of
+        what is left. Where the rounds that there is time for would not get far at `learning_rate`, folds raise it.
 
     Examples
     --------
     >>> from fastens import EarlyStopping, GradientBoostingClassifier
     >>> model = GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="roc_auc", refit=True))
+    >>> mean = GradientBoostingClassifier(early_stopping=EarlyStopping(folds=8, time_limit=60))
     """
 
     eval_metric: Any = parameter(ANYTHING, default="loss")
     validation: Any = parameter(SPLITTER | NONE, default=None)
     refit: bool = parameter(FLAG, default=False)
+    folds: int | None = parameter(whole(2) | NONE, default=None)
+    time_limit: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 
 
 # How trees grow --------------------------------------------------

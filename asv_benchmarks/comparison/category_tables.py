@@ -106,13 +106,13 @@ def read(name: str, task: Task | None = None, most_rows: int = MOST_ROWS) -> Tab
     if folder is None:
         raise FileNotFoundError("no real tables: set FASTENS_DATA to a folder of Parquet files")
     task = task or {**CHOOSING, **REPORTING, **FURTHER}[name]
-    frame = pd.read_parquet(folder / f"{name}.parquet").dropna(subset=[task.target]).dropna(axis=1, how="all")
+    frame = pd.read_parquet(folder / f"{name}.parquet").dropna(subset=[task.target])
     if len(frame) > most_rows:
         frame = frame.sample(most_rows, random_state=0).sort_index()
     if task.is_class:
         label = frame[task.target].astype(str)
         frame = frame[label.groupby(label).transform("size") >= 10]
-    X = frame.drop(columns=[task.target, *task.left_out]).reset_index(drop=True)
+    X = frame.drop(columns=[task.target, *task.left_out]).dropna(axis=1, how="all").reset_index(drop=True)
     for column in X.columns:
         if not pd.api.types.is_numeric_dtype(X[column].dtype):
             X[column] = X[column].astype(str).where(X[column].notna(), None).astype("category")
@@ -131,11 +131,19 @@ class Library:
 
     def __init__(self, name: str, make: Any, **options: Any) -> None:
         self.name, self.make, self.options = name, make, options
+        self.kind = name  # the library that it is a variant of
+
+    def fit(self, X: pd.DataFrame, y: np.ndarray, settings: Settings) -> Any:
+        """A fitted model."""
+        return self.make(settings).set_params(**self.options).fit(self.table(X), y, **self.fit_options(X))
+
+    def predict(self, model: Any, X: pd.DataFrame, settings: Settings) -> np.ndarray:
+        """Probabilities of the classes, or the predicted numbers."""
+        return model.predict(self.table(X)) if settings.regression else model.predict_proba(self.table(X))
 
     def fit_predict(self, X: pd.DataFrame, y: np.ndarray, X_test: pd.DataFrame, settings: Settings) -> np.ndarray:
-        """Probabilities of the classes, or the predicted numbers."""
-        model = self.make(settings).set_params(**self.options).fit(self.table(X), y, **self.fit_options(X))
-        return model.predict(self.table(X_test)) if settings.regression else model.predict_proba(self.table(X_test))
+        """What a model of some rows predicts for others."""
+        return self.predict(self.fit(X, y, settings), X_test, settings)
 
     def table(self, X: pd.DataFrame) -> pd.DataFrame:
         return X

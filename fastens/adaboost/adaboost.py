@@ -27,7 +27,7 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, subset
 from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
-from fastens.boosting.rules import start_rounds
+from fastens.boosting.rules import prepared
 from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.engine.grow.growth import GrowthRules
@@ -306,7 +306,7 @@ class AdaBoostClassifier(AdditiveVotes):
             seed=0,
             n_threads=resolve_n_jobs(self.n_jobs),
         )
-        rounds = start_rounds(self, data, rules)
+        rounds = prepared(self, data, rules).rounds(self, rules)
         if validation is not None:
             self._loss.check_measured()
             rounds.validate_on(self._apply_statistics(validation))

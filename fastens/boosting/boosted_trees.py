@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -24,6 +26,7 @@ from fastens.boosting.fit_arguments import (
     split_rows,
     subset,
 )
+from fastens.boosting.folds import fit_folds, fold_rows
 from fastens.boosting.leaf_refitting import refitted
 from fastens.boosting.memory import boosting_needs
 from fastens.boosting.out_of_bag import out_of_bag_attributes
@@ -34,10 +37,10 @@ from fastens.boosting.rules import (
     check_together,
     draws_features,
     growth_rules,
+    prepared,
     row_sampling,
-    start_rounds,
 )
-from fastens.boosting.watching import watching
+from fastens.boosting.watching import Deadline, announcing, watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
@@ -163,6 +166,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         ValueError
             For parameters and data that break their rules.
         """
+        start = time.monotonic()
         self._check_parameters()
         self._check_all_read()
         given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
@@ -175,13 +179,17 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             check_same_columns(earlier, self)
         data = self._with_offset(data, init_score)
         self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
+        if self._stopping.folds is not None:
+            fit_folds(self, data, start)
+            return self
         training, validation = self._split(data, given, groups)
         rounds = self._start_rounds(training, validation, earlier)
         if earlier is not None:
             continue_rounds(rounds, earlier)
         with watching(self, rounds) as watch:
             try:
-                rounds.run(watch)
+                limit = self._stopping.time_limit
+                rounds.run(watch if limit is None else Deadline(start + limit, watch))
             except BaseException as error:
                 # What has been grown before Ctrl-C, or before a callback failed, is a model.
                 if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
@@ -252,6 +260,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
         return drawn_rows(self, data, seed)
 
+    def _fold_rows(self, data: TrainingData, n_folds: int, seed: int) -> list[tuple[RowNumbers, RowNumbers]]:
+        return fold_rows(self, data, n_folds, seed)
+
     def _target_for_hashing(self, y: Array) -> Array:
         """What identifies rows besides their columns: for splitters, and for draws that follow from content."""
         return y
@@ -260,7 +271,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Bin the rows and prepare the rounds."""
         self._loss = self._get_loss()
         rules = boosting_rules(self, self._seed, resolve_n_jobs(self.n_jobs))
-        rounds = start_rounds(self, training, rules, earlier)
+        rounds = prepared(self, training, rules, earlier).rounds(self, rules)
         if validation is not None:
             self._measure_validation(rounds, self._apply_statistics(validation))
         return rounds
@@ -274,6 +285,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         rounds.validate_on(validation)
         assert rounds.validation is not None
         rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
+
+    def _announcing(self) -> AbstractContextManager[list[Any]]:
+        """What a fit that others run calls after each round."""
+        return announcing(self)
 
     # After the rounds --------------------------------------------------
 

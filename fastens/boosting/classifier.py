@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
 from fastens.boosting.parameters import CUSTOM
-from fastens.boosting.plain import plain
+from fastens.boosting.presets import plain, with_quality
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.column_losses import ColumnLosses
@@ -83,6 +83,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
+    with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = SetCalibration
 
     def __sklearn_tags__(self) -> Any:
@@ -253,5 +254,5 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
     """The label of each row, the first of equals, from one raw prediction (of two classes) or one per class."""
     if raw.shape[1] == 1:
-        return np.where(raw[:, 0] > 0, classes[1:], classes[:1])
+        return classes[(raw[:, 0] > 0).astype(np.intp)]
     return classes[raw.argmax(axis=1)]

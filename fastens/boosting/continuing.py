@@ -20,6 +20,8 @@ _MAY_DIFFER = {
 
 def find_earlier(model: Any, resume: Any) -> Any:
     """The fitted estimator that `fit` continues: a checkpoint, or a copy of the last fit; None to start anew."""
+    if resume is not None and model._stopping.folds is not None:
+        raise ValueError("resume must be None with early_stopping.folds, whose model is a mean.")
     if resume is not None:
         return checked_checkpoint(resume, model)
     if not model.warm_start or not hasattr(model, "_ensemble"):

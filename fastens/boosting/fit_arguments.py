@@ -90,6 +90,8 @@ def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValida
         raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
     if given.X is not None and model._stopping.validation is not None:
         raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
+    if given.X is not None and model._stopping.folds is not None:
+        raise ValueError("folds must be None where X_val is given: each fold is held out in its turn.")
     if groups is not None and model._stopping.validation is None:
         raise ValueError(
             "early_stopping.validation must be the splitter that groups are for, where fit gets groups; got None."

@@ -29,6 +29,8 @@ def refitted(model: Any, X: Any, y: Any, decay_rate: float, sample_weight: Any) 
     """A copy of a boosted model with the same trees, whose leaf values lean towards new rows; and these, encoded."""
     model._check_fitted()
     _DECAY.check("decay_rate", decay_rate)
+    if model._stopping.folds is not None:
+        raise ValueError("early_stopping.folds must be None to refit leaves: trees of a mean do not follow each other.")
     data = model._check_validation(X, y, sample_weight)
     loss = model._get_loss()
     loss.check_target(data.y)

@@ -6,8 +6,9 @@ from typing import Any
 
 from fastens.boosting.fit_arguments import holds_out
 from fastens.boosting.rules import row_sampling
-from fastens.engine.bins.binned import record_stride
+from fastens.engine.bins.binned import MOST_COLUMNS, record_stride
 from fastens.engine.bins.binning import BYTE_BINS
+from fastens.engine.grow.near_columns import near_bytes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, bytes_to_read
 
@@ -33,22 +34,35 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     """Return what a fit takes on a table of this shape."""
     n_rows, k, jointly = shape.n_rows, shape.n_outputs, shape.n_targets > 1 and not model.linear_leaves
     code = 1 if model.max_bins <= BYTE_BINS else 2
-    codes = bytes_of_codes(shape, model.max_bins)
+    files = bytes_of_codes(shape, model.max_bins)
+    codes = _codes_in_memory(shape, code, min(k, resolve_n_jobs(model.n_jobs)))
     of_row = _TARGET + _OUTPUT * k + _GROWTH + _PAYLOAD + WEIGHT * shape.is_weighted
     of_row += _HELD_OUT * holds_out(model)
     of_row += (_DRAWN + 8 * k) * row_sampling(model).draws + 16 * k * model.oob_score
     of_row += _RENEWED * (hasattr(model, "quantile") and model._loss_of_target().renews_leaves)
     if jointly:
         codes += n_rows * record_stride(shape.n_columns * code + 4 * k)
+        files += n_rows * 4 * k
         of_row += 8 * k + 8
     if model.linear_leaves:
         of_row += 8 * shape.n_columns + 16
+    n_folds = model._stopping.folds or 1
+    if n_folds > 1:
+        of_row += shape.n_columns * code + _HELD_OUT  # those of a fold, which are taken out of all
     n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // model.min_samples_leaf))
     kept = _kept_nodes(model.max_bins, n_rows, n_leaves)
     cells = shape.n_columns * (_BYTE_CELLS if code == 1 else min(model.max_bins, n_rows) + 2)
     histograms = _CELL * cells * k * (kept + resolve_n_jobs(model.n_jobs))
-    trees = _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
-    return MemoryNeeds(codes, n_rows * of_row + histograms + trees, **bytes_to_read(shape, model.max_bins))
+    trees = n_folds * _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
+    return MemoryNeeds(codes, files, n_rows * of_row + histograms + trees, **bytes_to_read(shape, model.max_bins))
+
+
+def _codes_in_memory(shape: TableShape, code: int, n_workers: int) -> int:
+    """By row, and by column unless that is too much; then those of some columns for each tree that grows at a time."""
+    columns, record = shape.n_columns * code, record_stride(shape.n_columns * code + _PAYLOAD)
+    if shape.n_rows * columns > MOST_COLUMNS:
+        columns = n_workers * near_bytes(record)
+    return shape.n_rows * (columns + record)
 
 
 def _kept_nodes(max_bins: int, n_rows: int, n_leaves: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import GroupShuffleSplit
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
@@ -238,6 +238,17 @@ class GradientBoostingRanker(BoostedTrees):
             raise ValueError("early_stopping must not be True with a single query and no X_val.")
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         return own_split(data, next(splitter.split(queries, groups=queries)))
+
+    def _fold_rows(
+        self, data: TrainingData, n_folds: int, seed: int
+    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Whole queries in each fold."""
+        (queries,) = gathered(data.comm, [data.y[:, QUERY]])
+        n_queries = len(np.unique(queries))
+        if n_queries < n_folds:
+            raise ValueError(f"early_stopping.folds must be at most {n_queries}, the number of queries; got {n_folds}.")
+        splitter = GroupKFold(n_folds, shuffle=True, random_state=seed)
+        return [own_split(data, parts) for parts in splitter.split(queries, groups=queries)]
 
     def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
         queries = data.y[:, QUERY]

@@ -12,7 +12,7 @@ from fastens.base import BaseRegressor
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
 from fastens.boosting.parameters import CUSTOM
-from fastens.boosting.plain import plain
+from fastens.boosting.presets import plain, with_quality
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.loss_names import (
@@ -86,6 +86,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
 
     _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
+    with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = IntervalCalibration
 
     def __sklearn_tags__(self) -> Any:

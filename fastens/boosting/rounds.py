@@ -17,6 +17,7 @@ from fastens.boosting.out_of_bag import OutOfBag
 from fastens.boosting.round import Problem, Round, on_grid
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
+from fastens.engine.bins.binned import MOST_COLUMNS
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, sparse_codes, sparse_matrix, stays_sparse
 from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
@@ -117,7 +118,7 @@ class Rounds:
         """The rows as trees are grown on them; linear models read values besides, and ranks add up all cells."""
         if data.comm.size == 1 and self.rules.linear_l2 is None and stays_sparse(data.X):
             return sparse_matrix(self.binning, data.X, self.rules.n_threads)
-        return self.binning.transform(data.X, self.rules.n_threads)
+        return self.binning.transform(data.X, self.rules.n_threads, MOST_COLUMNS)
 
     def _codes(self, X: Any) -> AnyCodes:
         if self.rules.linear_l2 is None and stays_sparse(X):
@@ -257,7 +258,7 @@ class Rounds:
         """Return the first rounds' trees as a model."""
         per_round = self.leaves.n_trees
         outputs = np.tile(np.arange(per_round), n_rounds)
-        trees = self._kept_trees(n_rounds)[: n_rounds * per_round]
+        trees = self.kept_trees(n_rounds)[: n_rounds * per_round]
         return self.leaves.ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
 
     def best_trees(self) -> TreeEnsemble | None:
@@ -269,10 +270,10 @@ class Rounds:
         if n_rounds == self.n_rounds:
             return self.train.raw
         raw, per_round = self._start(self._data), self.leaves.n_trees
-        for number, tree in enumerate(self._kept_trees(n_rounds)[: n_rounds * per_round]):
+        for number, tree in enumerate(self.kept_trees(n_rounds)[: n_rounds * per_round]):
             self.leaves.add(tree, self.leaves.table, raw[self.leaves.outputs[number % per_round]])
         return raw
 
-    def _kept_trees(self, n_rounds: int) -> list[Tree]:
+    def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds: all, or, with dropout, the best number of them."""
         return self.trees if self.dropout is None or n_rounds == self.n_rounds else self.dropout.best

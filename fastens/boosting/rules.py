@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.rounds import BoostingRules, Rounds
 from fastens.boosting.row_sampling import RowSampling
-from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.rows.sampling import content_hashes
@@ -109,12 +110,42 @@ def check_together(model: Any) -> None:
         raise ValueError("subsample must be below 1 with sampling='mvs': the share of the rows to draw; got 1.")
     if model.oob_score and model._options("boosting") is not None:
         raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
+    check_folds(model)
     if model.oob_score and not row_sampling(model).draws:
         raise ValueError("oob_score must be False where every round sees all rows; set subsample below 1.")
 
 
-def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any = None) -> Rounds:
-    """Prepare the rounds of a fit; `earlier` is the fitted estimator that it continues."""
+def check_folds(model: Any) -> None:
+    """Raise ValueError for what does not go with the mean of folds' models."""
+    stopping = model._stopping
+    if stopping.folds is None:
+        return
+    for name, none, given in (
+        ("early_stopping.validation", None, stopping.validation),
+        ("early_stopping.refit", False, stopping.refit),
+        ("warm_start", False, model.warm_start),
+        ("oob_score", False, model.oob_score),
+    ):
+        if given is not none:
+            raise ValueError(f"{name} must be {none} with early_stopping.folds, whose model is a mean; got {given!r}.")
+
+
+class Prepared(NamedTuple):
+    """Encoded rows with what all rounds on them share."""
+
+    data: TrainingData
+    binning: Binning
+    hashes: NDArray[np.uint64] | None  # of the rows, where they are drawn
+    baseline: NDArray[np.float64] | None = None  # of the fit that this one continues
+
+    def rounds(self, model: Any, rules: BoostingRules) -> Rounds:
+        """Prepare the rounds of a fit on the rows."""
+        growth = model._growth_rules()
+        return Rounds(self.binning, self.data, model._loss, growth, rules, hashes=self.hashes, baseline=self.baseline)
+
+
+def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any = None) -> Prepared:
+    """Encode categories and learn the bins; `earlier` is the fitted estimator that is continued."""
     loss, comm = model._loss, data.comm
     loss.join(comm)
     loss.check_target(data.y)
@@ -135,5 +166,4 @@ def start_rounds(model: Any, data: TrainingData, rules: BoostingRules, earlier: 
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
         data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
-    baseline = None if earlier is None else earlier._ensemble.baseline
-    return Rounds(binning, data, loss, model._growth_rules(), rules, hashes=hashes, baseline=baseline)
+    return Prepared(data, binning, hashes, None if earlier is None else earlier._ensemble.baseline)

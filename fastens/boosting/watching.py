@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -66,20 +67,36 @@ class RoundWatch:
         return self._model
 
 
+class Deadline:
+    """Called after each round: calls what is to be called, and ends the rounds once a moment has come."""
+
+    def __init__(self, moment: float, then: RoundWatch | None) -> None:
+        self._moment, self._then = moment, then
+
+    def __call__(self, index: int, n_rounds: int, train: float, validation: float | None) -> bool:
+        """Whether to stop."""
+        stops = self._then is not None and self._then(index, n_rounds, train, validation)
+        return stops or time.monotonic() >= self._moment
+
+
+@contextmanager
+def announcing(model: Any) -> Iterator[list[Callable[..., Any]]]:
+    """The callbacks of a model, and what shows its progress; a progress bar ends with the context."""
+    callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
+    if model.verbose == "bar":
+        with progress_bar() as advance:
+            yield [*callbacks, advance]
+    else:
+        yield [*callbacks, Announcer(int(model.verbose))] if model.verbose else callbacks
+
+
 @contextmanager
 def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
     """What is to be called after each round, if anything; callbacks and a progress bar end with the context."""
-    callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
     try:
-        watch = RoundWatch(model, run, callbacks)
-        if model.verbose == "bar":
-            with progress_bar() as advance:
-                callbacks.append(advance)
-                yield watch
-        else:
-            if model.verbose:
-                callbacks.append(Announcer(int(model.verbose)))
+        with announcing(model) as callbacks:
+            watch = RoundWatch(model, run, callbacks)
             yield watch if watch.is_needed else None
-        watch.finish()
+            watch.finish()
     finally:
         tear_down_callbacks(model)

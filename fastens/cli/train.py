@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.models.models import FAMILIES
-from fastens.cli.models.parameters import add_parameters, chosen_model, fit, make_model
+from fastens.cli.models.parameters import add_parameters, add_quality, chosen_model, fit, make_model
 from fastens.cli.report.progress import training_progress, waiting
 from fastens.cli.report.report import Report, shown
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
@@ -58,6 +58,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--max-memory", metavar="SIZE", help=text)
     text = "the folder of these files (default: that of temporary files)"
     parser.add_argument("--spill-dir", metavar="FOLDER", help=text)
+    add_quality(parser)
     add_parameters(parser)
     parser.set_defaults(run=run)
 

@@ -112,34 +112,34 @@ cdef void _sleep(Seat* seat) noexcept nogil:
 
 cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil:
     """Do all parts of a job; the lead does the first one, what is left, and what comes after MAX_THREADS."""
-    cdef int32_t t
-    cdef int64_t begin = 0
-    if n_parts > 1:
-        begin = nanoseconds()
-    if n_parts > 1 and begin >= load_time(&alone_until):
-        _share(work, job, n_parts, begin)
-    else:
-        for t in range(n_parts):
-            work(job, t, n_parts)
+    cdef int32_t first = 0
+    while first < n_parts - 1 and nanoseconds() < load_time(&alone_until):
+        work(job, first, n_parts)
+        first += 1
+    if first < n_parts - 1:
+        _share(work, job, first, n_parts)
+    elif n_parts > 0:
+        work(job, first, n_parts)
 
 
-cdef void _share(Part work, void* job, int32_t n_parts, int64_t begin) noexcept nogil:
+cdef void _share(Part work, void* job, int32_t first, int32_t n_parts) noexcept nogil:
+    """Do the parts from one on, which is the lead's own."""
     cdef Seat* helpers[MAX_THREADS]
     cdef int32_t t, n_helpers = min(n_parts, <int32_t>MAX_THREADS)
-    cdef int64_t end
+    cdef int64_t end, begin = nanoseconds()
     cdef bint all_done = True
-    for t in range(1, n_helpers):
+    for t in range(first + 1, n_helpers):
         helpers[t] = _claim(t)
         if helpers[t] != NULL:
             _offer(helpers[t], work, job, t, n_parts)
-    work(job, 0, n_parts)
-    for t in range(1, n_parts):
+    work(job, first, n_parts)
+    for t in range(first + 1, n_parts):
         if t >= n_helpers:
             work(job, t, n_parts)
         elif helpers[t] == NULL or change_word(&helpers[t].state, OFFERED, IDLE):
             helpers[t] = NULL
             work(job, t, n_parts)
-    for t in range(1, n_helpers):
+    for t in range(first + 1, n_helpers):
         if helpers[t] != NULL and load_word(&helpers[t].state) == DONE:
             store_word(&helpers[t].state, IDLE)
             helpers[t] = NULL
@@ -147,7 +147,7 @@ cdef void _share(Part work, void* job, int32_t n_parts, int64_t begin) noexcept 
     if all_done:
         return
     end = nanoseconds()
-    for t in range(1, n_helpers):
+    for t in range(first + 1, n_helpers):
         if helpers[t] != NULL:
             _await(helpers[t])
     _judge(end - begin, nanoseconds() - end)
@@ -212,6 +212,7 @@ cdef void _work_alone(int64_t least) noexcept nogil:
 cdef struct Pieces:
     Piece work
     void* job
+    Py_ssize_t first
     Py_ssize_t n
     int32_t taken[MAX_THREADS]      # of each thread's own
 
@@ -220,17 +221,20 @@ cdef void share_pieces(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_thr
     """Do all pieces of a job, which are many more than threads; nobody waits for more than a piece.
 
     Each thread begins with pieces of its own, always the same ones, which it may have in its cache, and goes on with
-    what others have not begun. Threads have the numbers 0 to n_threads - 1.
+    what others have not begun. Threads have the numbers 0 to n_threads - 1. A lead that is to work alone asks for help
+    as soon as that time is over.
     """
     cdef Pieces pieces
     cdef int32_t t
-    cdef Py_ssize_t i
-    n_threads = <int32_t>min(<Py_ssize_t>min(n_threads, <int32_t>MAX_THREADS), n_pieces)
-    if n_threads <= 1:
-        for i in range(n_pieces):
-            work(job, i, 0)
+    cdef Py_ssize_t n_done = 0
+    n_threads = <int32_t>min(n_threads, <int32_t>MAX_THREADS)
+    while n_done < n_pieces and (n_threads <= 1 or n_pieces - n_done == 1 or nanoseconds() < load_time(&alone_until)):
+        work(job, n_done, 0)
+        n_done += 1
+    if n_done == n_pieces:
         return
-    pieces.work, pieces.job, pieces.n = work, job, n_pieces
+    n_threads = <int32_t>min(<Py_ssize_t>n_threads, n_pieces - n_done)
+    pieces.work, pieces.job, pieces.first, pieces.n = work, job, n_done, n_pieces - n_done
     for t in range(n_threads):
         pieces.taken[t] = 0
     share(_do_pieces, &pieces, n_threads)
@@ -245,7 +249,7 @@ cdef void _do_pieces(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         end = pieces.n * (owner + 1) // n_parts
         piece = pieces.n * owner // n_parts + next_item(&pieces.taken[owner])
         while piece < end:
-            pieces.work(pieces.job, piece, part)
+            pieces.work(pieces.job, pieces.first + piece, part)
             piece = pieces.n * owner // n_parts + next_item(&pieces.taken[owner])
 
 

@@ -31,7 +31,7 @@ def read_table(
     Parameters
     ----------
     path : str, path, or sequence of them
-        The file; "-" for standard input; a pattern such as "data/*.csv"; or several files of the same columns.
+        The file; "-" for standard input; a pattern such as ``"data/*.csv"``; or several files of the same columns.
     schema : TableSchema or dict, optional
         What is known: that of an earlier table of the kind, or ``{"separator": ";", "missing": ["-"]}``.
     column_types : dict of str to {"number", "text", "boolean", "date"}, optional

@@ -39,6 +39,8 @@ class History:
     train: list[float] = field(default_factory=list)  # loss of the training rows
     validation: list[float] = field(default_factory=list)  # the metric that decides when to stop
     rises: bool = False  # whether larger is better there
+    # Of the rounds looked at: how many, the best loss, rounds since.
+    _progress: tuple[int, float, int] = (0, np.inf, 0)
 
     @property
     def last_validation(self) -> float | None:
@@ -47,9 +49,11 @@ class History:
 
     def rounds_since_best(self, tol: float) -> int:
         """Rounds since the validation loss last went down (or the score up) by more than `tol`."""
-        best, since = np.inf, 0
-        for loss in self._falling:
+        seen, best, since = self._progress if self._progress[0] <= len(self.validation) else (0, np.inf, 0)
+        for score in self.validation[seen:]:
+            loss = -score if self.rises else score
             best, since = (loss, 0) if loss < best - tol else (best, since + 1)
+        self._progress = (len(self.validation), best, since)
         return since
 
     @property

@@ -77,7 +77,9 @@ class MemoryNeeds:
     Attributes
     ----------
     codes : int
-        The codes of all rows, by column and by row, which may be in files.
+        The codes of all rows, by column and by row or only by row, where they are in memory.
+    disk : int
+        The same where they are in files.
     held : int
         What is held for each row besides, while trees grow, and working memory: it is never in files.
     learning : int
@@ -87,6 +89,7 @@ class MemoryNeeds:
     """
 
     codes: int
+    disk: int
     held: int
     learning: int
     reading: int
@@ -100,11 +103,6 @@ class MemoryNeeds:
     def least(self) -> int:
         """With the codes in files, which the system holds in memory as long as there is room."""
         return self.reading + max(self.held, self.learning)
-
-    @property
-    def disk(self) -> int:
-        """The size of these files."""
-        return self.codes
 
     def __str__(self) -> str:
         """A line to read."""

@@ -90,39 +90,58 @@ class Source:
 
 
 class TableParts(RowSource):
-    """A table in memory that is read in parts, so that nothing is made of all its rows but their codes.
+    """Tables in memory that are read in parts, so that nothing is made of all their rows but codes.
+
+    Parameters
+    ----------
+    *tables : frames or arrays
+        With the same columns; the rows of the first come first.
 
     Attributes
     ----------
     columns : list
         Names of the columns; none for an array.
+
+    Raises
+    ------
+    ValueError
+        For tables with other columns than the first.
     """
 
-    def __init__(self, table: Any) -> None:
-        self._is_frame = is_frame(table)
-        own: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
-        self._table = own
-        if not self._is_frame and self._table.ndim != 2:
-            raise ValueError(f"X must be a table of two dimensions; got {self._table.ndim}.")
-        self.columns: list[Any] = list(self._table.columns) if self._is_frame else []
-        self.shape = self._table.shape
-        is_float = not self._is_frame and self._table.dtype in (np.float32, np.float64)
-        self.dtype = self._table.dtype if is_float else None
+    def __init__(self, *tables: Any) -> None:
+        self._is_frame = is_frame(tables[0])
+        self._tables: list[Any] = list(map(self._opened, tables))
+        first = self._tables[0]
+        self.columns: list[Any] = list(first.columns) if self._is_frame else []
+        for table in self._tables:
+            found = list(table.columns) if self._is_frame else table.shape[1]
+            if found != (self.columns or first.shape[1]):
+                raise ValueError(f"X must have the same columns in all its parts; got {self.columns} and {found}.")
+        self.shape = sum(len(table) for table in self._tables), first.shape[1]
+        kinds = {None if self._is_frame else table.dtype for table in self._tables}
+        self.dtype = kinds.pop() if kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)}) else None
+
+    def _opened(self, table: Any) -> Any:
+        opened: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
+        if not self._is_frame and opened.ndim != 2:
+            raise ValueError(f"X must be a table of two dimensions; got {opened.ndim}.")
+        return opened
 
     def parts(self) -> Iterator[Any]:
-        """Yield rows, as a table of the same kind."""
-        for start in range(0, len(self), BATCH_ROWS):
-            part = self._table[start : start + BATCH_ROWS]
-            yield part.to_native() if self._is_frame else part
+        """Yield rows, as tables of the same kind; where there are none, a table without rows."""
+        for table in self._tables if len(self) else self._tables[:1]:
+            for start in range(0, max(len(table), not len(self)), BATCH_ROWS):
+                part = table[start : start + BATCH_ROWS]
+                yield part.to_native() if self._is_frame else part
 
     def select(self, columns: Sequence[Any]) -> TableParts:
         """Return the table with only these columns, in this order."""
         if not self._is_frame:
             raise ValueError("columns must be None for an array, which has no names of columns.")
-        selected = TableParts(self._table.select(list(columns)).to_native())
+        selected = TableParts(*(table.select(list(columns)).to_native() for table in self._tables))
         selected.limits = self.limits
         return selected
 
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
         """Return columns as NumPy arrays."""
-        return [self._table[name].to_numpy() for name in columns]
+        return [np.concatenate([table[name].to_numpy() for table in self._tables]) for name in columns]

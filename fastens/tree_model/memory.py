@@ -43,7 +43,8 @@ def forest_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     n_values = 4 * shape.n_outputs
     n_nodes = 2 * _most_leaves(params, n_rows)
     trees = n_nodes * ((_GROWN_NODE + n_values) * n_threads + (_NODE + n_values) * n_trees)
-    return MemoryNeeds(bytes_of_codes(shape, max_bins), n_rows * of_row + trees, **bytes_to_read(shape, max_bins))
+    codes = bytes_of_codes(shape, max_bins)
+    return MemoryNeeds(codes, codes, n_rows * of_row + trees, **bytes_to_read(shape, max_bins))
 
 
 def _most_leaves(params: dict[str, Any], n_rows: int) -> int:

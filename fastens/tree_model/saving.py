@@ -203,9 +203,10 @@ class SavedEnsemble:
     def _raw(self, X: Any) -> NDArray[np.float64]:
         """Raw predictions, (n_samples, n_outputs)."""
         X = self._check_table(X)
-        n_threads, trees = resolve_n_jobs(self.n_jobs), self._predicting_trees()
+        trees = self._predicting_trees()
         if isinstance(X, np.ndarray):  # a single row is predicted so fast that another call would count
-            return trees.predict_raw(X, n_threads)
+            return trees.predict_raw(X, 1 if X.shape[0] == 1 else resolve_n_jobs(self.n_jobs))
+        n_threads = resolve_n_jobs(self.n_jobs)
         if is_coded(X) and trees.has_constant_leaves and X.has_codes_of(trees.binning):
             return trees.raw_of_codes(X.codes(), n_threads)
         trees, X = on_used_columns(trees, X)

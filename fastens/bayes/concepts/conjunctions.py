@@ -192,7 +192,7 @@ def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunctio
 def sample_complexity(n_hypotheses: int, epsilon: float, delta: float) -> int:
     """Return how many examples make every consistent hypothesis's error at most epsilon, with probability 1 - delta.
 
-    m >= (ln |H| + ln 1/delta) / epsilon, for noise-free examples of a concept in H (Haussler 1988).
+    m >= ``(ln |H| + ln 1/delta) / epsilon``, for noise-free examples of a concept in H (Haussler 1988).
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def brute_force_map(
     """Compute P(h | D) of every hypothesis, as the textbook's brute-force MAP learner does.
 
     Without noise P(D | h) is 1 for a consistent hypothesis and 0 otherwise: under a uniform prior all consistent ones
-    have the posterior probability 1 / |VS|, and P(D) = |VS| / |H|. With noise each label is wrong with that
+    have the posterior probability ``1 / |VS|``, and P(D) = ``|VS| / |H|``. With noise each label is wrong with that
     probability. Hypotheses are anything with `covers(X)`; `prior` None is uniform.
 
     Raises

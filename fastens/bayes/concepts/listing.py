@@ -41,7 +41,7 @@ class ListsHypotheses:
 
     @property
     def posterior_(self) -> Array:
-        """P(h | D) of each hypothesis, in the order of `members`: 1 / |VS| of each under the uniform prior."""
+        """P(h | D) of each hypothesis, in the order of `members`: ``1 / |VS|`` of each under the uniform prior."""
         space = self._space
         if not space.is_exact or space.n_hypotheses > MOST_LISTED:
             raise AttributeError(

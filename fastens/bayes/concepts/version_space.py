@@ -284,7 +284,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
 
     @property
     def log_evidence_(self) -> float:
-        """Log of the labels' probability under the prior; without noise log(|VS| / |H|) for a uniform prior."""
+        """Log of the labels' probability under the prior; without noise ``log(|VS| / |H|)`` for a uniform prior."""
         return self._space.log_evidence
 
     @property
@@ -417,7 +417,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return Question(tuple(None if code == ANYTHING else known[code] for code, known in pairs), share)  # type: ignore
 
     def sample_complexity(self, epsilon: float, delta: float) -> int:
-        """Return how many examples suffice for this hypothesis space: (ln |H| + ln 1/delta) / epsilon, rounded up."""
+        """How many examples suffice for this space: ``(ln |H| + ln 1/delta) / epsilon``, rounded up."""
         self._check_fitted()
         return sample_complexity(space_sizes(self._attribute_sizes()).semantic, epsilon, delta)
 

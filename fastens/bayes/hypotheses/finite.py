@@ -173,7 +173,7 @@ class FiniteHypothesisLearner(BaseFastens):
 
     @property
     def likelihoods_(self) -> Array:
-        """P(D | h) before any outcome and after each, shape (n_observed_ + 1, n_hypotheses); see `log_likelihoods_`."""
+        """P(D | h) before any outcome and after each, ``(n_observed_ + 1, n_hypotheses)``; see `log_likelihoods_`."""
         self._check_fitted()
         return np.exp(self.log_likelihoods_)
 

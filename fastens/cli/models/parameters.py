@@ -7,8 +7,10 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from fastens.boosting.presets import QUALITIES
 from fastens.cli.models.models import DEFAULT, FAMILIES, TEXT, estimator_class, families, known_family
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.options import SHORT_FORMS
@@ -213,6 +215,14 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
             _add(parameter, group)
 
 
+def add_quality(parser: argparse.ArgumentParser) -> None:
+    """Add `--quality` and its `--time-limit`."""
+    text = "of boosting: fast, default, or best, the mean of models stopped early on folds"
+    parser.add_argument("--quality", choices=QUALITIES, help=text)
+    text = "with --quality best: the time that training may take"
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help=text)
+
+
 def _add(parameter: Parameter, group: argparse._ArgumentGroup) -> None:
     """Add the option for a parameter."""
     text = f"{parameter.help} (default: {_shown_defaults(parameter.name)})"
@@ -246,11 +256,24 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
     of_records = {name.replace(".", "__"): values.pop(name) for name in list(values) if "." in name}
     if "estimators" in values:
         values["estimators"] = _members(values["estimators"], task)
-    model = estimator(**values, **({"random_state": options.random_state} if "random_state" in known else {}))
+    if "random_state" in known:
+        values["random_state"] = options.random_state
     try:
-        return model.set_params(**of_records)
+        return _of_quality(estimator, name, options)(**values).set_params(**of_records)
     except ValueError as error:
         raise CommandError(first_line(error)) from error
+
+
+def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Callable[..., Any]:
+    """What makes the estimator, by its quality where one is asked for."""
+    quality, seconds = getattr(options, "quality", None), getattr(options, "time_limit", None)
+    if quality is None:
+        if seconds is not None and "quality" in vars(options):
+            raise CommandError("--time-limit is read with --quality best; fastens tune searches for a time")
+        return estimator
+    if not hasattr(estimator, "with_quality"):
+        raise CommandError(f"--quality is for --model boosting; got {name}")
+    return partial(estimator.with_quality, quality, seconds)
 
 
 def fit(model: Any, *args: Any, **kwargs: Any) -> Any:

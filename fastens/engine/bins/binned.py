@@ -11,6 +11,8 @@ from fastens.engine.bins.places import MEMORY
 from fastens.engine.comm import LOCAL, Comm
 
 _PAYLOAD_BYTES = 4
+# Bytes of codes by column that boosting holds besides those by row.
+MOST_COLUMNS = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +61,12 @@ def no_bundles(n_codes: np.ndarray) -> Bundles:
 
 @dataclass(frozen=True, eq=False)
 class BinnedMatrix:
-    """Binned rows, twice: by column for partitioning, by row for histograms.
+    """Binned rows, twice: by column for partitioning, by row for histograms; or only by row.
 
-    A split reads one code of many rows, a histogram all codes of a row, and each finds them in few cache lines. With
-    splits read from the records a boosted tree takes 1.05 to 1.1 times as long on 100 000 rows of 28 features, 1.35
-    times on a million (31 leaves, one thread).
+    A split reads one code of many rows, a histogram all codes of a row, and each finds them in few cache lines. Where
+    the codes by column are too large, `columns` is a view of the records. With splits read from those a boosted tree
+    takes 1.05 to 1.1 times as long on 100 000 rows of 28 features, 1.35 to 1.45 times on a million and more (31 leaves,
+    one thread); copies of some columns (`engine/grow/near_columns.py`) win most of it back.
 
     A record is the codes of a row in the order of the features (or columns of bundles), padding, and at
     `payload_offset` four bytes that belong to the histogram kernels, or so many payloads. Both arrays start at a
@@ -106,6 +109,11 @@ class BinnedMatrix:
         """The bytes of the payloads, a row for each record."""
         return self.records[:, self.payload_offset :] if self.payloads_apart is None else self.payloads_apart
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether there are codes by column besides those of the records."""
+        return self.columns.strides[1] == self.columns.itemsize
+
     def beside(self) -> BinnedMatrix:
         """Return the same rows for another grower at the same time: its payload is apart from the records."""
         return replace(self, payloads_apart=_payloads(self.n_rows, self.n_payloads))
@@ -117,12 +125,18 @@ class BinnedMatrix:
         stride = record_stride(self.payload_offset + n * _PAYLOAD_BYTES)
         records = MEMORY.zeros((self.n_rows, stride), self.records.dtype)
         records[:, : self.payload_offset] = self.records[:, : self.payload_offset]
-        return replace(self, records=records, n_payloads=n)
+        columns = self.columns if self.has_columns else columns_of(records, self.n_features, self.columns.dtype)
+        return replace(self, columns=columns, records=records, n_payloads=n)
 
 
 def record_stride(n_bytes: int) -> int:
     """Bytes from one record to the next: no record of up to 32 bytes crosses a cache line."""
     return next((size for size in (8, 16, 32) if n_bytes <= size), -(-n_bytes // 16) * 16)
+
+
+def columns_of(records: np.ndarray, n_features: int, dtype: np.dtype) -> np.ndarray:
+    """Return the codes of records, seen as an array of shape (n_features, n_rows)."""
+    return records[:, : n_features * dtype.itemsize].view(dtype).T
 
 
 def _payloads(n_rows: int, n: int) -> np.ndarray:
@@ -145,6 +159,15 @@ def make_matrix(
     return BinnedMatrix(
         columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles, payloads_apart=apart
     )
+
+
+def make_records(
+    n_rows: int, code_dtype: np.dtype, n_codes: np.ndarray, is_categorical: np.ndarray, thresholds: list[np.ndarray]
+) -> BinnedMatrix:
+    """Return a matrix with room for codes by row alone."""
+    records, payload_offset = empty_records((len(n_codes), n_rows), code_dtype.itemsize)
+    columns, bundles = columns_of(records, len(n_codes), code_dtype), no_bundles(n_codes)
+    return BinnedMatrix(columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles)
 
 
 def empty_records(shape: tuple[int, ...], code_size: int) -> tuple[np.ndarray, int]:

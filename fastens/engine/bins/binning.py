@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.bins.binned import BinnedMatrix, make_matrix, record_stride
+from fastens.engine.bins.binned import BinnedMatrix, make_matrix, make_records, record_stride
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.bins.places import MEMORY, place_of
 from fastens.engine.bins.row_sketch import RowSketch
@@ -75,20 +75,33 @@ class Binning:
         return columns
 
     @shared
-    def transform(self, X: Any, n_threads: int = 1) -> BinnedMatrix:
-        """Return X binned for training: the codes by column and by row."""
+    def transform(self, X: Any, n_threads: int = 1, most_columns: int | None = None) -> BinnedMatrix:
+        """Return X binned for training: the codes by row and by column.
+
+        Where those by column would take more than `most_columns` bytes of memory, there are only those by row.
+        """
         if is_coded(X) and X.has_codes_of(self):
-            return self.matrix_of(X.codes(), X.records())
+            records = X.records()
+            return self.matrix_of(X.codes(), records) if records is not None else self._filled(X, n_threads)
         place, n_rows, n_bytes = place_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
-        columns = place.zeros((self.n_features, n_rows), self.code_dtype)
-        records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
-        matrix = self.matrix_of(columns, records)
+        if most_columns is not None and not place.is_file and n_rows * n_bytes > most_columns:
+            matrix = make_records(n_rows, self.code_dtype, self.n_codes, self.is_categorical, self.thresholds)
+        else:
+            columns = place.zeros((self.n_features, n_rows), self.code_dtype)
+            records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
+            matrix = self.matrix_of(columns, records)
         self.fill(X, matrix.columns, matrix.records, 0, n_threads)
         return replace(matrix, is_spilled=place.is_file)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
         """Return the binned rows of which these are the codes by column; those by row may be filled in later."""
         return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, records)
+
+    def _filled(self, X: Any, n_threads: int) -> BinnedMatrix:
+        """The matrix of codes by column, with those by row."""
+        matrix = self.matrix_of(X.codes())
+        copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
+        return matrix
 
     def fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, first_row: int, n_threads: int) -> None:
         """Write the codes of X, whose rows are first_row and on, by column, and by row unless None."""

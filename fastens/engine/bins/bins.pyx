@@ -239,7 +239,7 @@ cdef struct Job:
     Py_ssize_t record_stride
     const void* x
     int32_t value_size
-    void* columns
+    void* columns                   # NULL: records only
     int32_t code_size
 
 
@@ -249,10 +249,12 @@ cdef void _bin_tile(
     # The tile's rows start at `row`; its features are first..last-1.
     cdef Py_ssize_t f, i
     cdef Py_ssize_t n = min(<Py_ssize_t> TILE_ROWS, job.n_rows - row)
-    cdef code_t* codes
+    cdef code_t own[TILE_ROWS]
+    cdef code_t* codes = own
     cdef uint8_t* record
     for f in range(first, last):
-        codes = columns + f * job.code_stride + row
+        if columns != NULL:
+            codes = columns + f * job.code_stride + row
         bin_values(job.bins + f, x + row * job.row_stride + f * job.column_stride, job.row_stride, n, codes)
         if job.records != NULL:
             record = job.records + row * job.record_stride + f * sizeof(code_t)
@@ -310,18 +312,21 @@ cdef void _copy_tile(
 
 
 def bin_matrix(
-    BinTable table, const value_t[:, :] X, code_t[:, ::1] columns, uint8_t[:, ::1] records, Py_ssize_t first_row,
+    BinTable table, const value_t[:, :] X, code_t[:, :] columns, uint8_t[:, ::1] records, Py_ssize_t first_row,
     int n_threads,
 ):
     """Write the codes of X, whose rows are first_row and on, to columns and unless None to the rows' records.
 
-    columns has shape (n_features, n_rows). The strides of X are whole numbers of items.
+    columns has shape (n_features, n_rows), in C order, or is a view of the records. The strides of X are whole numbers
+    of items.
     """
     cdef Job job
     if X.shape[0] == 0 or X.shape[1] == 0:
         return
     job.x, job.value_size = &X[0, 0], sizeof(value_t)
     job.columns, job.code_size = &columns[0, first_row], sizeof(code_t)
+    if columns.strides[1] != sizeof(code_t):
+        job.columns = NULL
     job.bins, job.n_features, job.n_rows, job.code_stride = table.features, X.shape[1], X.shape[0], columns.shape[1]
     job.row_stride = X.strides[0] // <Py_ssize_t> sizeof(value_t)
     job.column_stride = X.strides[1] // <Py_ssize_t> sizeof(value_t)

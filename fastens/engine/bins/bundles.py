@@ -33,6 +33,8 @@ _LEAST_SAVED = 0.1
 _ROWS_PER_LEAF = 0.7
 _MOST_LEAVES = 255
 _ROW_GRAIN = 50_000
+# Rows whose records are written at a time.
+_BLOCK_ROWS = 1 << 16
 
 _IS_ON = ContextVar("bundles", default=True)
 
@@ -142,9 +144,12 @@ def _with_columns(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> Binn
     features = joined.features[joined.in_bundle]
     bundles, bundle_of = np.unique(joined.bundle_of[joined.in_bundle], return_inverse=True)
     alone = np.setdiff1d(np.arange(matrix.n_features), features, assume_unique=True)
-    codes = np.concatenate([matrix.columns[alone], joined.numbers[bundles]])
-    records, payload_offset = empty_records(codes.shape, codes.itemsize)
-    copy_to_records(codes, records, threads_for(codes.size, n_threads, _ROW_GRAIN))
+    shape = len(alone) + len(bundles), matrix.n_rows
+    records, payload_offset = empty_records(shape, 1)
+    for first in range(0, matrix.n_rows, _BLOCK_ROWS):
+        block = slice(first, first + _BLOCK_ROWS)
+        codes = np.concatenate([matrix.columns[alone, block], joined.numbers[bundles, block]])
+        copy_to_records(codes, records[block], threads_for(codes.size, n_threads, _ROW_GRAIN))
     column_of, most_frequent_bin, first_member = np.zeros((3, matrix.n_features), dtype=np.int32)
     column_of[alone] = np.arange(len(alone))
     column_of[features] = len(alone) + bundle_of

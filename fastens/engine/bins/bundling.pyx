@@ -28,7 +28,8 @@ cdef enum:
 
 
 cdef struct Candidate:
-    const uint8_t* codes            # of the rows
+    const uint8_t* codes            # of the rows, so many bytes from one to the next
+    Py_ssize_t step
     int32_t n_codes
     int32_t bundle                  # -1: none
     int32_t before                  # the feature that joined the bundle before it; -1: none
@@ -58,11 +59,11 @@ cdef struct Joining:
 # Pairs of combination and code ----------------------------------------------------------------------------------------
 
 cdef void _note_rows(
-    const uint8_t* numbers, const uint8_t* codes, int32_t n_codes, Py_ssize_t begin, Py_ssize_t end, uint8_t* seen
+    const uint8_t* numbers, const Candidate* feature, Py_ssize_t begin, Py_ssize_t end, uint8_t* seen
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(begin, end):
-        seen[numbers[i] * n_codes + codes[i]] = 1
+        seen[numbers[i] * feature.n_codes + feature.codes[i * feature.step]] = 1
 
 
 cdef inline int32_t _threads_for(const Joining* job, Py_ssize_t n_rows) noexcept nogil:
@@ -83,7 +84,7 @@ cdef void _note_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
     cdef const RowPass* over = <const RowPass*>rows
     cdef Py_ssize_t n = over.end - over.begin
     _note_rows(
-        over.bundle.numbers, over.feature.codes, over.feature.n_codes, over.begin + n * part // n_parts,
+        over.bundle.numbers, over.feature, over.begin + n * part // n_parts,
         over.begin + n * (part + 1) // n_parts, over.job.seen + part * MOST_PAIRS,
     )
 
@@ -165,17 +166,17 @@ cdef void _split_combination(const Joining* job, Bundle* bundle, int32_t combina
 
 
 cdef void _renumber_rows(
-    uint8_t* numbers, const uint8_t* codes, int32_t n_codes, const uint8_t* number, Py_ssize_t begin, Py_ssize_t end
+    uint8_t* numbers, const Candidate* feature, const uint8_t* number, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(begin, end):
-        numbers[i] = number[numbers[i] * n_codes + codes[i]]
+        numbers[i] = number[numbers[i] * feature.n_codes + feature.codes[i * feature.step]]
 
 
 cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
     cdef const RowPass* over = <const RowPass*>rows
     _renumber_rows(
-        over.bundle.numbers, over.feature.codes, over.feature.n_codes, over.number, over.end * part // n_parts,
+        over.bundle.numbers, over.feature, over.number, over.end * part // n_parts,
         over.end * (part + 1) // n_parts,
     )
 
@@ -298,7 +299,7 @@ cdef _describe(const Joining* job):
 
 
 def join(
-    const uint8_t[:, ::1] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_cost,
+    const uint8_t[:, :] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_cost,
     const int32_t[::1] planned, int32_t n_threads
 ):
     """Join features of at most MOST_CODES codes.
@@ -347,6 +348,7 @@ def join(
             raise MemoryError(f"no memory to join {job.n_features} features")
         for f in range(job.n_features):
             job.features[f].codes, job.features[f].n_codes = &columns[features[f], 0], n_codes[f]
+            job.features[f].step = columns.strides[1]
             job.features[f].bundle = job.features[f].before = -1
         for b in range(n_bundles):
             job.bundles[b].numbers, job.bundles[b].n_combinations, job.bundles[b].last = &rows[b, 0], 1, -1

@@ -5,7 +5,7 @@ from fastens.engine.histograms.cells cimport sums_difference
 from fastens.engine.limits cimport bind_side
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint32_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t
 from fastens.engine.team cimport MAX_THREADS, next_item, share
 from fastens.engine.splits.workspace cimport Node, Task, Workspace, release_slot, reserve_nodes, take_slot
 
@@ -28,11 +28,13 @@ cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
     cdef Decision decision
     cdef int64_t first
     decision.code_size = ws.table.code_size
-    decision.column = <const uint8_t*>ws.codes + node.split.feature * ws.code_stride * decision.code_size
+    decision.column, decision.row_step = ws.codes + node.split.feature * ws.feature_step, ws.row_step
+    if ws.near != NULL and ws.near[node.split.feature] != 0:
+        decision.column, decision.row_step = <const void*>ws.near[node.split.feature], decision.code_size
     decision.stored_rows = NULL
     if ws.stored_rows != NULL:
         first = ws.first_stored[node.split.feature]
-        decision.column = <const uint8_t*>ws.codes + first * decision.code_size
+        decision.column = ws.codes + first * decision.code_size
         decision.stored_rows = ws.stored_rows + first
         decision.n_stored = ws.first_stored[node.split.feature + 1] - first
         decision.zero_code = ws.features[node.split.feature].most_frequent_bin

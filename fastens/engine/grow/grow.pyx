@@ -35,6 +35,7 @@ from fastens.engine.team cimport FEW_ROWS, MAX_THREADS
 
 import numpy as np
 
+from fastens.engine.grow.near_columns import NearColumns
 from fastens.engine.grow.values import bind_values
 from fastens.engine.trees.trees import Tree
 
@@ -79,6 +80,7 @@ cdef class Grower:
     cdef uint64_t[::1] all_active           # of sparse rows
     cdef object matrix, row_weights
     cdef readonly object rules
+    cdef object near                        # NearColumns, or None
     cdef Exchange exchange                  # None: one rank
     # of the tree just grown: dispersion of the gradients, summed over the outputs; hessians of several outputs,
     # (n_nodes, n_outputs), else None
@@ -91,6 +93,7 @@ cdef class Grower:
         self.ws.n_rooms = min(n_threads, MAX_THREADS)
         set_table(&self.ws, matrix, rules.monotone)
         self._set_limits()
+        self._set_near()
         self.all_active = allow_stored(&self.ws, 1 if self.row_weights is not None else self.ws.rules.min_count)
         self._set_ranks(weights.comm)
         self._set_weights(weights, constant_hessian)
@@ -129,6 +132,13 @@ cdef class Grower:
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
+
+    cdef _set_near(self):
+        cdef const size_t[::1] places
+        if not (self.matrix.is_sparse or self.matrix.has_columns):
+            self.near = NearColumns(self.matrix)
+            places = self.near.places
+            self.ws.near = &places[0]
 
     cdef _set_ranks(self, comm):
         if comm.size > 1:
@@ -277,6 +287,8 @@ cdef class Grower:
         tree = self._tree()
         if self.rules.bind_values and not self.renews_leaves:
             self._bind_values(tree)
+        if self.near is not None:
+            self.near.choose(tree)
         return tree
 
     cdef void _sum_up(self) noexcept nogil:

@@ -31,8 +31,8 @@ cdef _set_records(Workspace* ws, matrix):
     ws.table.records = &records[0, 0]
     ws.table.stride = records.shape[1]
     ws.table.codes_per_row = len(matrix.bundles.n_codes)
-    ws.codes = <const void*><size_t>matrix.columns.ctypes.data
-    ws.code_stride = matrix.n_rows
+    ws.codes = <const uint8_t*><size_t>matrix.columns.ctypes.data
+    ws.feature_step, ws.row_step = matrix.columns.strides
 
 
 cdef _set_stored(Workspace* ws, matrix):
@@ -42,7 +42,7 @@ cdef _set_stored(Workspace* ws, matrix):
     cdef const uint32_t[::1] cells = matrix.cells
     ws.table.cells, ws.table.first_cell = &cells[0], &first_cell[0]
     ws.table.codes_per_row = 1 + cells.shape[0] // matrix.n_rows
-    ws.codes = <const void*><size_t>columns.codes.ctypes.data
+    ws.codes = <const uint8_t*><size_t>columns.codes.ctypes.data
     ws.stored_rows, ws.first_stored = &rows[0], &starts[0]
     ws.n_words = mask_words(ws.table.n_features)
 

@@ -4,7 +4,7 @@ from fastens.engine.predict.compile cimport Program
 from fastens.engine.structs cimport code_t
 
 cdef struct Rows:
-    # Values ("f", "d": float32, float64), or codes, one contiguous row per feature ("B", "H").
+    # Values ("f", "d": float32, float64), or codes ("B", "H").
     # Strides count elements.
     const char* data
     Py_ssize_t n_rows

@@ -1,7 +1,5 @@
 """Rows to the codes that trees look at: an array for each view of a feature, or a record for each row."""
 
-from libc.string cimport memcpy
-
 from fastens.engine.bins.bins cimport bin_values
 from fastens.engine.predict.compile cimport SCAN_ROWS, Column, Program
 from fastens.engine.structs cimport code_t, float32_t, float64_t, int32_t
@@ -46,22 +44,25 @@ cdef void bin_views(
 cdef void show_views(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    # Let the views show codes that are there already. Those of a full block are not copied: the view points to them.
+    # Let the views show codes that are there already. Those of a full block that lie side by side are not copied: the
+    # view points to them.
     cdef Py_ssize_t r, c
     cdef const code_t* codes
-    cdef code_t* shifted
+    cdef code_t* copied
     cdef Column column
     for c in range(program.n_columns):
         column = program.columns[c]
-        codes = <const code_t*> rows.data + row + column.feature * rows.column_stride
+        codes = <const code_t*> rows.data + row * rows.row_stride + column.feature * rows.column_stride
         if column.shifted >= 0:
-            shifted = views[column.shifted]
+            copied = views[column.shifted]
             for r in range(n_rows):
-                shifted[r] = <code_t> (codes[r] - 1)
-        if column.plain >= 0 and n_rows == SCAN_ROWS:
+                copied[r] = <code_t> (codes[r * rows.row_stride] - 1)
+        if column.plain >= 0 and n_rows == SCAN_ROWS and rows.row_stride == 1:
             views[column.plain] = <code_t*> codes
         elif column.plain >= 0:
-            memcpy(views[column.plain], codes, n_rows * sizeof(code_t))
+            copied = views[column.plain]
+            for r in range(n_rows):
+                copied[r] = codes[r * rows.row_stride]
 
 
 cdef void fill_views(

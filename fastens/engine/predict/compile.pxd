@@ -4,7 +4,7 @@
 # above a threshold, with no question about missing values left: either the codes themselves (missing values, code 0,
 # go left), or the codes minus one (code 0 wraps to the largest code, so missing values go right).
 
-from fastens.engine.structs cimport FeatureBins, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport FeatureBins, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "engine/predict/leafscan.h" nogil:
@@ -30,24 +30,31 @@ cdef extern from "engine/predict/leafscan.h" nogil:
 
 cdef extern from "engine/predict/walk.h" nogil:
     enum:
-        VIEW_SHIFT
+        CHILD_SHIFT
         TEST_SHIFT
         MAX_NARROW_VIEWS
-        TREE_LANES
-    ctypedef struct Walk:
-        const uint64_t* nodes
+        WALK_LANES
+    ctypedef struct Nodes:
+        const uint64_t* words
         const int32_t* views
         const int32_t* sets
-        const uint32_t* words
-        int first_steps
-        int more_steps
+        const uint32_t* set_words
+    ctypedef struct Walk:
+        uint32_t root
+        int32_t output
+        uint16_t first_steps
+        uint16_t more_steps
+        int32_t is_plain
     ctypedef struct Codes:
         const char* records
         Py_ssize_t stride
         const void* const* views
     void walk_rows(
-        const Walk* walk, const Codes* codes, int code_size, uint32_t n_rows, uint32_t* at, uint32_t* waiting) noexcept
-    void walk_trees(const Walk* walks, int n_trees, const void* record, int code_size, uint32_t* leaves) noexcept
+        const Nodes* nodes, const Walk* walk, const Codes* codes, int code_size, uint32_t n_rows, uint32_t* at,
+        uint32_t* waiting) noexcept
+    void walk_trees(
+        const Nodes* nodes, const Walk* walks, int n_trees, const uint64_t* keys, uint32_t* at,
+        uint32_t* waiting) noexcept
 
 
 cdef struct Column:
@@ -57,19 +64,12 @@ cdef struct Column:
     int32_t shifted
 
 
-cdef struct TreePlan:
-    ScanTree scan           # values is NULL where the tree is too large for a scan
-    int64_t root
-    int32_t output          # the raw column of its values; the first one where it has a value for each column
-
-
 cdef struct Program:
-    TreePlan* trees
+    ScanTree* scans                 # by tree; its values are NULL where it is too large for a scan
     Walk* walks                     # by tree
     ScanNode* scan_nodes
     float64_t* scan_values          # by tree and leaf
-    uint64_t* nodes                 # see walk.h, views too
-    int32_t* views                  # NULL where no walk needs them
+    Nodes nodes
     const void* value               # by node, n_values each, float32 (value_size 4) or float64
     int value_size
     bint scans_all                  # no tree is too large for a scan

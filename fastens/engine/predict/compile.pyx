@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.stdint cimport UINT16_MAX
+from libc.stdint cimport UINT16_MAX, UINT32_MAX
 from libc.stdlib cimport calloc, free
 
 from fastens.engine.bins.bins cimport BinTable
@@ -87,8 +87,8 @@ cdef inline uint16_t test_at(const Arrays* a, int64_t node) noexcept nogil:
 
 cdef uint64_t walk_node(const Arrays* a, int64_t node, int64_t root, int32_t view) noexcept nogil:
     # The walk of a tree with sets looks at its views elsewhere.
-    cdef uint64_t left = a.left_child[node] + goes_all_right(a, node) if a.left_child[node] else node - root
-    return (<uint64_t> view) << VIEW_SHIFT | (<uint64_t> test_at(a, node)) << TEST_SHIFT | left
+    cdef uint64_t left = root + a.left_child[node] + goes_all_right(a, node) if a.left_child[node] else node
+    return (<uint64_t> test_at(a, node)) << TEST_SHIFT | left << CHILD_SHIFT | <uint64_t> (view & UINT16_MAX)
 
 
 cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept nogil:
@@ -127,8 +127,10 @@ cdef void* allocate(size_t n_items, size_t item_size) except NULL:
     return memory
 
 
-cdef void compile_walks(Program* program, const Arrays* a, const int32_t* column_of, int32_t* depth) noexcept nogil:
-    # depth has room for the largest tree.
+cdef void compile_walks(
+    Program* program, const Arrays* a, uint64_t* words, int32_t* views, const int32_t* column_of, int32_t* depth
+) noexcept nogil:
+    # Words and views of all nodes; depth has room for the largest tree.
     cdef int64_t node, root, n_nodes
     cdef int32_t t, view
     cdef bint has_sets
@@ -138,17 +140,13 @@ cdef void compile_walks(Program* program, const Arrays* a, const int32_t* column
         has_sets = False
         for node in range(root, root + n_nodes):
             view = view_at(program, a, node, column_of)
-            program.nodes[node] = walk_node(a, node, root, view)
-            if program.views != NULL:
-                program.views[node] = view
+            words[node] = walk_node(a, node, root, view)
+            if views != NULL:
+                views[node] = view
             has_sets = has_sets or a.category_set[node] >= 0
-        program.trees[t].root = root
-        program.trees[t].output = a.tree_output[t]
-        program.walks[t].nodes = program.nodes + root
-        if has_sets or program.n_views > MAX_NARROW_VIEWS:
-            program.walks[t].views = program.views + root
-            program.walks[t].sets = a.category_set + root
-        program.walks[t].words = a.category_words
+        program.walks[t].root = <uint32_t> root
+        program.walks[t].output = a.tree_output[t]
+        program.walks[t].is_plain = not has_sets and program.n_views <= MAX_NARROW_VIEWS
         choose_steps(&program.walks[t], a, root, n_nodes, depth)
 
 
@@ -164,8 +162,8 @@ cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_node
         else:
             sum_of_depths += depth[i]
     mean = <int32_t> (sum_of_depths // (n_nodes // 2 + 1)) + 1
-    walk.first_steps = (7 * mean + 7) // 8
-    walk.more_steps = (mean + 4) // 5
+    walk.first_steps = <uint16_t> min((7 * mean + 7) // 8, <int32_t> UINT16_MAX)
+    walk.more_steps = <uint16_t> min((mean + 4) // 5, <int32_t> UINT16_MAX)
 
 
 cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
@@ -193,7 +191,7 @@ cdef void compile_scans(
             continue
         n_leaves = leaves + n_nodes
         number_leaves(a, root, n_nodes, first_leaf, n_leaves)
-        program.trees[t].scan = ScanTree(scan, <int32_t> (n_nodes // 2), values)
+        program.scans[t] = ScanTree(scan, <int32_t> (n_nodes // 2), values)
         for i in range(n_nodes):
             if a.left_child[root + i] == 0:
                 values[first_leaf[i]] = value[root + i]
@@ -227,9 +225,9 @@ cdef int allocate_program(Program* program, const Arrays* a) except -1:
     for node in range(a.n_nodes):
         n_scan_sets += a.left_child[node] > 0 and needs_scan_set(a, node)
     program.n_trees = <int32_t> a.n_trees
-    program.trees = <TreePlan*> allocate(a.n_trees, sizeof(TreePlan))
+    program.scans = <ScanTree*> allocate(a.n_trees, sizeof(ScanTree))
     program.walks = <Walk*> allocate(a.n_trees, sizeof(Walk))
-    program.nodes = <uint64_t*> allocate(a.n_nodes, sizeof(uint64_t))
+    program.nodes.words = <uint64_t*> allocate(a.n_nodes, sizeof(uint64_t))
     program.columns = <Column*> allocate(min(n_inner, <size_t> program.n_features), sizeof(Column))
     if may_scan(program):
         program.scan_nodes = <ScanNode*> allocate(n_inner, sizeof(ScanNode))
@@ -251,14 +249,18 @@ cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
 cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value) except -1:
     # value: NULL where trees may not be scanned.
     cdef int64_t largest = measure(program, a)
+    if a.n_nodes > UINT32_MAX:
+        raise ValueError(f"all trees together must have at most {UINT32_MAX} nodes, got {a.n_nodes}")
     cdef int32_t[::1] column_of = np.full(program.n_features + 1, -1, dtype=np.int32)
     cdef int32_t[::1] leaves = np.empty(2 * largest, dtype=np.int32)
     allocate_program(program, a)
     plan_views(program, a, &column_of[0])
     if a.n_words > 0 or program.n_views > MAX_NARROW_VIEWS:
-        program.views = <int32_t*> allocate(a.n_nodes, sizeof(int32_t))
+        program.nodes.views = <int32_t*> allocate(a.n_nodes, sizeof(int32_t))
+        program.nodes.sets, program.nodes.set_words = a.category_set, a.category_words
     with nogil:
-        compile_walks(program, a, &column_of[0], &leaves[0])
+        compile_walks(
+            program, a, <uint64_t*> program.nodes.words, <int32_t*> program.nodes.views, &column_of[0], &leaves[0])
         if value != NULL:
             compile_scans(program, a, &column_of[0], value, &leaves[0])
     program.scans_all = value != NULL and largest <= 2 * MAX_SCAN_LEAVES - 1
@@ -310,7 +312,7 @@ cdef class CompiledTrees:
             a.category_words = &category_words[0]
         self.value = ensemble.value
         compile_trees(&self.program, &a, self._read_values(ensemble.value))
-        if self.program.views != NULL:
+        if self.program.nodes.views != NULL:
             self.category_set, self.category_words = category_set, category_words
 
     cdef const float64_t* _read_values(self, value) except? NULL:
@@ -329,10 +331,10 @@ cdef class CompiledTrees:
 
     def __dealloc__(self):
         free(self.program.baseline)
-        free(self.program.trees)
+        free(self.program.scans)
         free(self.program.walks)
-        free(self.program.nodes)
-        free(self.program.views)
+        free(<void*> self.program.nodes.words)
+        free(<void*> self.program.nodes.views)
         free(self.program.columns)
         free(self.program.scan_nodes)
         free(self.program.scan_values)

@@ -7,14 +7,14 @@ batch and vector level gives the same result to the bit.
 import numpy as np
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 
 from fastens.engine.predict.compile cimport (
-    SCAN_ROWS, TREE_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
+    SCAN_ROWS, TEST_SHIFT, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
 )
 from fastens.engine.predict.codes cimport Rows, fill_records, fill_views, record_size
 from fastens.engine.structs cimport (
-    code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t,
+    code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
@@ -53,10 +53,10 @@ cdef inline void add_values(
     Py_ssize_t row_stride, Py_ssize_t stride
 ) noexcept nogil:
     # To rows of raw predictions the values of the nodes they are at.
-    cdef const float32_t* narrow = <const float32_t*> program.value + program.trees[tree].root * program.n_values
-    cdef const float64_t* wide = <const float64_t*> program.value + program.trees[tree].root * program.n_values
+    cdef const float32_t* narrow = <const float32_t*> program.value
+    cdef const float64_t* wide = <const float64_t*> program.value
     cdef Py_ssize_t r, k, n_values = program.n_values
-    raw += program.trees[tree].output * stride
+    raw += program.walks[tree].output * stride
     if n_values == 1 and program.value_size == 4:
         for r in range(n_rows):
             raw[r * row_stride] += narrow[at[r]]
@@ -75,15 +75,16 @@ cdef inline void add_values(
 cdef inline void add_tree(
     const Program* program, int32_t t, Scratch* scratch, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    cdef float64_t* raw = scratch.raw + <Py_ssize_t> program.trees[t].output * SCAN_ROWS
+    cdef float64_t* raw = scratch.raw + <Py_ssize_t> program.walks[t].output * SCAN_ROWS
     cdef Codes codes = Codes(NULL, 0, <const void* const*> views)
     if code_t is uint8_t:
-        if program.trees[t].scan.values != NULL:
+        if program.scans[t].values != NULL:
             scan_leaves(
-                program.level, program.trees[t].scan, <const uint8_t* const*> views, program.scan_sets, scratch.leaf)
-            add_leaves(program.level, program.trees[t].scan, scratch.leaf, raw)
+                program.level, program.scans[t], <const uint8_t* const*> views, program.scan_sets, scratch.leaf)
+            add_leaves(program.level, program.scans[t], scratch.leaf, raw)
             return
-    walk_rows(program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
+    walk_rows(
+        &program.nodes, program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
     add_values(program, t, scratch.at, n_rows, scratch.raw, 1, SCAN_ROWS)
 
 
@@ -132,7 +133,9 @@ cdef void walk_block(
     cdef float64_t* raw = sums.raw + row * sums.row_stride
     cdef int32_t t
     for t in range(sums.first_tree, sums.last_tree):
-        walk_rows(program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
+        walk_rows(
+            &program.nodes, program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at,
+            scratch.waiting)
         add_values(program, t, scratch.at, n_rows, raw, sums.row_stride, sums.output_stride)
 
 
@@ -146,30 +149,64 @@ cdef void find_leaves(
     while t < program.n_trees:
         n = min(<int32_t> APPLY_TREES, program.n_trees - t)
         for i in range(n):
-            walk_rows(program.walks + t + i, &codes, program.code_size, <uint32_t> n_rows,
-                      scratch.at + i * n_rows, scratch.waiting)
+            walk_rows(
+                &program.nodes, program.walks + t + i, &codes, program.code_size, <uint32_t> n_rows,
+                scratch.at + i * n_rows, scratch.waiting)
         for r in range(n_rows):
             for i in range(n):
-                out[(row + r) * program.n_trees + t + i] = <int32_t> scratch.at[i * n_rows + r]
+                out[(row + r) * program.n_trees + t + i] = <int32_t> (
+                    scratch.at[i * n_rows + r] - program.walks[t + i].root)
         t += APPLY_TREES
 
 
 # ------------------------------------------------------------------------------------------------------------- few rows
 
+cdef struct OneRow:
+    # Working memory: the codes, first as a record and then as keys by view, and by tree.
+    char* record
+    uint64_t* keys
+    uint32_t* at
+    uint32_t* waiting
+
+
 cdef void add_row(
-    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Scratch* scratch
+    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, const OneRow* memory
 ) noexcept nogil:
-    # One row, several trees together.
+    # One row, all trees together.
     cdef float64_t* out = sums.raw + row * sums.row_stride
-    cdef uint32_t leaves[TREE_LANES]
-    cdef int32_t i, n, t = sums.first_tree
-    records_of(program, rows, row, 1, scratch)
-    while t < sums.last_tree:
-        n = min(<int32_t> TREE_LANES, sums.last_tree - t)
-        walk_trees(program.walks + t, n, scratch.codes, program.code_size, leaves)
+    cdef int32_t v, t
+    if program.code_size == 1:
+        fill_records(program, rows, row, 1, <uint8_t*> memory.record)
+        for v in range(program.n_views):
+            memory.keys[v] = <uint64_t> (<uint8_t*> memory.record)[v] << TEST_SHIFT
+    else:
+        fill_records(program, rows, row, 1, <uint16_t*> memory.record)
+        for v in range(program.n_views):
+            memory.keys[v] = <uint64_t> (<uint16_t*> memory.record)[v] << TEST_SHIFT
+    walk_trees(
+        &program.nodes, program.walks + sums.first_tree, sums.last_tree - sums.first_tree, memory.keys, memory.at,
+        memory.waiting)
+    if program.n_outputs == 1:
+        out[0] = sum_of_nodes(program, memory.at, sums.last_tree - sums.first_tree, out[0])
+        return
+    for t in range(sums.first_tree, sums.last_tree):
+        add_values(program, t, memory.at + t - sums.first_tree, 1, out, sums.row_stride, sums.output_stride)
+
+
+cdef inline float64_t sum_of_nodes(
+    const Program* program, const uint32_t* at, int32_t n, float64_t total
+) noexcept nogil:
+    # Of a sum in memory, each addition would wait for the one before to be written.
+    cdef const float32_t* narrow = <const float32_t*> program.value
+    cdef const float64_t* wide = <const float64_t*> program.value
+    cdef int32_t i
+    if program.value_size == 4:
         for i in range(n):
-            add_values(program, t + i, leaves + i, 1, out, sums.row_stride, sums.output_stride)
-        t += TREE_LANES
+            total += narrow[at[i]]
+    else:
+        for i in range(n):
+            total += wide[at[i]]
+    return total
 
 
 # ---------------------------------------------------------------------------------------------------------------- doors
@@ -265,16 +302,20 @@ cdef int run_blocks(
 
 
 cdef int run_few(const Program* program, const Rows* rows, const Sums* sums) except -1:
-    cdef Py_ssize_t row
-    cdef Plan plan = plan_blocks(program, 1, 1, False, 1)
-    cdef char* memory = <char*> calloc(1, plan.memory)
-    if memory == NULL:
-        raise MemoryError(f"cannot allocate {plan.memory} bytes for prediction")
-    cdef Scratch scratch = scratch_at(program, &plan, memory)
+    cdef Py_ssize_t row, n_record = (record_size(program) + 7) // 8 * 8
+    cdef Py_ssize_t n_bytes = (
+        n_record + program.n_views * sizeof(uint64_t) + (2 * program.n_trees + WALK_LANES) * sizeof(uint32_t))
+    cdef OneRow memory
+    memory.record = <char*> malloc(n_bytes)
+    if memory.record == NULL:
+        raise MemoryError(f"cannot allocate {n_bytes} bytes for prediction")
+    memory.keys = <uint64_t*> (memory.record + n_record)
+    memory.at = <uint32_t*> (memory.keys + program.n_views)
+    memory.waiting = memory.at + program.n_trees
     with nogil:
         for row in range(rows.n_rows):
-            add_row(program, rows, sums, row, &scratch)
-    free(memory)
+            add_row(program, rows, sums, row, &memory)
+    free(memory.record)
     return 0
 
 
@@ -352,7 +393,7 @@ def apply(CompiledTrees trees not None, X, int n_threads=1):
 
 
 def add_to_raw(
-    CompiledTrees trees not None, const code_t[:, ::1] codes, float64_t[:, :] raw, int32_t first, int32_t last,
+    CompiledTrees trees not None, const code_t[:, :] codes, float64_t[:, :] raw, int32_t first, int32_t last,
     int n_threads=1
 ):
     """Add trees first, ..., last - 1 to raw of shape (n_outputs, n_rows), from codes of shape (n_features, n_rows)."""
@@ -368,6 +409,9 @@ def add_to_raw(
         raise ValueError(f"trees {first} to {last} are not among the {program.n_trees}")
     if codes.shape[1] == 0:
         return
-    rows = Rows(<const char*> &codes[0, 0], codes.shape[1], 1, codes.shape[1], c"B" if sizeof(code_t) == 1 else c"H")
+    rows = Rows(
+        <const char*> &codes[0, 0], codes.shape[1], codes.strides[1] // <Py_ssize_t> sizeof(code_t),
+        codes.strides[0] // <Py_ssize_t> sizeof(code_t), c"B" if sizeof(code_t) == 1 else c"H",
+    )
     sums = Sums(&raw[0, 0], raw.strides[1] // sizeof(float64_t), raw.strides[0] // sizeof(float64_t), first, last)
     run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)

@@ -1,11 +1,12 @@
 /*
  * Walks from the root to the leaf, for trees too large to scan (leafscan.h).
  *
- * A node is one word, so that a step is one load of the node, one of the row's code and an add without a branch:
+ * A node is one word, so that a step is one load of the node, one of the row's code, a comparison and an add without a
+ * branch:
  *
- *     bits 48-63 view: which code of the row to look at
- *     bits 32-47 test: codes above it go right
- *     bits  0-31 left child, counted inside the tree; the right child is the node after it
+ *     bits 48-63 test: codes above it go right, those that are a larger word when shifted there too
+ *     bits 16-47 left child, counted over all trees; the right child is the node after it
+ *     bits  0-15 view: which code of the row to look at
  *
  * A leaf is its own left child and sends no code to the right, so a walk may take more steps than it needs. Many rows
  * walk together, some steps at a time without a look at who has arrived; then only those that have not go on. Measured
@@ -21,15 +22,24 @@
 #include "engine/dispatch.h"
 #include "engine/splits/goes_left.h"
 
-enum { VIEW_SHIFT = 48, TEST_SHIFT = 32, MAX_NARROW_VIEWS = 1 << 16, WALK_LANES = 8, TREE_LANES = 16 };
+enum { TEST_SHIFT = 48, CHILD_SHIFT = 16, MAX_NARROW_VIEWS = 1 << 16, WALK_LANES = 8 };
 
+/* The nodes of all trees, one tree after another. */
 typedef struct {
-    const uint64_t *nodes;
-    /* By node, where a tree splits on categories or the ensemble has more views than a word can name; NULL elsewhere: */
+    const uint64_t *words;
+    /* By node, NULL where no tree splits on categories and a word can name all views of the ensemble: */
     const int32_t *views;
-    const int32_t *sets;        /* -1, or the first word of the set of codes that go left */
-    const uint32_t *words;
-    int first_steps, more_steps;
+    const int32_t *sets;        /* -1, or where the set of codes that go left begins */
+    const uint32_t *set_words;
+} Nodes;
+
+/* A tree: its first node, the raw column of its values (the first one where it has a value for each column), and how
+ * many steps many rows take together. A plain one needs nothing but words. */
+typedef struct {
+    uint32_t root;
+    int32_t output;
+    uint16_t first_steps, more_steps;
+    int32_t is_plain;
 } Walk;
 
 /* The codes of rows: rows of a table, one code for each view, or an array for each view. */
@@ -46,18 +56,22 @@ FASTENS_INLINE uint32_t code_in(const void *codes, ptrdiff_t index, int code_siz
     return code_size == 1 ? ((const uint8_t *)codes)[index] : ((const uint16_t *)codes)[index];
 }
 
-FASTENS_INLINE uint32_t view_of(const Walk *walk, uint32_t at, int is_plain)
+FASTENS_INLINE uint32_t view_of(const Nodes *nodes, uint32_t at, int is_plain)
 {
-    return is_plain ? (uint32_t)(walk->nodes[at] >> VIEW_SHIFT) : (uint32_t)walk->views[at];
+    return is_plain ? (uint16_t)nodes->words[at] : (uint32_t)nodes->views[at];
 }
 
-FASTENS_INLINE uint32_t child_of(const Walk *walk, uint32_t at, uint32_t code, int is_plain)
+/* Where a code leads, which is given as a word to compare with: shifted to where the test is. */
+FASTENS_INLINE uint32_t child_of(const Nodes *nodes, uint32_t at, uint64_t key, int is_plain)
 {
-    const uint64_t node = walk->nodes[at];
-    if (!is_plain && walk->sets[at] >= 0)
-        return (uint32_t)node + !set_has(walk->words + walk->sets[at], code);
-    return (uint32_t)node + (code > (uint16_t)(node >> TEST_SHIFT));
+    const uint64_t word = nodes->words[at];
+    const uint32_t left = (uint32_t)(word >> CHILD_SHIFT);
+    if (!is_plain && nodes->sets[at] >= 0)
+        return left + !set_has(nodes->set_words + nodes->sets[at], (uint32_t)(key >> TEST_SHIFT));
+    return left + (key > word);
 }
+
+FASTENS_INLINE int is_leaf(const Nodes *nodes, uint32_t at) { return (uint32_t)(nodes->words[at] >> CHILD_SHIFT) == at; }
 
 /* ------------------------------------------------------------------------------------------------------- many rows */
 
@@ -69,25 +83,25 @@ FASTENS_INLINE uint32_t child_of(const Walk *walk, uint32_t at, uint32_t code, i
 #endif
 
 FASTENS_INLINE uint32_t step_from(
-    const Walk *walk, const Codes *codes, const char *record, uint32_t row, uint32_t at, int kind)
+    const Nodes *nodes, const Codes *codes, const char *record, uint32_t row, uint32_t at, int kind)
 {
     const int code_size = kind & 1 ? 2 : 1, by_view = kind & 2, is_plain = !(kind & 4);
-    const uint32_t view = view_of(walk, at, is_plain);
-    const uint32_t code = by_view ? code_in(codes->views[view], row, code_size) : code_in(record, view, code_size);
-    return child_of(walk, at, code, is_plain);
+    const uint32_t view = view_of(nodes, at, is_plain);
+    const uint64_t code = by_view ? code_in(codes->views[view], row, code_size) : code_in(record, view, code_size);
+    return child_of(nodes, at, code << TEST_SHIFT, is_plain);
 }
 
 /* Let the rows of eight lanes take some steps. Spelt out: compilers keep the elements of an array in memory. */
 FASTENS_INLINE void take_steps(
-    const Walk *tree, const Codes *codes, const uint32_t *row, uint32_t *at, int n_steps, int kind)
+    const Nodes *all, const Codes *codes, const uint32_t *row, uint32_t *at, int n_steps, int kind)
 {
-    const Walk walk = *tree;
+    const Nodes nodes = *all;
 #define LANE(i)                                                             \
     const uint32_t row##i = row[i];                                         \
     const char *record##i = codes->records + (ptrdiff_t)row##i * codes->stride; \
     KEEP_WHOLE(record##i)                                                   \
     uint32_t at##i = at[row##i];
-#define STEP(i) at##i = step_from(&walk, codes, record##i, row##i, at##i, kind);
+#define STEP(i) at##i = step_from(&nodes, codes, record##i, row##i, at##i, kind);
     LANE(0) LANE(1) LANE(2) LANE(3) LANE(4) LANE(5) LANE(6) LANE(7)
     for (int step = 0; step < n_steps; step++) {
         STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
@@ -98,16 +112,15 @@ FASTENS_INLINE void take_steps(
 #undef STEP
 }
 
-FASTENS_INLINE int is_leaf(const Walk *walk, uint32_t at) { return (uint32_t)walk->nodes[at] == at; }
-
 /* The leaf of each of n_rows > 0 rows. `waiting` has room for them: those that have not arrived. */
 FASTENS_INLINE void walk_rows_loop(
-    const Walk *walk, const Codes *codes, uint32_t n_rows, uint32_t *at, uint32_t *waiting, int kind)
+    const Nodes *nodes, const Walk *walk, const Codes *codes, uint32_t n_rows, uint32_t *at, uint32_t *waiting,
+    int kind)
 {
     uint32_t n_waiting = n_rows;
     int n_steps = walk->first_steps;
     for (uint32_t r = 0; r < n_rows; r++) {
-        at[r] = 0;
+        at[r] = walk->root;
         waiting[r] = r;
     }
     while (n_waiting > 0) {
@@ -117,10 +130,10 @@ FASTENS_INLINE void walk_rows_loop(
             uint32_t row_at[WALK_LANES];
             for (uint32_t i = 0; i < WALK_LANES; i++)
                 row_at[i] = waiting[first + (i < n ? i : n - 1)];
-            take_steps(walk, codes, row_at, at, n_steps, kind);
+            take_steps(nodes, codes, row_at, at, n_steps, kind);
             for (uint32_t i = 0; i < n; i++) {
                 waiting[still] = row_at[i];
-                still += !is_leaf(walk, at[row_at[i]]);
+                still += !is_leaf(nodes, at[row_at[i]]);
             }
         }
         n_waiting = still;
@@ -129,50 +142,82 @@ FASTENS_INLINE void walk_rows_loop(
 }
 
 static inline void walk_rows(
-    const Walk *walk, const Codes *codes, int code_size, uint32_t n_rows, uint32_t *at, uint32_t *waiting)
+    const Nodes *nodes, const Walk *walk, const Codes *codes, int code_size, uint32_t n_rows, uint32_t *at,
+    uint32_t *waiting)
 {
-    switch ((code_size == 2) | (codes->views != NULL) << 1 | (walk->views != NULL) << 2) {
-    case 0: walk_rows_loop(walk, codes, n_rows, at, waiting, 0); break;
-    case 1: walk_rows_loop(walk, codes, n_rows, at, waiting, 1); break;
-    case 2: walk_rows_loop(walk, codes, n_rows, at, waiting, 2); break;
-    case 3: walk_rows_loop(walk, codes, n_rows, at, waiting, 3); break;
-    case 4: walk_rows_loop(walk, codes, n_rows, at, waiting, 4); break;
-    case 5: walk_rows_loop(walk, codes, n_rows, at, waiting, 5); break;
-    case 6: walk_rows_loop(walk, codes, n_rows, at, waiting, 6); break;
-    default: walk_rows_loop(walk, codes, n_rows, at, waiting, 7);
+    switch ((code_size == 2) | (codes->views != NULL) << 1 | !walk->is_plain << 2) {
+    case 0: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 0); break;
+    case 1: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 1); break;
+    case 2: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 2); break;
+    case 3: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 3); break;
+    case 4: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 4); break;
+    case 5: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 5); break;
+    case 6: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 6); break;
+    default: walk_rows_loop(nodes, walk, codes, n_rows, at, waiting, 7);
     }
 }
 
 /* ---------------------------------------------------------------------------------------------------------- one row */
 
-/* The leaves of one row in up to TREE_LANES trees, all together: most of the time goes into waiting for memory. */
-FASTENS_INLINE void walk_trees_loop(
-    const Walk *walks, int n_trees, const void *record, int code_size, uint32_t *leaves)
+/* Most rows are at a leaf after few steps in most trees of boosting, though not in all: measured on 1000 trees of 31
+ * leaves of LightGBM, a row took 2.2 steps on average, where the deepest leaves were 11 steps away. */
+enum { TREE_STEPS = 3, MOST_TREE_STEPS = 12 };
+
+/* Let one row, whose codes are given as keys by view, take some steps in eight trees. */
+FASTENS_INLINE void take_tree_steps(
+    const Nodes *all, const uint64_t *keys, const uint32_t *tree, uint32_t *at, int n_steps, int is_plain)
 {
-    const Walk *walk[TREE_LANES];
-    uint32_t a[TREE_LANES] = {0}, moved = 1;
-    for (int i = 0; i < TREE_LANES; i++)
-        walk[i] = walks + (i < n_trees ? i : n_trees - 1);
-    while (moved) {
-        moved = 0;
-        for (int i = 0; i < TREE_LANES; i++) {
-            const int is_plain = walk[i]->views == NULL;
-            const uint32_t code = code_in(record, view_of(walk[i], a[i], is_plain), code_size);
-            const uint32_t next = child_of(walk[i], a[i], code, is_plain);
-            moved |= next ^ a[i];
-            a[i] = next;
-        }
+    const Nodes nodes = *all;
+#define LANE(i) uint32_t at##i = at[tree[i]];
+#define STEP(i) at##i = child_of(&nodes, at##i, keys[view_of(&nodes, at##i, is_plain)], is_plain);
+    LANE(0) LANE(1) LANE(2) LANE(3) LANE(4) LANE(5) LANE(6) LANE(7)
+    for (int step = 0; step < n_steps; step++) {
+        STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
     }
-    for (int i = 0; i < n_trees; i++)
-        leaves[i] = a[i];
+    at[tree[0]] = at0; at[tree[1]] = at1; at[tree[2]] = at2; at[tree[3]] = at3;
+    at[tree[4]] = at4; at[tree[5]] = at5; at[tree[6]] = at6; at[tree[7]] = at7;
+#undef LANE
+#undef STEP
 }
 
-static inline void walk_trees(const Walk *walks, int n_trees, const void *record, int code_size, uint32_t *leaves)
+/* The leaves of one row in some trees, all together: else most of the time goes into waiting for memory. `waiting` has
+ * room for WALK_LANES more: those that have not arrived. */
+FASTENS_INLINE void walk_trees_loop(
+    const Nodes *nodes, const Walk *walks, uint32_t n_trees, const uint64_t *keys, uint32_t *at, uint32_t *waiting,
+    int is_plain)
 {
-    if (code_size == 1)
-        walk_trees_loop(walks, n_trees, record, 1, leaves);
+    uint32_t n_waiting = n_trees, round = 0;
+    for (uint32_t t = 0; t < n_trees; t++) {
+        at[t] = walks[t].root;
+        waiting[t] = t;
+    }
+    for (int n_steps = TREE_STEPS; n_waiting > 0; round++) {
+        uint32_t still = 0;
+        for (uint32_t i = 0; i < WALK_LANES; i++)
+            waiting[n_waiting + i] = waiting[n_waiting - 1];
+        for (uint32_t first = 0; first < n_waiting; first += WALK_LANES) {
+            uint32_t tree[WALK_LANES];
+            for (uint32_t i = 0; i < WALK_LANES; i++)
+                tree[i] = waiting[first + i];
+            take_tree_steps(nodes, keys, tree, at, n_steps, is_plain);
+            for (uint32_t i = 0; i < WALK_LANES; i++) {
+                waiting[still] = tree[i];
+                still += first + i < n_waiting && !is_leaf(nodes, at[tree[i]]);
+            }
+        }
+        n_waiting = still;
+        if (round > 0 && n_steps < MOST_TREE_STEPS)
+            n_steps *= 2;
+    }
+}
+
+static inline void walk_trees(
+    const Nodes *nodes, const Walk *walks, int n_trees, const uint64_t *keys, uint32_t *at, uint32_t *waiting)
+{
+    if (nodes->views == NULL)
+        walk_trees_loop(nodes, walks, (uint32_t)n_trees, keys, at, waiting, 1);
     else
-        walk_trees_loop(walks, n_trees, record, 2, leaves);
+        walk_trees_loop(nodes, walks, (uint32_t)n_trees, keys, at, waiting, 0);
 }
 
 #endif

@@ -4,6 +4,7 @@ from fastens.engine.structs cimport int32_t, uint32_t
 cdef struct Decision:
     # Which codes of a column go left (see goes_left.h): those up to the bin, or, with categories, those in the set.
     const void* column
+    Py_ssize_t row_step             # bytes from the code of a row to that of the next
     int32_t code_size
     int32_t n_codes
     int32_t bin

@@ -13,8 +13,8 @@ from fastens.engine.structs cimport int32_t, uint8_t, uint16_t, uint32_t
 cdef extern from "engine/splits/split_rows.h" nogil:
     void fill_lane_orders()
     Py_ssize_t split_eights(
-        const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, Py_ssize_t n, uint32_t* scratch,
-        Py_ssize_t* n_left,
+        const uint8_t* codes, Py_ssize_t step, const uint8_t* goes_left, const uint32_t* rows, Py_ssize_t n,
+        uint32_t* scratch, Py_ssize_t* n_left,
     )
 
 cdef enum:
@@ -43,12 +43,12 @@ cdef void _fill_table(const Decision* decision, uint8_t* goes_left) noexcept nog
 
 
 cdef inline Py_ssize_t _is_left(
-    const void* column, uint32_t row, const void* rule, uint16_t shift, uint16_t limit, Look look
+    const uint8_t* place, const void* rule, uint16_t shift, uint16_t limit, Look look
 ) noexcept nogil:
     cdef uint16_t code
     if look == TABLE:
-        return (<const uint8_t*>rule)[(<const uint8_t*>column)[row]]
-    code = (<const uint16_t*>column)[row]
+        return (<const uint8_t*>rule)[place[0]]
+    code = (<const uint16_t*>place)[0]
     if look == THRESHOLD:
         return up_to_uint16_t(code, shift, limit)
     return set_has(<const uint32_t*>rule, code)
@@ -58,18 +58,19 @@ cdef inline Py_ssize_t _split(
     const Decision* decision, const void* rule, Look look, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
     """Four rows a turn, whose codes are fetched at once; each row is written to both ends, and one of them stays."""
-    cdef const void* column = decision.column
+    cdef const uint8_t* column = <const uint8_t*>decision.column
+    cdef Py_ssize_t step = decision.row_step
     cdef uint16_t shift = 0 if decision.missing_left else 1
     cdef uint16_t limit = <uint16_t>(decision.bin - shift)
     cdef uint32_t* back
     cdef Py_ssize_t i = 0, k, n_left = 0
     cdef Py_ssize_t is_left[4]
     if look == TABLE:
-        i = split_eights(<const uint8_t*>column, <const uint8_t*>rule, rows, n_rows, scratch, &n_left)
+        i = split_eights(column, step, <const uint8_t*>rule, rows, n_rows, scratch, &n_left)
     back = scratch + n_rows - 1 - i
     while i + 4 <= n_rows:
         for k in range(4):
-            is_left[k] = _is_left(column, rows[i + k], rule, shift, limit, look)
+            is_left[k] = _is_left(column + step * rows[i + k], rule, shift, limit, look)
         for k in range(4):
             scratch[n_left] = (back - k)[n_left] = rows[i + k]
             n_left += is_left[k]
@@ -77,7 +78,7 @@ cdef inline Py_ssize_t _split(
         i += 4
     for i in range(i, n_rows):
         scratch[n_left] = back[n_left] = rows[i]
-        n_left += _is_left(column, rows[i], rule, shift, limit, look)
+        n_left += _is_left(column + step * rows[i], rule, shift, limit, look)
         back -= 1
     return n_left
 

@@ -22,16 +22,22 @@ static void fill_lane_orders(void)
     }
 }
 
-__attribute__((target("avx2,popcnt"))) static ptrdiff_t split_eights_avx2(
-    const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, ptrdiff_t n, uint32_t* scratch,
-    ptrdiff_t* n_left)
+enum { ROWS_AHEAD = 64 };
+
+/* `step` bytes lie between the codes of a row and the next; records are fetched ahead, codes by column need not be. */
+__attribute__((target("avx2,popcnt"), always_inline)) static inline ptrdiff_t split_eights_by(
+    const uint8_t* codes, ptrdiff_t step, const uint8_t* goes_left, const uint32_t* rows, ptrdiff_t n,
+    uint32_t* scratch, ptrdiff_t* n_left)
 {
     ptrdiff_t i = 0, left = 0;
     /* Each eight are written to both ends of the room that is open, which must not meet. */
     for (; i + 16 <= n; i += 8) {
         unsigned set = 0;
+        if (step != 1 && i + ROWS_AHEAD + 8 <= n)
+            for (int k = 0; k < 8; k++)
+                __builtin_prefetch(codes + step * (ptrdiff_t)rows[i + ROWS_AHEAD + k]);
         for (int k = 7; k >= 0; k--)
-            set = 2 * set + goes_left[codes[rows[i + k]]];
+            set = 2 * set + goes_left[codes[step * (ptrdiff_t)rows[i + k]]];
         __m256i order = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)&lane_orders[set]));
         __m256i eight = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i*)(rows + i)), order);
         _mm256_storeu_si256((__m256i*)(scratch + left + n - i - 8), eight);
@@ -42,20 +48,29 @@ __attribute__((target("avx2,popcnt"))) static ptrdiff_t split_eights_avx2(
     return i;
 }
 
+__attribute__((target("avx2,popcnt"))) static ptrdiff_t split_eights_avx2(
+    const uint8_t* codes, ptrdiff_t step, const uint8_t* goes_left, const uint32_t* rows, ptrdiff_t n,
+    uint32_t* scratch, ptrdiff_t* n_left)
+{
+    if (step == 1)
+        return split_eights_by(codes, 1, goes_left, rows, n, scratch, n_left);
+    return split_eights_by(codes, step, goes_left, rows, n, scratch, n_left);
+}
+
 /* Divide as many of the first rows as it can; returns how many. *n_left of them go left. */
-static inline ptrdiff_t split_eights(const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows,
-                                     ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
+static inline ptrdiff_t split_eights(const uint8_t* codes, ptrdiff_t step, const uint8_t* goes_left,
+                                     const uint32_t* rows, ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
 {
     *n_left = 0;
-    return __builtin_cpu_supports("avx2") ? split_eights_avx2(codes, goes_left, rows, n, scratch, n_left) : 0;
+    return __builtin_cpu_supports("avx2") ? split_eights_avx2(codes, step, goes_left, rows, n, scratch, n_left) : 0;
 }
 
 #else
 
 static inline void fill_lane_orders(void) {}
 
-static inline ptrdiff_t split_eights(const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows,
-                                     ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
+static inline ptrdiff_t split_eights(const uint8_t* codes, ptrdiff_t step, const uint8_t* goes_left,
+                                     const uint32_t* rows, ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
 {
     *n_left = 0;
     return 0;

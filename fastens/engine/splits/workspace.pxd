@@ -51,8 +51,10 @@ cdef struct Output:
 cdef struct Workspace:
     # Everything that growing one tree after another needs. Belongs to one Grower; kernels allocate nothing but slots.
     Table table
-    const void* codes               # (n_features, n_rows), or one feature's stored codes after the other's
-    Py_ssize_t code_stride          # from one feature's to the next
+    const uint8_t* codes            # of the features and rows, or one feature's stored codes after the other's
+    Py_ssize_t feature_step         # bytes from the code of a feature to that of the next
+    Py_ssize_t row_step             # likewise of a row
+    const size_t* near              # for each feature where its codes are besides, by themselves, or 0; NULL: none
     const int32_t* stored_rows      # of the stored codes, ascending for each feature; NULL: all rows have codes
     const int64_t* first_stored     # where those of each feature begin
     Feature* features

@@ -18,7 +18,7 @@ def add_tree_to_raw(codes: AnyCodes, tree: Tree, raw_column: np.ndarray, n_threa
 
     Parameters
     ----------
-    codes : uint8 or uint16 array of shape (n_features, n_rows), C order, or SparseCodes
+    codes : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
         The binned rows.
     tree : Tree
         The tree.

@@ -155,7 +155,8 @@ def _explain(
     lean = ensemble.lean
     paths = _paths(ensemble)
     # A node costs a row some nanoseconds.
-    n_threads = threads_for(X.shape[0] * 2 * len(lean.feature), n_threads, 20_000)
+    n_rows = X.shape[0] + (0 if reference is None else len(reference.X))
+    n_threads = threads_for(n_rows * 2 * len(lean.feature), n_threads, 20_000)
     n_features = lean.binning.n_features
     background = lean.binning.codes(np.empty((0, n_features)) if reference is None else reference.X, n_threads)
     scales = None if reference is None else reference.scales

@@ -80,8 +80,12 @@ cdef struct Rows:
     bint pairs
     Py_ssize_t chunk                # rows, a multiple of SHAPLEY_LANES
     Py_ssize_t n_results
+    const int64_t* first_tree       # of each group of trees
+    Py_ssize_t n_groups
+    Py_ssize_t first                # row of those at hand
     char* memory                    # of the first thread; that of the others follows
     size_t size                     # of each
+    float64_t* sums                 # by chunk and group: (n_outputs, n_results, chunk)
     float64_t* out
 
 
@@ -115,7 +119,7 @@ cdef struct Stack:
     int32_t* first_lacking          # by how many features patterns lack, where the first is
     int32_t* table                  # of patterns by hash
     float64_t* values               # of the rows, feature after feature, where leaves have linear terms
-    float64_t* phi                  # (n_outputs, n_results, chunk)
+    float64_t* phi                  # the sums of a chunk and a group
 
 
 cdef struct Walk:

@@ -9,7 +9,7 @@ fewer than they, which then look up theirs, or else for the mask of each row. Bo
 import numpy as np
 
 from libc.math cimport isfinite
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
@@ -43,8 +43,12 @@ cdef enum:
     # leaves, took twice as long in chunks of 125.
     MOST_ROWS = 1024
     MOST_BITS = 13                  # of masks that rows look up: a table of 32 KB, which a core keeps at hand
-    FEWEST_ROWS = 32                # but of the last chunk, or where results are many
     RESULT_BYTES = 1 << 20          # of a chunk: what stays in a core's cache
+    # Of groups of trees.
+    MOST_GROUPS = 16
+    FEWEST_NODES = 256
+    NODE_BYTES = 16                 # of sums, to set to 0 and to add up, that take much less time than a node
+    SUMS_BYTES = 1 << 25            # of all groups, in memory at a time
 
 
 # ------------------------------------------------------------------------------------------------------------- walk
@@ -318,28 +322,45 @@ cdef inline Py_ssize_t mask_stride(const Rows* rows) noexcept nogil:
 
 
 cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    # A chunk of rows in a group of trees.
     cdef const Rows* rows = <const Rows*>job
     cdef const Trees* trees = rows.trees
+    cdef Py_ssize_t group = piece % rows.n_groups, t, i
     cdef Stack stack
     cdef Walk walk
-    cdef Py_ssize_t t, i
     lay_out(rows, &stack, rows.memory + thread * rows.size)
-    walk.rows, walk.stack, walk.row, walk.stride = rows, &stack, piece * rows.chunk, mask_stride(rows)
+    stack.phi = rows.sums + piece * sums_size(rows)
+    walk.rows, walk.stack, walk.stride = rows, &stack, mask_stride(rows)
+    walk.row = rows.first + piece // rows.n_groups * rows.chunk
     walk.n, walk.n_words = min(rows.chunk, rows.n_rows - walk.row), (trees.most_on_path + MASK_BITS - 1) // MASK_BITS
-    memset(stack.phi, 0, trees.n_outputs * rows.n_results * rows.chunk * sizeof(float64_t))
+    memset(stack.phi, 0, sums_size(rows) * sizeof(float64_t))
     if stack.values != NULL:
         for t in range(trees.n_features):
             for i in range(walk.n):
                 stack.values[t * rows.chunk + i] = rows.X[(walk.row + i) * trees.n_features + t]
-    for t in range(trees.n_trees):
+    for t in range(rows.first_tree[group], rows.first_tree[group + 1]):
         walk.first, walk.output = trees.first_node[t], trees.output[t]
         if rows.code_size == 1:
             walk_tree(&walk, <const uint8_t*>rows.codes, <const uint8_t*>rows.background)
         else:
             walk_tree(&walk, <const uint16_t*>rows.codes, <const uint16_t*>rows.background)
-    for i in range(walk.n):
-        for t in range(trees.n_outputs * rows.n_results):
-            rows.out[(walk.row + i) * trees.n_outputs * rows.n_results + t] = stack.phi[t * rows.chunk + i]
+
+
+cdef void add_piece(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
+    # A chunk of rows: the sums of all groups, in their order.
+    cdef const Rows* rows = <const Rows*>job
+    cdef Py_ssize_t n_sums = rows.trees.n_outputs * rows.n_results, row = rows.first + chunk * rows.chunk
+    cdef Py_ssize_t group, i, k
+    cdef const float64_t* sums
+    for group in range(rows.n_groups):
+        sums = rows.sums + (chunk * rows.n_groups + group) * sums_size(rows)
+        for i in range(min(rows.chunk, rows.n_rows - row)):
+            for k in range(n_sums):
+                rows.out[(row + i) * n_sums + k] += sums[k * rows.chunk + i]
+
+
+cdef inline Py_ssize_t sums_size(const Rows* rows) noexcept nogil:
+    return rows.trees.n_outputs * rows.n_results * rows.chunk
 
 
 cdef Lines lines_of(linear):
@@ -354,26 +375,52 @@ cdef Lines lines_of(linear):
     return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0])
 
 
-cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, int n_threads):
-    # Rows that are explained together: several chunks for each thread.
-    cdef Py_ssize_t rows = n_rows if n_threads == 1 else (n_rows - 1) // (3 * n_threads) + 1
-    rows = min(max(rows, <Py_ssize_t>FEWEST_ROWS), min(<Py_ssize_t>MOST_ROWS, n_rows))
-    rows = max(min(rows, RESULT_BYTES // max(row_bytes, 1)), 1)
+cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes) noexcept:
+    # Rows that are explained together.
+    cdef Py_ssize_t rows = max(min(min(n_rows, <Py_ssize_t>MOST_ROWS), RESULT_BYTES // row_bytes), 1)
     return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
 
+def groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
+    """Cut the trees into groups of about as many nodes, whose sums are added up in order.
+
+    So threads have pieces of work where rows are few. The groups depend on the trees and on what is asked of them
+    alone, so that the sums do too.
+
+    Returns
+    -------
+    int64 array of shape (n_groups + 1,)
+        Where groups begin, and the last one ends.
+    """
+    cdef Py_ssize_t n_nodes = first_node[len(first_node) - 1]
+    cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * FEWEST_NODES), MOST_GROUPS)
+    ends = np.searchsorted(first_node, np.arange(1, max(n, 1)) * n_nodes // max(n, 1))
+    return np.unique(np.concatenate([[0], ends, [len(first_node) - 1]])).astype(np.int64)
+
+
 cdef run(Rows* rows, int n_threads):
-    # On chunks of rows, in threads.
+    # On chunks of rows and groups of trees, in threads; so many chunks at a time as there is room for.
     cdef Stack stack
-    cdef Py_ssize_t n_pieces = (rows.n_rows + rows.chunk - 1) // rows.chunk
-    cdef int32_t n = <int32_t>max(1, min(min(<Py_ssize_t>n_threads, <Py_ssize_t>MAX_THREADS), n_pieces))
+    cdef Py_ssize_t sums_bytes = sums_size(rows) * sizeof(float64_t)
+    cdef Py_ssize_t n_chunks = (rows.n_rows + rows.chunk - 1) // rows.chunk, first = 0, n
+    cdef Py_ssize_t n_at_a_time = min(n_chunks, max(n_threads, SUMS_BYTES // (sums_bytes * rows.n_groups)))
     rows.size = lay_out(rows, &stack, NULL)
-    rows.memory = <char*>calloc(n, rows.size)
-    if rows.memory == NULL:
-        raise MemoryError(f"cannot allocate {n * rows.size} bytes for contributions")
+    rows.memory = <char*>calloc(min(n_threads, <int>MAX_THREADS), rows.size)
+    rows.sums = <float64_t*>malloc(n_at_a_time * rows.n_groups * sums_bytes)
+    if rows.memory == NULL or rows.sums == NULL:
+        free(rows.memory)
+        free(rows.sums)
+        n = n_threads * rows.size + n_at_a_time * rows.n_groups * sums_bytes
+        raise MemoryError(f"cannot allocate {n} bytes for contributions")
     with nogil:
-        share_pieces(explain_piece, rows, n_pieces, n)
+        while first < n_chunks:
+            n = min(n_at_a_time, n_chunks - first)
+            rows.first = first * rows.chunk
+            share_pieces(explain_piece, rows, n * rows.n_groups, n_threads)
+            share_pieces(add_piece, rows, n, n_threads)
+            first += n
     free(rows.memory)
+    free(rows.sums)
 
 
 def explain(
@@ -412,7 +459,8 @@ def explain(
     cdef const float64_t[::1] share = paths.share, points = paths.points, weights = paths.weights
     cdef const int32_t[::1] position = paths.position, n_on_path = paths.n_on_path
     cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_outputs = len(ensemble.baseline)
-    cdef Py_ssize_t n_results = n_features * (n_features if pairs else 1)
+    cdef Py_ssize_t n_results = n_features * (n_features if pairs else 1), row_bytes = 8 * n_outputs * n_results
+    cdef const int64_t[::1] groups = groups_of(first_node, row_bytes)
     cdef float64_t[:, :, ::1] out = np.zeros((n_rows, n_outputs, n_results))
     cdef Rows rows
     cdef Trees trees
@@ -424,8 +472,8 @@ def explain(
             lines_of(paths.linear))
         rows = Rows(
             &trees, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0,
-            &worth[0, 0], pairs, chunk_of(n_rows, 8 * n_outputs * n_results, n_threads), n_results, NULL, 0,
-            &out[0, 0, 0])
+            &worth[0, 0], pairs, chunk_of(n_rows, row_bytes), n_results, &groups[0], groups.shape[0] - 1, 0, NULL, 0,
+            NULL, &out[0, 0, 0])
         if X is not None:
             rows.X = &X[0, 0]
         if background.shape[1]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,14 +40,9 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}.")
-    name = type(model).__name__
-    if not hasattr(model, "_ensemble"):
-        raise ValueError(f"{name} must be an ensemble of its own trees for export; this one has other members.")
     write = import_module(f"fastens.exchange.writing.{FORMATS[format]}").write
-    try:
+    with refusals(model, format):
         written = write(view_of(model), **options)
-    except CannotHoldError as error:
-        raise ValueError(f"format={format!r} cannot hold {error}, which this {name} has.") from None
     if path is None:
         return written
     with replacing(path) as unfinished:
@@ -54,3 +51,15 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
         else:
             joblib.dump(written, unfinished)
     return None
+
+
+@contextmanager
+def refusals(model: Any, format: str) -> Iterator[None]:  # noqa: A002
+    """Name the model and the format where it cannot hold what the model has."""
+    name = type(model).__name__
+    if not hasattr(model, "_ensemble"):
+        raise ValueError(f"{name} must be an ensemble of its own trees for export; this one has other members.")
+    try:
+        yield
+    except CannotHoldError as error:
+        raise ValueError(f"format={format!r} cannot hold {error}, which this {name} has.") from None

@@ -35,32 +35,45 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
         raise ValueError(f"ml_opset must be 5 or 3; got {ml_opset!r}.")
     if inputs not in _INPUTS:
         raise ValueError(f"inputs must be one of {', '.join(map(repr, _INPUTS))}; got {inputs!r}.")
-    graph = Graph(*_VERSIONS[ml_opset], ml_opset)
-    has_strings = any(_are_strings(column) for column in view.columns)
+    graph = Graph(ml_opset)
+    has_strings = any(column.has_strings for column in view.columns)
     if inputs == "tensor" and has_strings:
         raise CannotHoldError("categories that are strings in one tensor (inputs='columns' takes them)")
-    columns = _Inputs(graph, view.columns, has_strings or inputs == "columns")
-    raw = (_ensemble if ml_opset == 5 else _regressor)(graph, view, columns)
-    if view.is_mean:
-        raw = graph.add("Div", raw, graph.constant(np.array(view.divisor, graph.float_type)))
+    if has_strings or inputs == "columns":
+        values: str | list[str] = [
+            graph.input(column.name, np.str_ if column.has_strings else np.float64, 1) for column in view.columns
+        ]
+    else:
+        values = graph.input("X", np.float64, len(view.columns))
+    raw = add_trees(graph, view, values)
     for number, target in enumerate(view.targets):
         add_target(graph, target, raw, view.n_outputs, f"_{number}" if len(view.targets) > 1 else "")
-    return graph.serialised(view.estimator)
+    return graph.serialised(view.estimator, *_VERSIONS[ml_opset])
 
 
-def _are_strings(column: Column) -> bool:
-    return column.categories is not None and any(isinstance(category, str) for category in column.categories)
+def add_trees(graph: Graph, view: ModelView, values: str | list[str]) -> str:
+    """Add the trees of a model; return their sum or mean.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where they go.
+    view : ModelView
+        The model.
+    values : str or list of str
+        A result that has all columns as doubles, or one of shape (n, 1) for each column, of doubles or strings.
+    """
+    columns = _Inputs(graph, view.columns, values)
+    raw = (_ensemble if graph.ml_opset >= 5 else _regressor)(graph, view, columns)
+    return graph.add("Div", raw, graph.constant(np.array(view.divisor, graph.float_type))) if view.is_mean else raw
 
 
 class _Inputs:
-    """The inputs of the graph, and the columns made of them."""
+    """The columns as the trees read them."""
 
-    def __init__(self, graph: Graph, columns: list[Column], by_column: bool) -> None:
+    def __init__(self, graph: Graph, columns: list[Column], values: str | list[str]) -> None:
         self._graph, self._columns = graph, columns
-        self._tensor = "" if by_column else graph.input("X", np.float64, len(columns))
-        self._inputs: list[str] = []
-        for column in columns if by_column else ():
-            self._inputs.append(graph.input(column.name, np.str_ if _are_strings(column) else np.float64, 1))
+        self._tensor, self._inputs = (values, []) if isinstance(values, str) else ("", values)
         self._positions: dict[int, str] = {}
 
     def numbers(self) -> str:
@@ -78,7 +91,7 @@ class _Inputs:
     def positions(self, index: int) -> str:
         """The positions of a column's categories as whole numbers."""
         if index not in self._positions:
-            find = self._of_strings if _are_strings(self._columns[index]) else self._of_numbers
+            find = self._of_strings if self._columns[index].has_strings else self._of_numbers
             self._positions[index] = find(index, self._columns[index].categories or [])
         return self._positions[index]
 

@@ -17,21 +17,31 @@ class Graph:
 
     Parameters
     ----------
-    opset, ir_version, ml_opset : int
-        Versions of the operators, of the file format and of ai.onnx.ml.
+    ml_opset : int
+        Version of ai.onnx.ml.
+    prefix : str
+        What the names of results start with.
+
+    Attributes
+    ----------
+    nodes, constants : lists of NodeProto and TensorProto
+        What was added.
+    results : dict of str to str
+        The results that are outputs, by the outputs' names.
     """
 
-    def __init__(self, opset: int, ir_version: int, ml_opset: int) -> None:
+    def __init__(self, ml_opset: int, prefix: str = "fastens") -> None:
         try:
             import onnx
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError("format='onnx' needs the package onnx: pip install 'fastens[onnx]'") from error
         self._onnx: Any = onnx
-        self._versions, self._ir_version = {"": opset, _ML: ml_opset}, ir_version
-        self._nodes: list[Any] = []
+        self._prefix = prefix
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
-        self._constants: list[Any] = []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.results: dict[str, str] = {}
         self.ml_opset = ml_opset
         # What sums of trees are of.
         self.float_type = np.float64 if ml_opset >= 5 else np.float32
@@ -43,16 +53,14 @@ class Graph:
 
     def output(self, result: str, name: str, dtype: DTypeLike, n_columns: int | None) -> None:
         """Make a result an output of shape (n_rows, n_columns), or (n_rows,)."""
-        if any(name == found.name for found in self._inputs):
-            raise CannotHoldError(f"a column with the name of the output {name!r}")
-        self._nodes.append(self._onnx.helper.make_node("Identity", [result], [name]))
+        self.results[name] = result
         shape = [None] if n_columns is None else [None, n_columns]
         self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._code(dtype), shape))
 
     def constant(self, values: NDArray[Any]) -> str:
         """Add a constant."""
-        name = f"fastens.constant.{len(self._constants)}"
-        self._constants.append(self._tensor(values, name))
+        name = f"{self._prefix}.constant.{len(self.constants)}"
+        self.constants.append(self._tensor(values, name))
         return name
 
     def add(self, kind: str, *inputs: str, n_results: int = 1, **attributes: Any) -> str:
@@ -68,19 +76,24 @@ class Graph:
         (found,) = keys.values()
         return self.add_ml("LabelEncoder", values, values_int64s=list(range(len(found))), default_int64=-1, **keys)
 
-    def serialised(self, name: str) -> bytes:
-        """The model of the graph, checked."""
+    def serialised(self, name: str, opset: int, ir_version: int) -> bytes:
+        """The model of the graph, checked; versions of the operators and of the file format."""
         helper = self._onnx.helper
-        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, self._constants)
-        opsets = [helper.make_opsetid(domain, version) for domain, version in self._versions.items()]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=self._ir_version, producer_name="fastens")
+        for own in self._inputs:
+            if own.name in self.results:
+                raise CannotHoldError(f"a column with the name of the output {own.name!r}")
+        ends = [helper.make_node("Identity", [result], [own]) for own, result in self.results.items()]
+        graph = helper.make_graph([*self.nodes, *ends], name, self._inputs, self._outputs, self.constants)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(_ML, self.ml_opset)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version, producer_name="fastens")
         self._onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
 
     def _add(self, kind: str, domain: str, inputs: tuple[str, ...], n_results: int, attributes: dict[str, Any]) -> str:
-        results = [f"fastens.{len(self._nodes)}.{k}" for k in range(n_results)]
+        results = [f"{self._prefix}.{len(self.nodes)}.{k}" for k in range(n_results)]
         found = {name: self._attribute(name, value) for name, value in attributes.items()}
-        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), results, domain=domain, **found))
+        node = self._onnx.helper.make_node(kind, list(inputs), results, name=results[0], domain=domain, **found)
+        self.nodes.append(node)
         return results[0]
 
     def _attribute(self, name: str, value: Any) -> Any:

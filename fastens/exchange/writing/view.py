@@ -22,6 +22,11 @@ class Column(NamedTuple):
     name: str
     categories: list[Any] | None  # by position, where it holds categories
 
+    @property
+    def has_strings(self) -> bool:
+        """Whether its categories are strings."""
+        return self.categories is not None and any(isinstance(category, str) for category in self.categories)
+
 
 @dataclass(frozen=True, eq=False)
 class FlatTree:

@@ -1,5 +1,8 @@
 import shutil
 import subprocess
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -9,7 +12,11 @@ import fastens
 from reference.exported import AVERAGED, BOOSTED, SEVERAL, classes_of, fitted, mixed, numbers, raw_of, rows_for
 from reference.exported import with_positions as positions
 
-COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+COMPILERS = {name: [name] for name in ("gcc", "clang") if shutil.which(name)}
+if find_spec("ziglang"):  # another Clang, which compiles to WebAssembly too
+    COMPILERS["zig"] = [sys.executable, "-m", "ziglang", "cc"]
+    if find_spec("wasmtime"):
+        COMPILERS["wasm"] = [*COMPILERS["zig"], "--target=wasm32-wasi"]
 STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wno-unused-function", "-Wno-unused-const-variable", "-pedantic"]
 PROGRAM = """
 #include "model.h"
@@ -43,13 +50,33 @@ int main(void)
 """
 
 
-@pytest.fixture(params=COMPILERS or [pytest.param("", marks=pytest.mark.skip("there is no C compiler"))])
+def wasm_output(path, stdin):
+    """What a WebAssembly program writes to standard output."""
+    import wasmtime
+
+    store, given, written = wasmtime.Store(), path.with_suffix(".in"), path.with_suffix(".out")
+    given.write_bytes(stdin)
+    system = wasmtime.WasiConfig()
+    system.stdin_file, system.stdout_file = str(given), str(written)
+    store.set_wasi(system)
+    linker = wasmtime.Linker(store.engine)
+    linker.define_wasi()
+    program = linker.instantiate(store, wasmtime.Module.from_file(store.engine, str(path)))
+    # A main that returns 0 may leave by an exit of code 0.
+    with suppress(wasmtime.ExitTrap):
+        program.exports(store)["_start"](store)
+    return written.read_bytes()
+
+
+@pytest.fixture(params=list(COMPILERS) or [pytest.param("", marks=pytest.mark.skip("there is no C compiler"))])
 def run(request, tmp_path):
     def compiled(header, program, stdin=b"", *more):
         (tmp_path / "model.h").write_text(header, encoding="utf-8")
         (tmp_path / "main.c").write_text(program, encoding="utf-8")
-        command = [request.param, *STRICT, "-Werror", *more, "main.c", "-o", "main", "-lm"]
-        subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
+        command = [*COMPILERS[request.param], *STRICT, "-Werror", *more, "main.c", "-o", "main", "-lm"]
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=500)
+        if request.param == "wasm":
+            return wasm_output(tmp_path / "main", stdin)
         return subprocess.run([tmp_path / "main"], input=stdin, capture_output=True, check=True, timeout=100).stdout
 
     return compiled

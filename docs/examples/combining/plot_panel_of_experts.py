@@ -1,0 +1,23 @@
+"""
+A panel of experts
+==================
+
+Three experts err independently with probability 0.3, and the majority decides. It is wrong where all three are, or
+two: 0.3^3 + 3 x 0.3^2 x 0.7 = 0.216. More experts help, unless their mistakes go together.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from fastens.inspection.theory import majority_error, plot_average_variance, plot_majority_error
+
+assert np.isclose(majority_error(3, 0.3), 0.216)
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+plot_majority_error(0.3, ax=left)
+plot_average_variance(ax=right)
+
+# %%
+# A simulation of a hundred thousand decisions agrees:
+rng = np.random.default_rng(0)
+wrong = rng.random((100_000, 3)) < 0.3
+print(np.mean(wrong.sum(axis=1) >= 2))

@@ -1,0 +1,184 @@
+"""Boosting on folds: a model for each, stopped early by the rows that it has not seen, and the mean of them all."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from fastens.base import TrainingData
+from fastens.boosting.dart import scaled_tree
+from fastens.boosting.fit_arguments import RowNumbers, own_split, subset
+from fastens.boosting.rounds import BoostingRules, Rounds
+from fastens.boosting.rules import Prepared, boosting_rules, prepared
+from fastens.boosting.watching import Deadline, watching
+from fastens.engine.bins.coded_rows import CodedRows
+from fastens.engine.comm import gathered
+from fastens.engine.parts import is_coded
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.trees import Tree, TreeEnsemble
+from fastens.monitoring.measuring import History
+
+# Of the time, what putting the trees together may take.
+_RESERVE = 0.03
+# Rounds by which the time of all is told, and the share of a fold's time that they may take.
+_PROBE, _PROBE_SHARE = 10, 0.1
+# Rounds times rate that a model should get to where there is not time for all of its rounds, at a rate up to the most:
+# those of 100 rounds at 0.1.
+_ENOUGH, _MOST_RATE = 10.0, 0.2
+
+
+def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[tuple[RowNumbers, RowNumbers]]:
+    """Rows to train on and to stop by for each fold, of each class the same share.
+
+    The only row of a class is trained on in all folds.
+    """
+    (y,) = gathered(data.comm, [data.y])
+    has_classes = hasattr(model, "classes_") and y.ndim == 1
+    fewest, alone = len(y), np.zeros(len(y), dtype=bool)
+    if has_classes:
+        sizes = np.bincount(y.astype(np.intp))
+        fewest, alone = int(sizes.max()), sizes[y.astype(np.intp)] == 1
+    if fewest < n_folds:
+        what = "rows of the largest class" if has_classes else "rows"
+        raise ValueError(f"early_stopping.folds must be at most {fewest}, the {what}; got {n_folds}.")
+    splitter = (StratifiedKFold if has_classes else KFold)(n_folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class")
+        parts = list(splitter.split(np.empty((len(y), 0)), y if has_classes else None))
+    rows = np.arange(len(y))
+    held_out = [test[~alone[test]] for _, test in parts]
+    return [own_split(data, (np.setdiff1d(rows, test, assume_unique=True), test)) for test in held_out]
+
+
+class FoldedRounds(NamedTuple):
+    """The rounds of all folds, as one model: what a single fold's `Rounds` tell, of all of them."""
+
+    parts: Sequence[Rounds]
+
+    @property
+    def best_round(self) -> int:
+        """The rounds that are kept, of all folds together."""
+        return sum(part.best_round for part in self.parts)
+
+    @property
+    def metrics(self) -> Any:
+        """Nothing: `scores` has what was measured."""
+        return None
+
+    @property
+    def history(self) -> History:
+        """The mean losses after each round; of folds that ended before, those that they ended with."""
+        histories = [part.history for part in self.parts]
+        return History(
+            _mean([history.train for history in histories]), _mean([history.validation for history in histories])
+        )
+
+    def scores(self) -> dict[str, list[float]]:
+        """All metrics, likewise."""
+        found = [part.metrics.scores for part in self.parts if part.metrics is not None]
+        return {name: _mean([scores[name] for scores in found]) for name in (found[0] if found else ())}
+
+    def ensemble(self, n_rounds: int) -> TreeEnsemble:
+        """The mean of all folds' models: the first round of every fold, then the second, and so on."""
+        kept = [(part, part.kept_trees(part.best_round), part.best_round) for part in self.parts]
+        trees: list[Tree] = []
+        per_round, share = self.parts[0].leaves.n_trees, 1 / len(self.parts)
+        for index in range(max(n_own for *_, n_own in kept)):
+            for _, own, n_own in kept:
+                if index < n_own:
+                    of_round = own[index * per_round : (index + 1) * per_round]
+                    trees += [scaled_tree(tree, share, None) for tree in of_round]
+        first = self.parts[0]
+        baseline = np.mean([part.baseline for part in self.parts], axis=0)
+        outputs = np.tile(np.arange(per_round), n_rounds)
+        return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
+
+
+def _mean(series: Sequence[Sequence[float]]) -> list[float]:
+    longest = max(map(len, series))
+    return list(np.mean([[*each, *each[-1:] * (longest - len(each))] for each in map(list, series)], axis=0))
+
+
+class FoldedFit:
+    """Fits the folds of a model one after another, none of them beyond its share of the time."""
+
+    def __init__(self, model: Any, data: TrainingData, moment: float) -> None:
+        self._model, self._moment = model, moment
+        self._rows = model._fold_rows(data, model._stopping.folds, model._seed)
+        self._rules = boosting_rules(model, model._seed, resolve_n_jobs(model.n_jobs))
+        model._loss = model._get_loss()
+        self._prepared = coded(prepared(model, data, self._rules), self._rules)
+        self.done: list[Rounds] = []
+
+    def run(self) -> None:
+        """Fit all folds."""
+        for number, parts in enumerate(self._rows):
+            now = time.monotonic()
+            end = now + (self._moment - now) / (len(self._rows) - number)
+            rounds = self._start(number, parts)
+            if number == 0 and np.isfinite(end):
+                rounds = self._probed(rounds, parts, now, end)
+            self.done.append(rounds)
+            self._run(rounds, end)
+
+    def _start(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
+        """The rounds of a fold, before the first."""
+        model, found = self._model, self._prepared
+        model._loss = model._get_loss()
+        training, held_out = (subset(found.data, rows) for rows in parts)
+        model._loss.join(training.comm)
+        model._loss.check_target(training.y)
+        hashes = None if found.hashes is None else found.hashes[parts[0]]
+        rules = replace(self._rules, seed=(self._rules.seed + number) % 2**31)
+        rounds = found._replace(data=training, hashes=hashes).rounds(model, rules)
+        model._measure_validation(rounds, held_out)
+        return rounds
+
+    def _run(self, rounds: Rounds, end: float) -> None:
+        with watching(self._model, rounds) as watch:
+            rounds.run(Deadline(end, watch))
+
+    def _probed(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
+        """The rounds of the first fold, begun, or anew at a higher rate where the time is short."""
+        n_rounds, started = rounds.rules.n_rounds, time.monotonic()
+        rounds.rules = replace(rounds.rules, n_rounds=min(_PROBE, n_rounds))
+        rounds.run(Deadline(started + _PROBE_SHARE * (end - start), None))
+        seconds = (time.monotonic() - started) / max(rounds.n_rounds, 1)
+        rounds.rules = replace(rounds.rules, n_rounds=n_rounds)
+        possible = min(max(end - time.monotonic(), 0.0) / max(seconds, 1e-9), n_rounds)
+        possible = min(self._model._comm.gather(possible))  # all ranks must choose the same rate
+        rate = min(_MOST_RATE, _ENOUGH / max(possible, 1.0))
+        if possible >= n_rounds or rate <= self._rules.learning_rate:
+            return rounds
+        self._rules = replace(self._rules, learning_rate=rate)
+        return self._start(0, parts)
+
+
+def coded(found: Prepared, rules: BoostingRules) -> Prepared:
+    """The rows with their codes in the place of values, where these are not read again."""
+    X = found.data.X
+    if rules.linear_l2 is not None or scipy.sparse.issparse(X) or is_coded(X):
+        return found
+    codes: NDArray[Any] = found.binning.codes(X, rules.n_threads)
+    return found._replace(data=found.data._replace(X=CodedRows(found.binning, codes)))
+
+
+def fit_folds(model: Any, data: TrainingData, start: float) -> None:
+    """Fit a model on its folds, and keep the mean of what they come to; after Ctrl-C, of those so far."""
+    limit = model._stopping.time_limit
+    folded = FoldedFit(model, data, np.inf if limit is None else start + (1 - _RESERVE) * limit)
+    try:
+        folded.run()
+    finally:
+        done = FoldedRounds([rounds for rounds in folded.done if rounds.n_rounds])
+        if done.parts:
+            model._finish(done)
+            model.validation_scores_ = {name: np.array(values) for name, values in done.scores().items()}

@@ -1,0 +1,204 @@
+"""Dask collections as tables: their partitions, and the workers that get them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from fastens.distributed.rank_fit import BY_ROW
+from fastens.parameters import real, whole
+
+EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
+
+
+class DaskTable:
+    """A Dask collection to fit on, with how the cluster is used.
+
+    A plain collection is fitted on by the workers of the current client; this is for other ways.
+
+    Parameters
+    ----------
+    table : dask.dataframe.DataFrame, dask.array.Array or list of delayed partitions
+        What `fit` takes as X.
+    client : distributed.Client, optional
+        The cluster; default: that of the last client made, `distributed.default_client()`.
+    workers : list of str, optional
+        Addresses of the workers that may train; default: all of the cluster. Each trains one rank.
+    checkpoint_every : int, default=10
+        Rounds of boosting after which a checkpoint goes to this process; the fit goes on from the last one where a
+        worker is lost.
+    patience : float, default=60.0
+        Seconds: a worker that does not answer for so long is given up; workers give up a fit whose driver is silent for
+        so long; and a cluster without workers is waited for so long.
+
+    Raises
+    ------
+    ValueError
+        For a table of another kind, and parameters that break their rules.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from fastens import GradientBoostingRegressor
+    >>> from fastens.distributed import DaskTable
+    >>> X = da.random.default_rng(0).random((4000, 3), chunks=(1000, 3))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    ...     model = GradientBoostingRegressor().fit(DaskTable(X, client=client), X[:, 0])
+    >>> model.score(X.compute(), X[:, 0].compute()) > 0.99
+    True
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        *,
+        client: Any = None,
+        workers: Sequence[str] | None = None,
+        checkpoint_every: int = 10,
+        patience: float = 60.0,
+    ) -> None:
+        if not is_collection(table):
+            raise ValueError(
+                "table must be a Dask dataframe, a Dask array or a list of delayed partitions; "
+                f"got {type(table).__name__}."
+            )
+        whole(1).check("checkpoint_every", checkpoint_every)
+        real(1).check("patience", patience)
+        self.table, self.client, self.workers = table, client, workers
+        self.checkpoint_every, self.patience = checkpoint_every, patience
+
+    def __repr__(self) -> str:
+        """The table's type."""
+        return f"DaskTable({type(self.table).__name__})"
+
+
+def is_collection(X: Any) -> bool:
+    """Whether a table is one of Dask, or a list of its partitions."""
+    if isinstance(X, list | tuple):
+        return bool(X) and all(_is_lazy(part) for part in X)
+    return _is_lazy(X)
+
+
+def _is_lazy(X: Any) -> bool:
+    return hasattr(type(X), "__dask_graph__") or type(X).__module__ == "distributed.client"
+
+
+# Partitions --------------------------------------------------
+
+
+def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the partitions of "X", and of "X_val" where it is given, each with what belongs to its rows.
+
+    Parameters
+    ----------
+    X : collection
+        The table to fit on.
+    given : dict
+        The other arguments of `fit`.
+
+    Raises
+    ------
+    ValueError
+        For targets, weights and the like that are not divided as their table is.
+    """
+    found = {}
+    for name, table in (("X", X), ("X_val", given.get("X_val"))):
+        if table is None:
+            continue
+        if not is_collection(table):
+            raise ValueError(f"{name} must be a Dask collection where X is one; got {type(table).__name__}.")
+        columns = {name: _parts(name, table)}
+        for other in BY_ROW[name]:
+            values = given.get(other)
+            if values is not None and not isinstance(values, str) and np.ndim(values) > 0:
+                columns[other] = _parts(other, _divided_as(table, values, other))
+        sizes = {other: len(parts) for other, parts in columns.items()}
+        for other, size in sizes.items():
+            if size != sizes[name]:
+                raise ValueError(f"{other} must have the {sizes[name]} partitions of {name}; it has {size}.")
+        found[name] = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+    return found
+
+
+def _divided_as(table: Any, values: Any, name: str) -> Any:
+    """Values of rows, divided as the table is where that is known."""
+    chunks: Any = getattr(table, "chunks", None)
+    lengths: Any = None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
+    if is_collection(values):
+        has_lengths = lengths is not None and hasattr(values, "rechunk") and not np.isnan(values.chunks[0]).any()
+        return values.rechunk({0: lengths}) if has_lengths and values.shape[0] == sum(lengths) else values
+    if lengths is None or len(values) != sum(lengths):
+        raise ValueError(f"{name} must be a Dask collection with the partitions of X; got {type(values).__name__}.")
+    ends = np.cumsum(lengths).tolist()
+    array = np.asarray(values)
+    return [_delayed(array[first:last]) for first, last in pairwise([0, *ends])]
+
+
+def _delayed(value: Any) -> Any:
+    from dask import delayed
+
+    return delayed(value)
+
+
+def _parts(name: str, values: Any) -> list[Any]:
+    """The partitions of a collection, as delayed values."""
+    if isinstance(values, list | tuple):
+        return [part if hasattr(type(part), "__dask_graph__") else _delayed(part) for part in values]
+    if hasattr(values, "rechunk"):
+        if values.ndim > 1:
+            values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
+        return list(values.to_delayed().ravel())
+    if not hasattr(values, "to_delayed"):
+        raise ValueError(
+            f"{name} must be a Dask dataframe, a Dask array or a list of delayed partitions; "
+            f"got {type(values).__name__}."
+        )
+    return list(values.to_delayed())
+
+
+# Places --------------------------------------------------
+
+
+def blocks(n_parts: int, n_ranks: int) -> list[range]:
+    """Return the partitions of each rank: so many in a row, nearly as many on each.
+
+    Examples
+    --------
+    >>> blocks(5, 2)
+    [range(0, 3), range(3, 5)]
+    """
+    each, more = divmod(n_parts, n_ranks)
+    ends = [rank * each + min(rank, more) for rank in range(n_ranks + 1)]
+    return [range(*bounds) for bounds in pairwise(ends)]
+
+
+def placed(owned: Sequence[range], holders: Mapping[int, Sequence[str]], workers: Sequence[str]) -> list[str]:
+    """Return a worker for each rank, so that few partitions have to move.
+
+    Parameters
+    ----------
+    owned : list of range
+        The partitions of each rank.
+    holders : dict
+        The workers that have a partition already, by its number.
+    workers : list of str
+        Addresses of the workers, at least one for each rank.
+
+    Examples
+    --------
+    >>> placed([range(0, 2), range(2, 3)], {0: ["b"], 2: ["a"]}, ["a", "b", "c"])
+    ['b', 'a']
+    """
+    number = {address: index for index, address in enumerate(workers)}
+    moved = np.zeros((len(owned), len(workers)))
+    for rank, parts in enumerate(owned):
+        for part in parts:
+            for address in holders.get(part, ()):
+                if address in number:
+                    moved[rank, number[address]] -= 1
+    return [workers[index] for index in linear_sum_assignment(moved)[1]]

@@ -1,0 +1,156 @@
+"""The fit of one rank: the rows it has got, what it reports as it goes on, and where it begins."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastens.distributed.reduction import RanksComm
+from fastens.table.source import TableParts
+
+# What `fit` is given besides X and y, by the table whose rows it belongs to.
+BY_ROW = {
+    "X": ("y", "sample_weight", "init_score", "qid", "groups"),
+    "X_val": ("y_val", "sample_weight_val", "init_score_val", "qid_val"),
+}
+Parts = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class FitTask:
+    """What all ranks of a fit have in common.
+
+    Attributes
+    ----------
+    model : estimator
+        With the parameters of the fit.
+    arguments : dict
+        What `fit` is given that is no table of rows, names of columns among it.
+    checkpoint : bytes or None
+        The file of a model to go on from.
+    every : int
+        Rounds between checkpoints, while there are few of them.
+    is_watched : bool
+        Whether callbacks wait for each round.
+    """
+
+    model: Any
+    arguments: dict[str, Any]
+    checkpoint: bytes | None = None
+    every: int = 10
+    is_watched: bool = False
+
+
+class Watcher:
+    """Who is told of the rounds of a fit. This one does not listen."""
+
+    def report(self, kind: str, content: Any) -> None:
+        """Take note: a "round" has ended, or there is a "checkpoint"."""
+
+    def ask(self, kind: str, content: Any) -> Any:
+        """Wait for an answer."""
+
+
+def fit_rank(task: FitTask, comm: RanksComm, tables: Mapping[str, Parts], watcher: Watcher) -> Any:
+    """Train on the rows of one rank; return the model, which all ranks have.
+
+    Parameters
+    ----------
+    task : FitTask
+        What to fit.
+    comm : RanksComm
+        The other ranks.
+    tables : dict
+        By "X" and "X_val", partitions with the table and what belongs to its rows, in the order of the rows.
+    watcher : Watcher
+        Who is told of the rounds; only of the first rank.
+    """
+    model = task.model
+    arguments = dict(task.arguments)
+    for table, found in tables.items():
+        parts = [part for part in found if part[table].shape[0]] or found[:1]
+        for name in parts[0]:
+            arguments[name] = joined([part[name] for part in parts], is_table=name == table)
+    if comm.rank == 0:
+        model._on_round = lambda *scores: watcher.report("round", (*scores, comm.n_exchanges, comm.n_bytes))
+    if hasattr(model, "callbacks"):
+        model.callbacks = [_Relay(task, comm, watcher)]
+    with _as_file(task.checkpoint) as path, model._over(comm):
+        model.fit(**arguments, **({} if path is None else {"resume": path}))
+    return model
+
+
+def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
+    """Return the partitions of a table as one row source, or those of an array as one array."""
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    if is_table:
+        return TableParts(*parts)
+    return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts])
+
+
+class _Relay:
+    """A callback that hands checkpoints over, and asks whoever watches whether to go on."""
+
+    def __init__(self, task: FitTask, comm: RanksComm, watcher: Watcher) -> None:
+        self._task, self._comm, self._watcher = task, comm, watcher
+        self._next = task.every - 1
+
+    def __call__(self, env: Any) -> bool:
+        if env.iteration == env.begin_iteration:
+            self._next = env.begin_iteration + self._task.every - 1
+        if env.iteration >= self._next and self._task.model._stopping.folds is None:  # a mean does not go on
+            # Each costs more than the one before, and all of them not more than a share of the rounds between.
+            self._next = env.iteration + max(self._task.every, env.iteration // 10)
+            content = as_bytes(env.model)
+            if self._comm.rank == 0 and content is not None:
+                self._watcher.report("checkpoint", content)
+        return self._task.is_watched and self._asked(env)
+
+    def _asked(self, env: Any) -> bool:
+        """What the callbacks want, which may need the model before: all ranks make it together."""
+        question = "callbacks", replace(env, params={}, _model=None)
+        while True:
+            answer = self._watcher.ask(*question) if self._comm.rank == 0 else None
+            answer = self._comm.gather(answer)[0]
+            if isinstance(answer, BaseException):
+                raise answer
+            if answer != "model":
+                return bool(answer)
+            question = "model", fitted_state(env.model)
+
+
+def fitted_state(model: Any) -> dict[str, Any]:
+    """Return the attributes that a fit has set."""
+    parameters = model.get_params(deep=False)
+    own = {"_comm", "_on_round", *parameters}
+    return {name: value for name, value in vars(model).items() if name not in own}
+
+
+def as_bytes(model: Any) -> bytes | None:
+    """Return the file of a model; None where a file cannot hold its parameters."""
+    with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
+        path = Path(folder) / "model"
+        with suppress(TypeError, ValueError):
+            model.save(path)
+            return path.read_bytes()
+    return None
+
+
+@contextmanager
+def _as_file(content: bytes | None) -> Iterator[str | None]:
+    if content is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
+        path = os.path.join(folder, "model")
+        Path(path).write_bytes(content)
+        yield path

@@ -1,0 +1,180 @@
+"""Estimators of trees in pipelines that skl2onnx converts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, TransformerMixin
+
+import fastens
+from fastens.exchange.writing.export import refusals
+from fastens.exchange.writing.onnx_graph import add_trees
+from fastens.exchange.writing.onnx_links import add_target
+from fastens.exchange.writing.onnx_nodes import Graph
+from fastens.exchange.writing.targets import targets_of
+from fastens.exchange.writing.view import Column, ModelView, view_of
+
+_ML = "ai.onnx.ml"
+# Axes are inputs of Squeeze and ReduceSum, and thresholds doubles, since these versions.
+_LEAST_OPSETS = {"": 13, _ML: 3}
+_CLASS_OPTIONS = {
+    "zipmap": [True, False, "columns"],
+    "nocl": [True, False],
+    "output_class_labels": [False, True],
+    "raw_scores": [True, False],
+}
+
+
+def register() -> None:
+    """Teach skl2onnx the estimators of trees, alone and within scikit-learn's pipelines, stacks and searches.
+
+    All whose `export` writes ONNX: boosting, forests, extra trees, bags of trees, single trees and stumps, isolation
+    forests, `AdaBoostClassifier`, posterior-averaged trees. Outputs are those that skl2onnx gives its own: "label" and
+    "probabilities" of classes, "variable" of numbers, "label" and "scores" of isolation forests. Inputs may be floats,
+    doubles, whole numbers, and strings where a column's categories are strings; all numbers are compared as doubles.
+    Sums of leaves are of single precision: skl2onnx has version 3 of ai.onnx.ml, where `export` has 5.
+
+    Options are "zipmap", "nocl", "output_class_labels", and "raw_scores" for the `decision_function`. ZipMap itself
+    takes floats only: with inputs of doubles set ``options={"zipmap": False}``.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Without skl2onnx.
+
+    Examples
+    --------
+    >>> import fastens.onnx
+    >>> fastens.onnx.register()  # doctest: +SKIP
+    >>> onnx_model = skl2onnx.to_onnx(pipeline, X[:1], options={"zipmap": False})  # doctest: +SKIP
+    """
+    try:
+        from skl2onnx import update_registered_converter
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("fastens.onnx needs the package skl2onnx: pip install 'fastens[onnx]'") from error
+
+    for name in fastens.__all__:
+        kind = getattr(fastens, name)
+        if not hasattr(kind, "export") or issubclass(kind, TransformerMixin):
+            continue
+        options = _CLASS_OPTIONS if issubclass(kind, ClassifierMixin) else None
+        update_registered_converter(kind, f"Fastens{name}", _set_types, _convert, options=options)
+
+
+def _set_types(operator: Any) -> None:
+    """Set the types and shapes of what an estimator puts out."""
+    from skl2onnx.common import data_types
+
+    model, scope = operator.raw_operator, operator.scope_inst
+    is_double = any(isinstance(own.type, data_types.DoubleTensorType) for own in operator.inputs)
+    number = data_types.DoubleTensorType if is_double else data_types.FloatTensorType
+    n_rows = operator.inputs[0].get_first_dimension()
+    if len(operator.outputs) == 1:
+        with refusals(model, "onnx"):
+            operator.outputs[0].set_type(number([n_rows, view_of(model).n_outputs]))
+    elif not isinstance(model, ClassifierMixin):
+        operator.outputs[0].set_type(data_types.Int64TensorType([n_rows, 1]))
+        operator.outputs[1].set_type(number([n_rows, 1]))
+    else:
+        labels = _labels(model, scope)
+        label = data_types.StringTensorType if labels.dtype.kind in "UO" else data_types.Int64TensorType
+        operator.outputs[0].set_type(label([n_rows]))
+        operator.outputs[1].set_type(number([n_rows, len(labels)]))
+
+
+def _labels(model: Any, scope: Any) -> Any:
+    """The labels of a classifier as ONNX has them."""
+    labels = model.classes_
+    if isinstance(labels, list):
+        raise ValueError("skl2onnx has no outputs for several targets with classes; model.export(format='onnx') has.")
+    if scope.get_options(model, {"nocl": False})["nocl"]:
+        return np.arange(len(labels))
+    return labels.astype(np.int64) if labels.dtype.kind in "bf" else labels
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Add the nodes of an estimator."""
+    from skl2onnx.common.data_types import StringTensorType, guess_proto_type
+
+    model = operator.raw_operator
+    for domain, least in _LEAST_OPSETS.items():
+        if (got := container.target_opset_any_domain(domain)) < least:
+            raise ValueError(f"target_opset of {domain!r} must be at least {least} for fastens; got {got}.")
+    graph = Graph(_LEAST_OPSETS[_ML], scope.get_unique_operator_name("fastens"))
+    with refusals(model, "onnx"):
+        view = view_of(model)
+        raw = add_trees(graph, view, _values(graph, operator.inputs, view))
+        target = view.only_target
+        if target.classes is not None:
+            target = target._replace(classes=_labels(model, scope))
+        add_target(graph, target, raw, view.n_outputs, "")
+    results = list(graph.results.values())
+    # A stack of decisions sets its members' option in the container.
+    if target.classes is not None and container.get_options(model, {"raw_scores": False})["raw_scores"]:
+        results[1] = _decision(graph, model, view, raw)
+    _copy(graph, container)
+    for result, output in zip(results, operator.outputs, strict=True):
+        is_text = isinstance(output.type, StringTensorType)
+        cast = ("Identity", {}) if is_text else ("Cast", {"to": guess_proto_type(output.type)})
+        container.add_node(cast[0], [result], [output.full_name], **cast[1])
+
+
+def _decision(graph: Graph, model: Any, view: ModelView, raw: str) -> str:
+    """The `decision_function` of a model; of two classes a column for each, the first negated, as skl2onnx has it."""
+    if not hasattr(model, "decision_function"):
+        raise ValueError(f"{type(model).__name__} has no decision_function, which the option raw_scores asks for.")
+    decision = graph.add("Div", raw, graph.constant(np.array(targets_of(model)[1], graph.float_type)))
+    return graph.add("Concat", graph.add("Neg", decision), decision, axis=1) if view.n_outputs == 1 else decision
+
+
+def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]:
+    """The columns of the model: all as doubles, or one after another where there are strings.
+
+    Inputs come in the order of the columns, or have their names.
+    """
+    from skl2onnx.common.data_types import StringTensorType
+
+    by_name = {own.raw_name: own for own in inputs}
+    if all(column.name in by_name for column in view.columns):
+        inputs = [by_name[column.name] for column in view.columns]
+    shapes = [own.type.shape for own in inputs]
+    n_columns, has_strings = len(view.columns), any(column.has_strings for column in view.columns)
+    # Stacks do not say how many columns their final estimator gets.
+    is_one = len(inputs) == 1 and (len(shapes[0]) < 2 or shapes[0][1] in (None, n_columns))
+    if is_one and not has_strings and not isinstance(inputs[0].type, StringTensorType):
+        return graph.add("Cast", inputs[0].full_name, to=np.float64)
+    widths = [int(shape[1] or 0) for shape in shapes]
+    if sum(widths) != n_columns:
+        raise ValueError(f"{view.estimator} has {n_columns} columns; got inputs with {widths} of them.")
+    found: list[str] = []
+    for own, width in zip(inputs, widths, strict=True):
+        for place in range(width):
+            column = view.columns[len(found)]
+            is_text = isinstance(own.type, StringTensorType)
+            _check_type(column, own.raw_name, is_text=is_text)
+            values = own.full_name
+            if width > 1:
+                values = graph.add("Gather", values, graph.constant(np.array([place])), axis=1)
+            found.append(values if is_text else graph.add("Cast", values, to=np.float64))
+    return found if has_strings else graph.add("Concat", *found, axis=1)
+
+
+def _check_type(column: Column, name: str, *, is_text: bool) -> None:
+    if is_text != column.has_strings:
+        kinds = ["numbers", "strings"]
+        wanted, got = kinds[column.has_strings], kinds[is_text]
+        raise ValueError(f"the column {column.name!r} holds {wanted}; the input {name!r} is a tensor of {got}.")
+
+
+def _copy(graph: Graph, container: Any) -> None:
+    """Add the nodes of our graph to skl2onnx's."""
+    from onnx.helper import get_attribute_value
+
+    container.initializers.extend(graph.constants)
+    for node in graph.nodes:
+        attributes = {own.name: get_attribute_value(own) for own in node.attribute}
+        if node.domain:
+            attributes["op_version"] = _LEAST_OPSETS[node.domain]
+        names = [*node.input], [*node.output]
+        container.add_node(node.op_type, *names, op_domain=node.domain, name=node.name, **attributes)

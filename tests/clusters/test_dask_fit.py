@@ -1,0 +1,213 @@
+"""Fits on a Dask cluster: the model file is that of one machine, to the byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fastens import (
+    Checkpoint,
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
+    StackingRegressor,
+)
+from fastens.distributed import DaskTable
+from fastens.options import Categories, EarlyStopping
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+delayed = pytest.importorskip("dask").delayed
+
+pytestmark = pytest.mark.cluster
+N_ROWS = 1500
+COMMON = {"n_estimators": 6, "max_leaf_nodes": 8, "random_state": 4}
+
+
+def make_frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=N_ROWS), "number": rng.integers(0, 9, N_ROWS).astype(float)})
+    frame["word"] = rng.choice(["a", "b", "c"], N_ROWS)
+    frame.loc[: N_ROWS // 3, "word"] = "d"
+    frame.loc[::17, "number"] = np.nan
+    target = frame["size"] + (frame["word"] == "b") + rng.normal(size=N_ROWS) / 2
+    return frame.assign(weight=rng.random(N_ROWS), target=target)
+
+
+FRAME = make_frame()
+X, T = FRAME[["size", "number"]].to_numpy(), FRAME["target"].to_numpy()
+TABLE = FRAME[["size", "number", "word"]]
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 3, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as found:
+        yield found
+
+
+def content(model, tmp_path):
+    model.save(tmp_path / "model.fastens")
+    return (tmp_path / "model.fastens").read_bytes()
+
+
+def test_without_a_cluster():
+    with pytest.raises(ValueError, match=r"make a distributed\.Client first"):
+        GradientBoostingRegressor().fit(da.ones((4, 2)), da.ones(4))
+
+
+def frame_of(n_parts, frame=FRAME):
+    return dd.from_pandas(frame, npartitions=n_parts, sort=False)
+
+
+@pytest.mark.parametrize(("n_workers", "n_parts"), [(1, 2), (2, 5), (3, 1), (3, 13)])
+def test_names_of_columns(client, tmp_path, n_workers, n_parts):
+    expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME, "target", sample_weight="weight"), tmp_path)
+    workers = sorted(client.nthreads())[:n_workers]
+    table = DaskTable(frame_of(n_parts), client=client, workers=workers)
+    model = GradientBoostingRegressor(**COMMON).fit(table, "target", sample_weight="weight")
+    assert content(model, tmp_path) == expected
+    assert list(model.feature_names_in_) == ["size", "number", "word"]
+
+
+def test_arrays_and_delayed_partitions(client, tmp_path):
+    labels = np.where(T > 1, "yes", "no")
+    expected = content(GradientBoostingClassifier(subsample=0.5, **COMMON).fit(X, labels), tmp_path)
+    array, y = da.from_array(X, chunks=(400, 1)), da.from_array(labels, chunks=700)
+    pieces, targets = ([delayed(part) for part in np.array_split(each, 4)] for each in (X, labels))
+    for table, target in ((array, y), (array, labels), (pieces, targets)):
+        model = GradientBoostingClassifier(subsample=0.5, **COMMON).fit(table, target)
+        assert content(model, tmp_path) == expected
+
+
+def test_rows_to_validate_on(client, tmp_path):
+    options = COMMON | {"n_estimators": 30, "early_stopping": EarlyStopping(eval_metric=["r2", "loss"])}
+    options |= {"n_iter_no_change": 2, "learning_rate": 0.8}
+    first, last = FRAME[:1000], FRAME[1000:]
+    given = {"sample_weight": "weight", "y_val": "target", "sample_weight_val": "weight"}
+    expected = GradientBoostingRegressor(**options).fit(first, "target", X_val=last, **given)
+    assert expected.n_iter_ < 30
+    model = GradientBoostingRegressor(**options)
+    model.fit(frame_of(4, first), "target", X_val=frame_of(2, last), **given)
+    assert content(model, tmp_path) == content(expected, tmp_path)
+
+
+def test_encoded_categories_and_rows_held_out(client, tmp_path):
+    options = COMMON | {"early_stopping": True, "categories": Categories(encoding="target"), "oob_score": True}
+    options |= {"subsample": 0.6}
+    y = FRAME["target"] > 1
+    expected = GradientBoostingClassifier(**options).fit(TABLE, y)
+    model = GradientBoostingClassifier(**options).fit(frame_of(5, TABLE), frame_of(5, y))
+    assert content(model, tmp_path) == content(expected, tmp_path)
+    np.testing.assert_array_equal(model.oob_decision_function_, expected.oob_decision_function_)
+
+
+def test_queries_and_times(client, tmp_path):
+    qid, relevance = np.repeat(np.arange(30), 50), np.digitize(T, [0.0, 1.5])
+    expected = GradientBoostingRanker(**COMMON).fit(X, relevance, qid=qid)
+    given = [da.from_array(each, chunks=500) for each in (relevance, qid)]
+    model = GradientBoostingRanker(**COMMON).fit(da.from_array(X, chunks=(500, 2)), given[0], qid=given[1])
+    assert content(model, tmp_path) == content(expected, tmp_path)
+    times = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)])
+    expected = GradientBoostingSurvival(**COMMON).fit(X, times)
+    model = GradientBoostingSurvival(**COMMON).fit(da.from_array(X, chunks=(500, 2)), da.from_array(times, chunks=400))
+    assert content(model, tmp_path) == content(expected, tmp_path)
+
+
+def test_empty_partitions(client, tmp_path):
+    expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME[FRAME["size"] > 2], "target"), tmp_path)
+    frame = frame_of(60)
+    model = GradientBoostingRegressor(**COMMON).fit(frame[frame["size"] > 2], "target")
+    assert content(model, tmp_path) == expected
+
+
+def test_callbacks_are_called_here(client, tmp_path, capsys):
+    seen = []
+
+    def note(env):
+        seen.append((env.iteration, env.evaluation_result_list[0].metric_name, env.params["n_estimators"]))
+        if env.iteration == 3:
+            seen.append(env.model.n_iter_)
+        return env.iteration == 4
+
+    path = tmp_path / "checkpoint.fastens"
+    model = GradientBoostingRegressor(callbacks=[note, Checkpoint(path, 3)], verbose=1, **COMMON)
+    model.fit(frame_of(4), "target")
+    assert model.n_iter_ == 5
+    assert seen == [*((i, "loss", 6) for i in range(4)), 4, (4, "loss", 6)]
+    expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME, "target"), tmp_path)
+    assert content(GradientBoostingRegressor(**COMMON).fit(frame_of(7), "target", resume=path), tmp_path) == expected
+
+
+def test_an_error_of_a_callback_is_raised_here(client):
+    def fail(env):
+        if env.iteration == 2:
+            raise ZeroDivisionError("after three rounds")
+
+    model = GradientBoostingRegressor(callbacks=[fail], **COMMON)
+    with pytest.raises(ZeroDivisionError, match="after three rounds"):
+        model.fit(frame_of(4), "target")
+    assert model.n_iter_ == 3
+
+
+def test_errors_name_what_is_wrong(client):
+    frame, model = frame_of(3), GradientBoostingRegressor(**COMMON)
+    with pytest.raises(ValueError, match=r"y must have the 3 partitions of X; it has 2\."):
+        model.fit(frame, frame_of(2)["target"])
+    with pytest.raises(ValueError, match="y must be a Dask collection"):
+        model.fit(frame, FRAME["target"])
+    with pytest.raises(ValueError, match="sample_weight must have as many rows as X in each partition"):
+        model.fit(frame, "target", sample_weight=da.ones(N_ROWS, chunks=(300, 300, 900)))
+    with pytest.raises(ValueError, match="y must name a column of X"):
+        model.fit(frame, "nothing")
+    with pytest.raises(ValueError, match="X_val must be a Dask collection where X is one"):
+        model.fit(frame, "target", X_val=FRAME, y_val="target")
+    with pytest.raises(ValueError, match="learning_rate must be"):
+        GradientBoostingRegressor(learning_rate=-1).fit(frame, "target")
+    with pytest.raises(ValueError, match="X must be a table in memory for StackingRegressor"):
+        StackingRegressor([("a", model)]).fit(frame, "target")
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.fit(frame[["size", "number"]], frame["number"])
+    with pytest.raises(ValueError, match="table must be a Dask dataframe"):
+        DaskTable(FRAME)
+    with pytest.raises(ValueError, match="patience must be"):
+        DaskTable(frame, patience=0)
+
+
+@pytest.mark.parametrize("folds", [None, 2])
+def test_a_worker_leaves(tmp_path, folds):
+    options = COMMON | {"n_estimators": 8, "early_stopping": EarlyStopping(folds=folds) if folds else False}
+    expected = content(GradientBoostingRegressor(**options).fit(FRAME, "target"), tmp_path)
+    setup = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    rounds = []
+
+    with distributed.LocalCluster(**setup) as cluster, distributed.Client(cluster) as client:
+
+        def leave(env):
+            rounds.append(env.iteration)
+            if len(rounds) == 5:
+                client.retire_workers(sorted(client.nthreads())[:1])
+
+        table = DaskTable(frame_of(4), client=client, checkpoint_every=3, patience=20)
+        model = GradientBoostingRegressor(callbacks=[leave], **options).fit(table, "target")
+    model.callbacks = None
+    assert content(model, tmp_path) == expected
+    # The first three rounds have a checkpoint; a mean of folds begins anew.
+    assert rounds[:5] == [0, 1, 2, 3, 4]
+    assert rounds.count(0) == (1 if folds is None else 3)
+
+
+def test_two_fits_at_once(client, tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME, "target"), tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        fits = [
+            pool.submit(GradientBoostingRegressor(**COMMON).fit, DaskTable(frame_of(n), client=client), "target")
+            for n in (3, 5, 6)
+        ]
+        models = [fit.result(timeout=100) for fit in fits]
+    assert [content(model, tmp_path) == expected for model in models] == [True] * 3

@@ -1,0 +1,85 @@
+"""Reductions by messages: each rank gets what a sum, a maximum or a list over all of them is."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from fastens.distributed.mailbox import Mailbox
+from fastens.distributed.reduction import RankLostError
+from reference.messages import by_messages
+
+SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 13)
+LENGTHS = [(0,), (1,), (3, 4), (20_001,), (9000, 1, 5000)]  # some of which are halved
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_sums_and_maxima(lengths, size):
+    def arrays_of(rank):
+        rng = np.random.default_rng(rank)
+        return [rng.integers(-(2**55), 2**55, length) for length in lengths]
+
+    def work(comm):
+        sums, largest = arrays_of(comm.rank), arrays_of(comm.rank)
+        comm.sum(*sums)
+        comm.max(*largest)
+        return sums, largest
+
+    of_ranks = list(zip(*map(arrays_of, range(size)), strict=True))
+    for sums, largest in by_messages(size, work):
+        for found, parts in zip(sums, of_ranks, strict=True):
+            np.testing.assert_array_equal(found, np.sum(parts, axis=0))
+        for found, parts in zip(largest, of_ranks, strict=True):
+            np.testing.assert_array_equal(found, np.max(parts, axis=0))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_values_of_all_ranks_in_their_order(size):
+    def work(comm):
+        shape = np.arange(6).reshape(2, 3) * comm.rank
+        comm.sum(shape[:, ::2])  # of any strides
+        return comm.gather({"rank": comm.rank, "array": shape}), comm.gather(None)
+
+    for values, nothing in by_messages(size, work):
+        assert [value["rank"] for value in values] == list(range(size))
+        assert nothing == [None] * size
+        for rank, value in enumerate(values):
+            expected = np.arange(6).reshape(2, 3) * rank
+            expected[:, ::2] = np.arange(6).reshape(2, 3)[:, ::2] * (size * (size - 1) // 2)
+            np.testing.assert_array_equal(value["array"], expected)
+
+
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_a_large_sum_sends_each_number_less_than_twice(size):
+    def work(comm):
+        comm.sum(np.ones(32_768, dtype=np.int64))
+        return comm.n_bytes
+
+    assert max(by_messages(size, work)) <= 2 * 32_768 * 8 * (size - 1) / size + 8 * size
+
+
+def test_a_rank_that_is_lost_ends_the_waiting_of_all():
+    def fail_on_one(comm):
+        comm.sum(np.zeros(3, dtype=np.int64))
+        if comm.rank == 1:
+            raise ValueError("rank 1 stops")
+        comm.sum(np.zeros(3, dtype=np.int64))
+
+    with pytest.raises(ValueError, match="rank 1 stops"):
+        by_messages(3, fail_on_one)
+
+
+def test_waiting_ends_with_the_patience():
+    box, start = Mailbox(0.3), time.monotonic()
+    with pytest.raises(RankLostError, match=r"not been heard of for 0\.3 seconds"):
+        box.take(1, (0, 0))
+    assert time.monotonic() - start < 10
+    box.put(1, (0, 0), "late")
+    assert box.take(1, (0, 0)) == "late"
+    box.close("no more")
+    box.close("a later reason")
+    with pytest.raises(RankLostError, match="no more"):
+        box.take(1, (0, 0))
