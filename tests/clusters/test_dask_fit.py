@@ -8,10 +8,13 @@ import pytest
 
 from fastens import (
     Checkpoint,
+    DecisionTreeRegressor,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
+    RandomForestRegressor,
     StackingRegressor,
 )
 from fastens.distributed import DaskTable
@@ -71,6 +74,14 @@ def test_names_of_columns(client, tmp_path, n_workers, n_parts):
     model = GradientBoostingRegressor(**COMMON).fit(table, "target", sample_weight="weight")
     assert content(model, tmp_path) == expected
     assert list(model.feature_names_in_) == ["size", "number", "word"]
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeRegressor, ExtraTreesRegressor, RandomForestRegressor])
+def test_forests(client, tmp_path, kind):
+    options = {"random_state": 4} | ({} if kind is DecisionTreeRegressor else {"n_estimators": 4})
+    expected = content(kind(**options).fit(FRAME, "target", sample_weight="weight"), tmp_path)
+    model = kind(**options).fit(DaskTable(frame_of(5), client=client), "target", sample_weight="weight")
+    assert content(model, tmp_path) == expected
 
 
 def test_arrays_and_delayed_partitions(client, tmp_path):
