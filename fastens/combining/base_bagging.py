@@ -122,7 +122,6 @@ _MEMBERS, _FOREST = "members.", "forest."
 class BaseBagging(BaseOneEstimator):
     """Copies of one estimator, each fitted on a bag of rows and columns."""
 
-    _fits_sources = False
     estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
@@ -202,12 +201,20 @@ class BaseBagging(BaseOneEstimator):
             self._oob_mean = given.scatter(mean)
         return self
 
-    def _forest_for_trees(self) -> Any:
-        """The forest that bags of this estimator make, kept with a warm start; None where they make none."""
+    @property
+    def _fits_sources(self) -> bool:  # type: ignore[override]
+        return self._kind_of_forest() is not None
+
+    def _kind_of_forest(self) -> Callable[[], Any] | None:
+        """The class of the forest that bags of this estimator make; None where they make none."""
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
             return None
         template = self._template()
-        make = FORESTS.get((type(template), template.get_params(deep=False).get("splitter")))
+        return FORESTS.get((type(template), template.get_params(deep=False).get("splitter")))
+
+    def _forest_for_trees(self) -> Any:
+        """The forest that bags of this estimator make, kept with a warm start; None where they make none."""
+        make, template = self._kind_of_forest(), self._template()
         if make is None:
             return None
         kept = self._forest if self.warm_start and self._forest is not None else make()
