@@ -15,7 +15,7 @@ from fastens import (
     RandomForestRegressor,
     RandomTreesEmbedding,
 )
-from tests.reference.rank_fits import BINARY, CLASSES, SIZES, WEIGHTS, T, X, fit_on_ranks
+from reference.rank_fits import BINARY, CLASSES, SIZES, WEIGHTS, T, X, fit_on_ranks
 
 FEW = {"n_estimators": 3, "random_state": 4, "n_jobs": 1}
 MODELS = {

@@ -143,14 +143,10 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
             collect_groups(search, 0 if is_random else i % at_once)
             if search.n_groups > 1:
                 search_groups(search)
-        if search.n_groups == 1:
-            add_feature(mask, search.feature)
-            n_constant += 1
-        elif search.best.feature == search.feature:
-            finish_split(search)
-            if at_once == 1 and _is_perfect(search):
-                search.found_perfect = True
-                break
+        n_constant += _settle_feature(search, mask)
+        if at_once == 1 and search.best.feature == search.feature and _is_perfect(search):
+            search.found_perfect = True
+            break
     return n_constant
 
 
@@ -170,12 +166,18 @@ cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_
             not search.forest.rules.random_thresholds or search.forest.table.is_categorical[search.feature]
         ):
             search_groups(search)
-        if search.n_groups == 1:
-            add_feature(mask, search.feature)
-            n_constant += 1
-        elif search.best.feature == search.feature:
-            finish_split(search)
+        n_constant += _settle_feature(search, mask)
     return n_constant
+
+
+cdef inline bint _settle_feature(Search* search, uint64_t* mask) noexcept nogil:
+    """Finish the split where it is the best one so far; mark the feature, and return True, where it is constant."""
+    if search.n_groups == 1:
+        add_feature(mask, search.feature)
+        return True
+    if search.best.feature == search.feature:
+        finish_split(search)
+    return False
 
 
 cdef inline bint _is_perfect(const Search* search) noexcept nogil:
