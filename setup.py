@@ -2,45 +2,21 @@
 
 Switches, all off by default (set the environment variable to 1):
 
-FASTENS_NO_OPENMP   build serial kernels even where the compiler knows OpenMP
 FASTENS_DEBUG       check bounds, wrap-around and uninitialised views; light optimisation, debug symbols
 FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers (GCC, Clang)
-FASTENS_COVERAGE    trace lines for coverage.py (serial: tracing stops inside parallel sections)
+FASTENS_COVERAGE    trace lines for coverage.py
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
-import warnings
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError, LinkError
 
 PACKAGE = Path("fastens")
 MEMORYVIEWS = "fastens._cyutility"
-
-OPENMP_PROGRAM = """
-#include <omp.h>
-int main(void) { return omp_get_max_threads() < 1; }
-"""
-
-# (compile, link) flags to try in turn, by compiler type. The second of "unix" is Apple's Clang with libomp,
-# the third the same where Homebrew keeps libomp out of the default search path.
-OPENMP_FLAGS = {
-    "msvc": [(["/openmp"], [])],
-    "mingw32": [(["-fopenmp"], ["-fopenmp"])],
-    "unix": [
-        (["-fopenmp"], ["-fopenmp"]),
-        (["-Xpreprocessor", "-fopenmp"], ["-lomp"]),
-        *[
-            (["-Xpreprocessor", "-fopenmp", f"-I{prefix}/include"], [f"-L{prefix}/lib", "-lomp"])
-            for prefix in ("/opt/homebrew/opt/libomp", "/usr/local/opt/libomp")
-        ],
-    ],
-}
 
 
 def switched_on(name: str) -> bool:
@@ -50,7 +26,6 @@ def switched_on(name: str) -> bool:
 DEBUG = switched_on("DEBUG")
 SANITIZE = switched_on("SANITIZE")
 COVERAGE = switched_on("COVERAGE")
-NO_OPENMP = switched_on("NO_OPENMP") or COVERAGE
 
 
 def compile_flags(compiler_type: str) -> list[str]:
@@ -116,35 +91,13 @@ class BuildKernels(build_ext):
             force=bool(self.force) or DEBUG or COVERAGE,
         )
         sources = {extension.name: extension.sources for extension in translated}
-        openmp_compile, openmp_link = self.openmp_flags()
         flags = compile_flags(self.compiler.compiler_type)
         for extension in self.extensions:
             extension.sources = sources[extension.name]
-            extension.extra_compile_args = flags + openmp_compile
-            extension.extra_link_args = sanitizer_flags() + openmp_link
+            extension.extra_compile_args = flags
+            extension.extra_link_args = sanitizer_flags()
         self.parallel = n_jobs
         super().build_extensions()
-
-    def openmp_flags(self) -> tuple[list[str], list[str]]:
-        """The first flags that build a small OpenMP program; none, with a warning, where nothing does."""
-        if NO_OPENMP:
-            return [], []
-        for compile_args, link_args in OPENMP_FLAGS.get(self.compiler.compiler_type, []):
-            if self.builds(OPENMP_PROGRAM, compile_args, link_args):
-                return compile_args, link_args
-        warnings.warn("the C compiler has no OpenMP: fastens is built to run on one thread", stacklevel=2)
-        return [], []
-
-    def builds(self, program: str, compile_args: list[str], link_args: list[str]) -> bool:
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder, "program.c")
-            source.write_text(program, encoding="utf-8")
-            try:
-                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compile_args)
-                self.compiler.link_executable(objects, str(Path(folder, "program")), extra_postargs=link_args)
-            except (CompileError, LinkError):
-                return False
-        return True
 
 
 if __name__ == "__main__":
