@@ -9,7 +9,9 @@ FASTENS_COVERAGE    trace lines for coverage.py
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -75,13 +77,27 @@ def extensions() -> list[Extension]:
     return [*kernels, Extension(MEMORYVIEWS, [])]
 
 
+def digest_of_sources(made_with: list[object]) -> str:
+    """What the kernels are built from and with. Times do not tell: each build of pip has a Cython just installed."""
+    digest = hashlib.sha256(repr([sysconfig.get_config_var("EXT_SUFFIX"), *made_with]).encode())
+    for path in sorted(path for ending in ("pyx", "pxd", "h") for path in PACKAGE.rglob(f"*.{ending}")):
+        digest.update(f"{path.as_posix()} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
 class BuildKernels(build_ext):
-    """Translate with Cython, then compile with the flags of the compiler at hand, both in parallel."""
+    """Translate with Cython, then compile with the flags of the compiler at hand, both in parallel; once."""
 
     def build_extensions(self) -> None:
         # Imported here, where it is needed, so that making a source distribution does not need it.
+        from Cython import __version__ as cython_version
         from Cython.Build import cythonize
 
+        flags = compile_flags(self.compiler.compiler_type)
+        made_with = [cython_version, directives(), flags, self.compiler_command()]
+        stamp, built_from = Path(self.build_temp, "built_from"), digest_of_sources(made_with)
+        if not self.force and stamp.is_file() and stamp.read_text() == built_from and self.is_built():
+            return
         n_jobs = self.parallel if isinstance(self.parallel, int) else os.cpu_count() or 1
         translated = cythonize(
             extensions(),
@@ -91,13 +107,20 @@ class BuildKernels(build_ext):
             force=bool(self.force) or DEBUG or COVERAGE,
         )
         sources = {extension.name: extension.sources for extension in translated}
-        flags = compile_flags(self.compiler.compiler_type)
         for extension in self.extensions:
             extension.sources = sources[extension.name]
             extension.extra_compile_args = flags
             extension.extra_link_args = sanitizer_flags()
         self.parallel = n_jobs
         super().build_extensions()
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(built_from)
+
+    def compiler_command(self) -> list[str]:
+        return list(getattr(self.compiler, "compiler_so", [])) + list(getattr(self.compiler, "linker_so", []))
+
+    def is_built(self) -> bool:
+        return all(Path(self.get_ext_fullpath(extension.name)).is_file() for extension in self.extensions)
 
 
 if __name__ == "__main__":
