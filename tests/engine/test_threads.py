@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 from fastens.engine.openmp import has_openmp
@@ -53,3 +54,29 @@ def test_one_thread_in_a_forked_child():
     if child == 0:
         os._exit(0 if threads.resolve_n_jobs(4) == threads.threads_for(1e9, 4, grain=1) == 1 else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_one_item_is_made_ahead_and_no_more():
+    made, limits = [], []
+
+    def items():
+        for item in range(5):
+            limits.append(threads.resolve_n_jobs(8))
+            made.append(item)
+            yield item
+        raise OSError("the line is dead")
+
+    before = threading.active_count()
+    with threads.limited_threads(1):
+        found = threads.ahead(items())
+        for item in range(3):
+            assert next(found) == item
+            assert len(made) <= item + 2
+        found.close()
+        assert threading.active_count() == before
+        with pytest.raises(OSError, match="the line is dead"):
+            list(threads.ahead(items()))
+    assert threading.active_count() == before
+    assert made == [*range(len(made) - 5), *range(5)]
+    assert set(limits) == {1}
+    assert list(threads.ahead([])) == []
