@@ -90,6 +90,7 @@ LONG_SIGNATURES = {
     "bias_variance_decomposition": 11,
     "count_families": 10,
     "plot_decision_boundary": 7,
+    "plot_explanation": 7,
 }
 MODULE_CYCLES = []
 FOLDER_CYCLES = []
