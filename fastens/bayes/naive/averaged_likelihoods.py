@@ -135,7 +135,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
         super()._count_codes(codes, batch)
-        self.triples = triple_counts(codes, batch.y, self.sizes, batch.n_classes, batch.weight, batch.n_threads)
+        self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
 
     def add(self, other: Any) -> None:
         if not isinstance(other, TwoDependenceLikelihood):
