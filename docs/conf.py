@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import figures
 
 import fastens
 
@@ -101,7 +106,14 @@ def escape_shapes(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"(?<=\w)_(?=[,) ])", r"\_", line) if "shape (" in line else line for line in lines]
 
 
+def fill_in_figures(app, docname, source):
+    """Put what was measured in its place."""
+    if docname == "benchmarks":
+        source[0] = source[0].replace("{{ figures }}", figures.page())
+
+
 def setup(app):
     """Connect the handlers."""
+    app.connect("source-read", fill_in_figures)
     app.connect("autodoc-process-docstring", escape_shapes, priority=400)  # before numpydoc's
     app.connect("autodoc-skip-member", skip_inherited)
