@@ -67,7 +67,8 @@ def main() -> None:
     args = arguments()
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     started = datetime.now(UTC)
-    ran = subprocess.run([sys.executable, HERE / args.command[0], *args.command[1:]], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, HERE / args.command[0], *args.command[1:]]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     print(ran.stdout)
     found = tables(ran.stdout)
     if ran.returncode or not found:

@@ -22,13 +22,20 @@ def section(record: dict[str, Any]) -> str:
     """What one command measured, and where."""
     facts = [record["machine"], f"{record['date']}, commit {record['commit']}, {record['seconds']} s"]
     facts.append(record["other work"])
-    parts = [f"## {record['title']}", *map(table, record["tables"]), f"`{record['command']}`", "\n".join(f"- {fact}" for fact in facts)]
+    parts = [
+        f"## {record['title']}",
+        *map(table, record["tables"]),
+        f"`{record['command']}`",
+        "\n".join(f"- {fact}" for fact in facts),
+    ]
     return "\n\n".join(parts)
 
 
 def records() -> dict[str, dict[str, Any]]:
     """All files by name."""
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((HERE / "figures").glob("*.json"))}
+    return {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((HERE / "figures").glob("*.json"))
+    }
 
 
 def page() -> str:
