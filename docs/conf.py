@@ -107,9 +107,11 @@ def escape_shapes(app, what, name, obj, options, lines):
 
 
 def fill_in_figures(app, docname, source):
-    """Put what was measured in its place."""
-    if docname == "benchmarks":
-        source[0] = source[0].replace("{{ figures }}", figures.page())
+    """Put what was measured in its place: all of it, or one file."""
+    if "{{ figures" in source[0]:
+        parts = {name: figures.section(record) for name, record in figures.records().items()}
+        parts[""] = "\n\n".join(parts.values())
+        source[0] = re.sub(r"\{\{ figures ?(\w*) \}\}", lambda found: parts[found[1]], source[0])
 
 
 def setup(app):

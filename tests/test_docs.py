@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import re
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import matplotlib as mpl
@@ -134,3 +134,11 @@ def test_every_page_is_in_the_guide():
     listed = re.findall(r"^([\w-]+)$", (DOCS / "guide.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     own = {"index", "guide", "architecture", "coming-from", "benchmarks"}
     assert sorted(listed) == sorted({page.stem for page in GUIDE} - own)
+
+
+def test_readme_has_the_figures_of_their_file():
+    spec = spec_from_file_location("figures", DOCS / "figures.py")
+    figures = module_from_spec(spec)
+    spec.loader.exec_module(figures)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert figures.with_table(text) == text
