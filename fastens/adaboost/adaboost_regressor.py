@@ -28,6 +28,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.elementary import exp
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.parts import as_array, in_memory, map_parts
@@ -212,7 +213,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         if self.loss == "square":
             loss = loss**2
         elif self.loss == "exponential":
-            loss = 1 - np.exp(-loss)
+            loss = 1 - exp(-loss)
         mean = weighted_mean(loss, weights.whole.astype(np.float64))
         if mean <= 0:
             return 1.0, 0.0, None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.adaboost.reweight import advance, class_sums, make_whole
+from fastens.engine.elementary import log
 from fastens.engine.rows.sampling import Bootstrap, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
@@ -55,7 +56,7 @@ class RowWeights:
         if is_whole and sample_weight.sum() < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
         else:
-            np.log(sample_weight, out=self.logs)
+            self.logs[:] = log(sample_weight)
 
     def _make_whole(self) -> None:
         self._shift = self._largest

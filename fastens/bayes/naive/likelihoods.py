@@ -25,6 +25,7 @@ from fastens.bayes.counts.counting import (
 )
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.engine.comm import LOCAL, Comm, counted, in_turn, sum_over
+from fastens.engine.elementary import exp, log, log1p, logaddexp
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import threads_for
 from fastens.table.tables import dense_blocks
@@ -348,12 +349,12 @@ class CategoricalLikelihood(CellLikelihood):
 
     def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
         assert self.feature_prior is not None
-        odds = np.log(self.feature_prior) - np.log1p(-self.feature_prior)
+        odds = log(self.feature_prior) - log1p(-self.feature_prior)
         return odds + groups.log_evidence(self.counts).sum(axis=0) - groups.log_evidence(total)[0]
 
     def _feature_posterior(self, groups: Groups, total: Array) -> Array:
         odds = self._log_odds_of_dependence(groups, total)
-        return np.exp(-np.logaddexp(0, -odds))
+        return exp(-logaddexp(0, -odds))
 
     def _share_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
         # Weight of "the column depends on the class": averaged, chosen, or drawn.
@@ -368,8 +369,8 @@ class CategoricalLikelihood(CellLikelihood):
             return plain
         groups, total = self.groups(), self.counts.sum(axis=0, keepdims=True)
         odds = self._log_odds_of_dependence(groups, total)
-        alike = np.log1p(-self.feature_prior) + groups.log_evidence(total)[0]
-        return float((alike + np.logaddexp(0, odds)).sum())
+        alike = log1p(-self.feature_prior) + groups.log_evidence(total)[0]
+        return float((alike + logaddexp(0, odds)).sum())
 
     # Prediction --------------------------------------------------
 
@@ -402,8 +403,7 @@ class CategoricalLikelihood(CellLikelihood):
 
 def log_probability(probability: Array) -> Array:
     """The log, minus infinity for 0."""
-    with np.errstate(divide="ignore"):
-        return np.log(probability)
+    return log(probability)
 
 
 def _mix(share: Array, one: Array, other: Array) -> Array:
