@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from reference.public_estimators import CLASSES, REQUIRED, make
+from reference.sklearn_checks import parametrize_with_checks
 
 # Default members are full-sized ensembles, fitted several times: the same checks on small ones are beside each room.
 SLOW = {

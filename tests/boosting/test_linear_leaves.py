@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -18,6 +17,7 @@ from fastens.options import Growth, LinearLeaves
 from reference import contributions as naive_shapley
 from reference.linear_leaves import predict, slopes_of_leaf
 from reference.models import make_model, make_target, outputs
+from reference.sklearn_checks import parametrize_with_checks
 
 LOSSES = ("squared_error", "poisson", "gamma", "binary", "multiclass")
 LINEAR = {"linear_leaves": True}

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import (
@@ -19,6 +18,7 @@ from fastens import (
 from fastens.boosting.dart import Dropout
 from fastens.options import Dart, Growth
 from reference.models import make_model, make_target, outputs
+from reference.sklearn_checks import parametrize_with_checks
 
 LOSSES = ("squared_error", "poisson", "gamma", "binary", "multiclass")
 LINEAR = {"linear_leaves": True}
