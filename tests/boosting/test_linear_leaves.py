@@ -213,7 +213,7 @@ def test_contributions_are_shapley_values(loss, options, X, rng):
     X = np.column_stack([X, rng.integers(0, 3, len(X))])
     y = make_target(loss, X, rng)
     model = make_model(loss, n_estimators=3, categorical_features=[4], **LINEAR, **options).fit(X, y)
-    trees, rows = model._ensemble, np.vstack([X[:9], X[:2] * 100])
+    trees, rows = model._ensemble, np.vstack([X[:4], X[:2] * 100])
     rows[:2, 0], rows[2, 1] = np.nan, np.inf
     said, pairs = model.predict_contributions(rows), model.predict_contributions(rows, interactions=True)
     codes = trees.binning.codes(rows)
