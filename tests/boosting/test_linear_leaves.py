@@ -30,7 +30,9 @@ def X(rng):
     return X
 
 
-@parametrize_with_checks([GradientBoostingClassifier(**LINEAR), GradientBoostingRegressor(**LINEAR)])
+@parametrize_with_checks(
+    [GradientBoostingClassifier(**LINEAR, n_estimators=20), GradientBoostingRegressor(**LINEAR, n_estimators=20)]
+)
 def test_sklearn_check(estimator, check):
     check(estimator)
 

@@ -150,7 +150,12 @@ KINDS = {
 }
 
 
-@parametrize_with_checks([GradientBoostingClassifier(**LINEAR), GradientBoostingRegressor("log_cosh", **LINEAR)])
+@parametrize_with_checks(
+    [
+        GradientBoostingClassifier(**LINEAR, n_estimators=20),
+        GradientBoostingRegressor("log_cosh", **LINEAR, n_estimators=20),
+    ]
+)
 def test_sklearn_check_of_several_targets(estimator, check):
     tags = estimator.__sklearn_tags__()
     assert tags.target_tags.multi_output
