@@ -23,7 +23,7 @@ WITH_MEMBERS = {
 BY_DEFAULT = sorted(CLASSES.keys() - REQUIRED.keys())
 
 
-@parametrize_with_checks([make(name) for name in BY_DEFAULT if name not in WITH_MEMBERS])
+@parametrize_with_checks([make(name) for name in BY_DEFAULT if name not in WITH_MEMBERS], slow=False)
 def test_sklearn_check(estimator, check):
     check(estimator)
 
@@ -39,7 +39,6 @@ def fewer(named):
     return [(name, member.set_params(n_estimators=40)) for name, member in named]
 
 
-@pytest.mark.slow
 @parametrize_with_checks([make(name) for name in BY_DEFAULT if name in WITH_MEMBERS])
 def test_sklearn_check_with_default_members(estimator, check, few_trees):
     check(estimator)

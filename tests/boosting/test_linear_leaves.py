@@ -209,6 +209,7 @@ def test_errors(parameters, message, X):
         GradientBoostingRegressor(**LINEAR | parameters).fit(X, np.arange(len(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("options", [{}, {"max_bins": 400}, {"subsample": 0.5, "max_leaf_nodes": 12}], ids=str)
 def test_contributions_are_shapley_values(loss, options, X, rng):

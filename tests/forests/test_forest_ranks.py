@@ -32,6 +32,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "fractional"])
 @pytest.mark.parametrize("name", MODELS)

@@ -10,13 +10,13 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 
-def parametrize_with_checks(estimators: Iterable[Any]) -> pytest.MarkDecorator:
+def parametrize_with_checks(estimators: Iterable[Any], *, slow: bool = True) -> pytest.MarkDecorator:
     """As scikit-learn's function of that name, which writes each estimator out anew for each of its checks."""
-    cases = []
+    cases, marks = [], [pytest.mark.slow] if slow else []
     for estimator in estimators:
         text = re.sub(r"\s", "", repr(estimator))
         for checked, check in estimator_checks_generator(estimator):
             options = ",".join(f"{name}={value}" for name, value in check.keywords.items())
             name = check.func.__name__ + (f"({options})" if options else "")
-            cases.append(pytest.param(checked, check, id=f"{text}-{name}"))
+            cases.append(pytest.param(checked, check, marks=marks, id=f"{text}-{name}"))
     return pytest.mark.parametrize(("estimator", "check"), cases)

@@ -132,6 +132,7 @@ def test_links_and_permissions_stay(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files is POSIX")
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.csv.gz"])
 def test_a_full_disk_leaves_the_old_file(tmp_path, name):
@@ -144,6 +145,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, name):
     assert os.listdir(tmp_path) == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def test_a_killed_writer_leaves_a_whole_file(tmp_path):
     (tmp_path / "out.csv").write_text("a\n0\n")
