@@ -64,7 +64,7 @@ def fit_on_ranks(size, make, y, weight=None, table=X, **others):
         model, own = make(), rows_of(comm)
         given = {name: array[own] if isinstance(array, np.ndarray) else array for name, array in others.items()}
         with model._over(comm):
-            model.fit(table[own], y[own], None if weight is None else weight[own], **given)
+            model.fit(table[own], None if y is None else y[own], None if weight is None else weight[own], **given)
         return model
 
     return on_ranks(size, work)
