@@ -64,6 +64,7 @@ def assert_same(model, other):
         np.testing.assert_array_equal(others[name], array, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "weight"])
 @pytest.mark.parametrize("kind", MODELS)
 def test_models_are_those_of_the_table_in_memory(kind, weight, tmp_path):

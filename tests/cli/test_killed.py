@@ -79,12 +79,13 @@ def moments(forked, arguments):
     return [generator.uniform(0, seconds) for _ in range(N_KILLS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
 def test_outputs_are_whole(forked, houses, write_csv, tmp_path, number):
     path = write_csv(houses)
     outputs = ["model.fastens", "out.csv", "page.html", "board.csv"]
     commands = {
-        "model.fastens": ("train", path, "--target", "price", "--n-estimators", 300, "--n-jobs", 1),
+        "model.fastens": ("train", path, "--target", "price", "--n-estimators", 100, "--n-jobs", 1),
         "out.csv": ("predict", "model.fastens", path, "-o", "out.csv", "--keep-all"),
         "page.html": ("explain", "model.fastens", path, "-o", "page.html"),
         "board.csv": ("compare", path, "--target", "sold", "--models", "forest,tree", "--folds", 2, "-o", "board.csv"),
@@ -102,10 +103,11 @@ def test_outputs_are_whole(forked, houses, write_csv, tmp_path, number):
                 assert found == whole
             if number == signal.SIGTERM:
                 assert set(os.listdir(tmp_path)) == others
-    assert fastens.load(tmp_path / "model.fastens").n_estimators_ == 300
+    assert fastens.load(tmp_path / "model.fastens").n_estimators_ == 100
     assert {name for name in outputs if (tmp_path / name).exists()} == set(outputs)
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_goes_on(forked, houses, write_csv, tmp_path):
     path = write_csv(houses)
     command = ("tune", path, "--target", "price", "--folds", 2, "--n-jobs", 1, "--trials")

@@ -40,6 +40,7 @@ def trees_of(path):
     return fastens.load(path)._ensemble.to_arrays()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "sold"])
 @pytest.mark.parametrize("tables", [["*.parquet"], ["part0.parquet", "part1.parquet"], ["part?.csv"]])
 def test_the_model_is_that_of_the_table_in_memory(run, houses, large_files, monkeypatch, tables, target):
@@ -189,6 +190,7 @@ def test_files_that_are_not_as_the_others(run, large_files, change, message):
     assert left_over(large_files) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_full_disk(run, large_files):
     import resource

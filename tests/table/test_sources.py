@@ -169,6 +169,7 @@ def make(name, options):
     return model.set_params(**{key: value for key, value in given.items() if key in model.get_params()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), ENSEMBLES)
 def test_every_ensemble(name, options, folder):
     target = "kind" if "Classifier" in name else "price"
@@ -453,7 +454,8 @@ def peak_of(path, n_parts):
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
 def test_the_raw_table_is_never_in_memory(tmp_path):
-    # 800 000 rows more are 190 MB of floats; codes by column and by row are 56 of them, targets and the like some 30.
-    assert peak_of(tmp_path / "more.parquet", 20) - peak_of(tmp_path / "few.parquet", 4) < 130_000
+    # 400 000 rows more are 95 MB of floats; codes by column and by row are 28 of them, targets and the like some 15.
+    assert peak_of(tmp_path / "more.parquet", 10) - peak_of(tmp_path / "few.parquet", 2) < 65_000
