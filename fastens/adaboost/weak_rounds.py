@@ -43,7 +43,7 @@ class Weak(NamedTuple):
 class Learner(Protocol):
     """What fits weak classifiers to the training rows."""
 
-    columns: NDArray[Any]  # what the rows hold, (n_features, n_rows)
+    columns: Any  # what the rows hold, (n_features, n_rows)
     monotone: NDArray[np.int8] | None  # 1 or -1 for columns with which votes must not fall or rise; models are trees
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:

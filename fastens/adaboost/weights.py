@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
@@ -129,8 +130,8 @@ class RowWeights:
         return Bootstrap(order, ends, offsets, draws).counts(seed)[0].astype(np.int64)
 
 
-def content_order(columns: NDArray[Any], classes: NDArray[np.uint16]) -> NDArray[np.uint32]:
-    """Rows in the order of a hash of what they hold; `columns` has shape (n_features, n_rows)."""
+def content_order(columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Rows in the order of a hash of what they hold, given column by column."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:
