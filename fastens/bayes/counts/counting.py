@@ -73,6 +73,34 @@ def add_class_counts(
         count_columns(codes, y, weights, offsets_of(n_codes), out, threads_for(codes.size, n_threads, GRAIN))
 
 
+class PairCounts:
+    """The counts of `pair_counts` while blocks of rows are added, in the rows' order."""
+
+    def __init__(self, n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np.float64] | None) -> None:
+        check_pairs(n_codes, n_classes)
+        self._n_codes = n_codes
+        self._singles = empty_counts(n_codes, n_classes, weights)
+        n_cells = int(n_codes.sum())
+        self._pairs: Any = np.zeros((n_classes, n_cells, n_cells), dtype=self._singles.dtype)
+
+    def add(
+        self, codes: NDArray[Any], y: NDArray[np.int32], weights: NDArray[np.float64] | None, n_threads: int
+    ) -> None:
+        """Add rows, or their weights."""
+        add_class_counts(codes, y, self._n_codes, self._singles, weights, n_threads)
+        if codes.size and self._pairs.size:
+            work = codes.size * codes.shape[0] / 2
+            count_pairs(codes, y, weights, offsets_of(self._n_codes), self._pairs, threads_for(work, n_threads, GRAIN))
+
+    def finished(self) -> Counts:
+        """Return the counts of all rows; none may be added then."""
+        diagonal = np.arange(self._pairs.shape[1])
+        for index, single in enumerate(self._singles):
+            self._pairs[index] += self._pairs[index].T
+            self._pairs[index, diagonal, diagonal] = single
+        return self._pairs
+
+
 def pair_counts(
     codes: NDArray[Any],
     y: NDArray[np.int32],
@@ -85,18 +113,9 @@ def pair_counts(
 
     The counts of a single column are on the diagonal. ValueError if there are more than 2^28 cells, of 8 bytes each.
     """
-    check_pairs(n_codes, n_classes)
-    singles = class_counts(codes, y, n_codes, n_classes, weights, n_threads)
-    offsets = offsets_of(n_codes)
-    out = np.zeros((n_classes, offsets[-1], offsets[-1]), dtype=singles.dtype)
-    if codes.size and out.size:
-        work = codes.size * codes.shape[0] / 2
-        count_pairs(codes, y, weights, offsets, out, threads_for(work, n_threads, GRAIN))
-    diagonal = np.arange(offsets[-1])
-    for index, single in enumerate(singles):
-        out[index] += out[index].T
-        out[index, diagonal, diagonal] = single
-    return out
+    counts = PairCounts(n_codes, n_classes, weights)
+    counts.add(codes, y, weights, n_threads)
+    return counts.finished()
 
 
 def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:

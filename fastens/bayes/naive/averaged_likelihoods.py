@@ -14,7 +14,7 @@ from fastens.bayes.counts.dirichlet import Groups
 from fastens.bayes.naive.dependence import average_parents
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, log_probability
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood
-from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
+from fastens.bayes.naive.triples import TripleLayout, add_triple_counts, check_triples
 from fastens.engine.threads import threads_for
 
 # Rows that a thread scores at a time. A model of two parents has a larger part of the table, which more rows must use.
@@ -129,13 +129,15 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
 
     statistics: ClassVar[tuple[str, ...]] = ("counts", "triples")
 
-    def count(self, batch: Batch) -> None:
+    def start(self, batch: Batch) -> None:
         check_triples(self.sizes, batch.n_classes, batch.names)
-        super().count(batch)
+        super().start(batch)
+        self.triples = TripleLayout(self.sizes).empty_counts(batch.n_classes, batch.weight)
 
-    def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
-        super()._count_codes(codes, batch)
-        self.triples = triple_counts(codes, batch.y, self.sizes, batch.n_classes, batch.weight, batch.n_threads)
+    def _take_codes(self, codes: NDArray[Any], block: Batch) -> None:
+        super()._take_codes(codes, block)
+        layout = TripleLayout(self.sizes)
+        add_triple_counts(codes, block.y, layout, self.triples, block.weight, block.n_threads)
 
     def add(self, other: Any) -> None:
         if not isinstance(other, TwoDependenceLikelihood):

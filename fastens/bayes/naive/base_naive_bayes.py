@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
-from fastens.bayes.naive.likelihoods import Batch, Likelihood
+from fastens.bayes.naive.likelihoods import Batch, Likelihood, count_together
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
@@ -148,8 +148,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         likelihoods = self._make_likelihoods()
         n_threads = resolve_n_jobs(self.n_jobs)
         y = data.y.astype(np.int32)
-        for likelihood in likelihoods:
-            likelihood.count(Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names))
+        batch = Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names)
+        count_together(likelihoods, batch)
         return likelihoods
 
     def _class_counts(self, data: TrainingData) -> Array:

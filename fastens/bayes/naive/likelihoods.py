@@ -1,12 +1,12 @@
 """Class-conditional likelihoods of columns: statistics that add up over batches of rows, and log probabilities.
 
-Every likelihood has statistics, whose first axis is the class. `count` takes them from rows, `add` adds those of other
-rows, `estimate` makes the tables that `add_log_likelihood` uses.
+Every likelihood has statistics, whose first axis is the class. `count_together` takes those of several likelihoods from
+one pass over the rows, `add` adds those of other rows, `estimate` makes the tables that `add_log_likelihood` uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -49,6 +49,11 @@ class Batch(NamedTuple):
             rows = slice(start, start + part.shape[0])
             yield self._replace(X=part, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
 
+    def rows(self, first: int, last: int) -> Batch:
+        """Return the rows from `first` to before `last` of a block."""
+        weight = None if self.weight is None else self.weight[first:last]
+        return self._replace(X=self.X[first:last], y=self.y[first:last], weight=weight)
+
 
 class NotPositionsError(ValueError):
     """Columns that should hold category positions hold other numbers."""
@@ -85,9 +90,15 @@ class Likelihood:
         column = index if self.columns is None else int(self.columns[index])
         return repr(names[column]) if names else str(column)
 
-    def count(self, batch: Batch) -> None:
-        """Take the statistics of the rows."""
+    def start(self, batch: Batch) -> None:
+        """Make room for the statistics of the rows."""
+
+    def take(self, block: Batch) -> None:
+        """Add a block of the rows; blocks come in the rows' order."""
         raise NotImplementedError
+
+    def finish(self, batch: Batch) -> None:
+        """Look at the statistics after the last block; ValueError for rows that the likelihood is not for."""
 
     def add(self, other: Any) -> None:
         """Add the statistics of other rows, which has the same classes and categories."""
@@ -251,6 +262,7 @@ class CategoricalLikelihood(CellLikelihood):
         self.unseen = unseen
         self.minimum = minimum
         self.feature_prior = feature_prior
+        self._is_other: Any = None  # columns that hold other numbers than positions
         self.log_unseen: Any = None
         self.feature_posterior: Any = None
 
@@ -258,22 +270,27 @@ class CategoricalLikelihood(CellLikelihood):
         """The table of category positions."""
         return self.select(X)
 
-    def count(self, batch: Batch) -> None:
-        largest, faults = np.full(self.n_columns(batch.X), -1), np.zeros(self.n_columns(batch.X), dtype=np.uint8)
-        for block in batch.blocks():
-            found = encode_all(self.positions(block.X), batch.n_threads)
-            largest, faults = np.maximum(largest, found.largest), faults | found.faults
-        faulty = np.flatnonzero(faults | (largest >= MOST_CATEGORIES))
+    def start(self, batch: Batch) -> None:
+        n_columns = self.n_columns(batch.X)
+        self._is_other = np.zeros(n_columns, dtype=bool)
+        minimum = np.broadcast_to(0 if self.minimum is None else self.minimum, n_columns)
+        # While rows come, missing values have a cell too, the first of each column.
+        self.sizes = minimum.astype(np.int64) + 1
+        self.counts = empty_counts(self.sizes, batch.n_classes, batch.weight)
+
+    def take(self, block: Batch) -> None:
+        found = encode_all(self.positions(block.X), block.n_threads)
+        self._is_other |= (found.faults > 0) | (found.largest >= MOST_CATEGORIES)
+        if not self._is_other.any():
+            self.widen(np.maximum(self.sizes, found.largest + 2))
+            add_class_counts(found.codes, block.y, self.sizes, self.counts, block.weight, block.n_threads)
+
+    def finish(self, batch: Batch) -> None:
+        faulty = np.flatnonzero(self._is_other)
         if faulty.size:
             raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
-        self.sizes = largest + 1
-        if self.minimum is not None:
-            self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
-        counts: Any = empty_counts(self.sizes + 1, batch.n_classes, batch.weight)
-        for block in batch.blocks():
-            codes = found.codes if block is batch else self.codes(block.X, batch.n_threads)
-            add_class_counts(codes, block.y, self.sizes + 1, counts, block.weight, batch.n_threads)
-        self.counts = without_missing(counts, self.sizes + 1)
+        self.counts = without_missing(self.counts, self.sizes)
+        self.sizes = self.sizes - 1
 
     # Estimates --------------------------------------------------
 
@@ -346,6 +363,17 @@ class CategoricalLikelihood(CellLikelihood):
             raise ValueError("the numbers of categories do not fit the columns")
         if not (self.log_unseen <= 0).all() or self.feature_posterior.shape != (n_features,):
             raise ValueError("the log probabilities are malformed")
+
+
+def count_together(likelihoods: Sequence[Likelihood], batch: Batch) -> None:
+    """Take the statistics of all likelihoods from one pass over the rows."""
+    for likelihood in likelihoods:
+        likelihood.start(batch)
+    for block in batch.blocks():
+        for likelihood in likelihoods:
+            likelihood.take(block)
+    for likelihood in likelihoods:
+        likelihood.finish(batch)
 
 
 def log_probability(probability: Array) -> Array:

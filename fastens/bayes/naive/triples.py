@@ -44,6 +44,11 @@ class TripleLayout:
         self.heights = np.array(heights, dtype=np.int64)
         self.n_cells = int(starts[-1])
 
+    def empty_counts(self, n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
+        """The counts of no rows, to add to."""
+        out: Any = np.zeros((n_classes, self.n_cells), dtype=np.int64 if weights is None else np.float64)
+        return out
+
     def width(self, column: int) -> int:
         """Cells of the columns after one."""
         return int(self.offsets[-1] - self.offsets[column + 1])
@@ -87,25 +92,22 @@ class TripleLayout:
         return out
 
 
-def triple_counts(
+def add_triple_counts(
     codes: NDArray[Any],
     y: NDArray[np.int32],
-    sizes: NDArray[np.int64],
-    n_classes: int,
-    weights: NDArray[np.float64] | None = None,
-    n_threads: int = 1,
-) -> Counts:
-    """Count the rows, or sum their weights, by class and the categories of every three columns, where all are known.
+    layout: TripleLayout,
+    out: Counts,
+    weights: NDArray[np.float64] | None,
+    n_threads: int,
+) -> None:
+    """Add the rows, or their weights, by class and the categories of every three columns, where all are known.
 
-    As `class_counts`, but `sizes` are numbers of categories, and cells are in the order of `TripleLayout`.
+    The cells of `out` are in the order of the layout; the rows' order decides the last digits of sums of weights.
     """
-    layout = TripleLayout(sizes)
-    out: Any = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if weights is None else np.float64)
     if codes.size and out.size:
         pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
         work = codes.size * codes.shape[0] ** 2 / 6
         count_triples(codes, y, weights, layout.offsets, pairs, out, threads_for(work, n_threads, GRAIN))
-    return out
 
 
 def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | None) -> None:

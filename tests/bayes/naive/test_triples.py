@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastens.bayes.counts.counting import CODE_DTYPES
-from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
+from fastens.bayes.naive.triples import TripleLayout, add_triple_counts, check_triples
 from reference import counts as plain
 
 SIZES = np.array([3, 2, 1, 4, 2])
@@ -15,6 +15,13 @@ SIZES = np.array([3, 2, 1, 4, 2])
 def make_codes(rng, dtype=np.uint8, n_rows=300):
     codes = (rng.random((5, n_rows)) * (SIZES + 1)[:, None]).astype(dtype)
     return codes, rng.integers(0, 3, n_rows).astype(np.int32)
+
+
+def triple_counts(codes, y, sizes, n_classes, weights=None, n_threads=1):
+    layout = TripleLayout(sizes)
+    out = layout.empty_counts(n_classes, weights)
+    add_triple_counts(codes, y, layout, out, weights, n_threads)
+    return out
 
 
 def by_cells(layout, counts):
