@@ -90,7 +90,7 @@ PASSES = {
     "bernoulli": [["count"]],
     "multinomial": [["count"]],
     "complement": [["count"]],
-    "mixed": [*WORDS, ALL],
+    "mixed": [*WORDS, ALL, ALL],  # numbers, and categories
     "tan": [*WORDS, ALL, ALL],  # bins, and the counts
     "aode": [*WORDS, CATEGORIES, CATEGORIES],
     "a2de": [*WORDS, CATEGORIES, CATEGORIES],

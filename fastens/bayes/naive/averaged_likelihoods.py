@@ -14,7 +14,7 @@ from fastens.bayes.counts.dirichlet import Groups
 from fastens.bayes.naive.dependence import average_parents
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, log_probability
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood
-from fastens.bayes.naive.triples import TripleLayout, add_triple_counts, check_triples
+from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
 from fastens.engine.threads import threads_for
 
 # Rows that a thread scores at a time. A model of two parents has a larger part of the table, which more rows must use.
@@ -39,7 +39,7 @@ class Average(NamedTuple):
         scores = np.empty((n_threads, self.n_rows * out.shape[1]))
         places = np.empty((n_threads, self.n_rows), dtype=np.int64)
         given = self.models, self.place, self.table
-        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places, n_threads)
+        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places)
         applies = n_parents > 0
         out[applies] = averaged[applies] - np.log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
@@ -129,15 +129,13 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
 
     statistics: ClassVar[tuple[str, ...]] = ("counts", "triples")
 
-    def start(self, batch: Batch) -> None:
+    def count(self, batch: Batch) -> None:
         check_triples(self.sizes, batch.n_classes, batch.names)
-        super().start(batch)
-        self.triples = TripleLayout(self.sizes).empty_counts(batch.n_classes, batch.weight)
+        super().count(batch)
 
-    def _take_codes(self, codes: NDArray[Any], block: Batch) -> None:
-        super()._take_codes(codes, block)
-        layout = TripleLayout(self.sizes)
-        add_triple_counts(codes, block.y, layout, self.triples, block.weight, block.n_threads)
+    def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
+        super()._count_codes(codes, batch)
+        self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
 
     def add(self, other: Any) -> None:
         if not isinstance(other, TwoDependenceLikelihood):

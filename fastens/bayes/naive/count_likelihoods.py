@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.bayes.counts.dirichlet import Smoothing
-from fastens.bayes.naive.likelihoods import Array, Batch, CategoricalLikelihood, DirichletLikelihood, Likelihood
+from fastens.bayes.naive.likelihoods import (
+    Array,
+    Batch,
+    CategoricalLikelihood,
+    DirichletLikelihood,
+    Likelihood,
+    sums_by_class,
+)
 from fastens.bayes.naive.moments import add_gaussian, add_moments, add_sparse_sums
+from fastens.engine.comm import in_turn
 from fastens.engine.threads import threads_for
 from fastens.table.tables import FLOATS, dense_blocks
 
@@ -19,14 +26,6 @@ GRAIN = 100_000  # values
 _MOMENT_ROWS = 1 << 14
 _MOMENT_VALUES = 1 << 22
 IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is zero
-
-
-def _joined(first: Batch, second: Batch) -> Batch:
-    """The rows of two blocks, arrays, in one."""
-    weight = None
-    if first.weight is not None and second.weight is not None:
-        weight = np.concatenate([first.weight, second.weight])
-    return second._replace(X=np.concatenate([first.X, second.X]), y=np.concatenate([first.y, second.y]), weight=weight)
 
 
 def _as_floats(X: NDArray[Any]) -> NDArray[Any]:
@@ -46,7 +45,6 @@ class BernoulliLikelihood(CategoricalLikelihood):
     def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None, *, threshold: Any = 0.0) -> None:
         super().__init__(smoothing, columns, minimum=2)
         self.threshold = 0.0 if threshold is None else threshold
-        self._sums: Any = None  # of sparse rows: of missing values, and of those above the threshold
 
     def positions(self, X: Any) -> NDArray[np.float32]:
         """See CategoricalLikelihood: 0 for no, 1 for yes."""
@@ -57,29 +55,24 @@ class BernoulliLikelihood(CategoricalLikelihood):
             positions[np.isnan(X)] = np.nan
         return positions
 
-    def start(self, batch: Batch) -> None:
-        super().start(batch)
-        self._sums = None
-
-    def take(self, block: Batch) -> None:
-        if not sparse.issparse(block.X):
-            super().take(block)
+    def count(self, batch: Batch) -> None:
+        if not any(batch.comm.gather(batch.is_sparse)):
+            super().count(batch)
             return
         if self.threshold < 0:
             raise ValueError(f"binarize must be at least 0 for a sparse X; got {self.threshold!r}.")
-        if self._sums is None:
-            self._sums = np.zeros((2, block.n_classes, self.n_columns(block.X)))
-        missing, yes = self._sums
-        X = self.select(block.X)
-        _add_sums(X, np.isnan(X.data), block, missing)
-        _add_sums(X, X.data > self.threshold, block, yes)
+        n_columns = self.n_columns(batch.X)
 
-    def finish(self, batch: Batch) -> None:
-        super().finish(batch)
-        if self._sums is not None:
-            (missing, yes), self._sums = self._sums, None
-            known = np.bincount(batch.y, weights=batch.weight, minlength=batch.n_classes)[:, None] - missing
-            self.counts = np.stack([known - yes, yes], axis=2).reshape(batch.n_classes, -1)
+        def add(sums: Array) -> None:
+            for block in batch.blocks():
+                X = self.select(block.X)
+                _add_sums(X, np.isnan(X.data), block, sums[0])
+                _add_sums(X, X.data > self.threshold, block, sums[1])
+
+        missing, yes = in_turn(batch.comm, np.zeros((2, batch.n_classes, n_columns)), add)
+        known = sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing
+        self.sizes = np.full(n_columns, 2, dtype=np.int64)
+        self.counts = np.stack([known - yes, yes], axis=2).reshape(batch.n_classes, -1)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         selected = self.select(X)
@@ -110,22 +103,22 @@ class MultinomialLikelihood(DirichletLikelihood):
         pseudo = self.smoothing.of_groups(np.repeat(self.sizes, self.sizes), len(self.counts))
         return np.ascontiguousarray(pseudo)
 
-    def start(self, batch: Batch) -> None:
+    def count(self, batch: Batch) -> None:
         n_columns = self.n_columns(batch.X)
         self.sizes = np.array([n_columns], dtype=np.int64)
-        self.counts = np.zeros((batch.n_classes, n_columns))
+        total = np.zeros((batch.n_classes, n_columns))
 
-    def take(self, block: Batch) -> None:
-        X = self.select(block.X)
-        self._refuse(X, block.names)
-        if isinstance(X, np.ndarray):
-            n_threads = threads_for(X.size, block.n_threads, GRAIN)
-            total = np.zeros_like(self.counts)
-            add_moments(_as_floats(X), block.y, block.weight, None, total, self.counts, n_threads)
-        else:
-            _add_sums(X, np.nan_to_num(X.data), block, self.counts)
+        def add(sums: Array) -> None:
+            for block in batch.blocks():
+                X = self.select(block.X)
+                self._refuse(X, batch.names)
+                if isinstance(X, np.ndarray):
+                    n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+                    add_moments(_as_floats(X), block.y, block.weight, None, total, sums, n_threads)
+                else:
+                    _add_sums(X, np.nan_to_num(X.data), block, sums)
 
-    def finish(self, batch: Batch) -> None:
+        self.counts = in_turn(batch.comm, np.zeros((batch.n_classes, n_columns)), add)
         with np.errstate(over="ignore"):
             is_finite = np.isfinite(self.counts.sum())
         if not is_finite:
@@ -227,38 +220,31 @@ class GaussianLikelihood(Likelihood):
         self.squares: Any = None
         self.theta: Any = None
         self.var: Any = None
-        self._rest: Batch | None = None  # rows that wait for others to make a piece
 
-    def start(self, batch: Batch) -> None:
-        self.weight, self.mean, self.squares = np.zeros((3, batch.n_classes, self.n_columns(batch.X)))
-        self._rest = None
-
-    def take(self, block: Batch) -> None:
-        """Add up the moments of pieces that begin at the same rows however the table is read."""
-        if self._rest is not None:
-            block = _joined(self._rest, block)
-        n_rows, n_columns = block.X.shape
-        step = max(1, min(_MOMENT_ROWS, _MOMENT_VALUES // max(1, n_columns)))
-        n_whole = n_rows // step * step
-        for first in range(0, n_whole, step):
-            self._add_piece(block.rows(first, first + step))
-        self._rest = block.rows(n_whole, n_rows)
-
-    def finish(self, batch: Batch) -> None:
-        rest, self._rest = self._rest, None
-        if rest is not None and len(rest.y):
-            self._add_piece(rest)
+    def count(self, batch: Batch) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
+            self._count_blocks(batch)
             variances = self._pooled()[1]
         if not np.isfinite(variances).all():
             column = self.column_name(batch.names, int(np.argmin(np.isfinite(variances))))
             raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
 
-    def _add_piece(self, piece: Batch) -> None:
-        part = GaussianLikelihood(self.var_smoothing, self.columns)
-        with np.errstate(over="ignore", invalid="ignore"):
-            part._count_block(piece if isinstance(piece.X, np.ndarray) else piece._replace(X=piece.X.toarray()))
-            self.add(part)
+    def _count_blocks(self, batch: Batch) -> None:
+        """Add up the moments of blocks of rows that begin at the same rows however the table is read."""
+        block_rows = max(1, min(_MOMENT_ROWS, _MOMENT_VALUES // max(1, batch.X.shape[1])))
+        parts: list[GaussianLikelihood] = []
+        for block in batch.equal_blocks(block_rows):
+            parts.append(GaussianLikelihood(self.var_smoothing, self.columns))
+            parts[-1]._count_block(block)
+
+        def add(sums: Array) -> None:
+            self.weight, self.mean, self.squares = sums
+            for part in parts:
+                self.add(part)
+            sums[...] = self.weight, self.mean, self.squares
+
+        sums = in_turn(batch.comm, np.zeros((3, batch.n_classes, self.n_columns(batch.X))), add)
+        self.weight, self.mean, self.squares = sums
 
     def _count_block(self, batch: Batch) -> None:
         X = _as_floats(self.select(batch.X))

@@ -1,20 +1,23 @@
 """Class-conditional likelihoods of columns: statistics that add up over batches of rows, and log probabilities.
 
-Every likelihood has statistics, whose first axis is the class. `count_together` takes those of several likelihoods from
-one pass over the rows, `add` adds those of other rows, `estimate` makes the tables that `add_log_likelihood` uses.
+Every likelihood has statistics, whose first axis is the class. `count` takes them from rows, `add` adds those of other
+rows, `estimate` makes the tables that `add_log_likelihood` uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fastens.bayes.counts.codes import add_entries
 from fastens.bayes.counts.counting import (
     MOST_CATEGORIES,
+    LabelledCodes,
     add_class_counts,
     empty_counts,
     encode,
@@ -23,15 +26,17 @@ from fastens.bayes.counts.counting import (
     without_missing,
 )
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
+from fastens.engine.comm import LOCAL, Comm, in_turn, relayed, sum_over
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import threads_for
+from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 GRAIN = 100_000  # table entries
 
 
 class Batch(NamedTuple):
-    """Rows to count."""
+    """Rows to count, those of one rank."""
 
     X: Any  # array, CSR matrix, or a row source of arrays
     y: NDArray[np.int32]
@@ -39,6 +44,20 @@ class Batch(NamedTuple):
     n_classes: int
     n_threads: int
     names: list[str] | None  # of the columns
+    comm: Comm = LOCAL
+
+    def coded(self, codes: NDArray[Any]) -> LabelledCodes:
+        """The rows, or a block of them, with their codes."""
+        return LabelledCodes(codes, self.y, self.weight, self.n_threads, self.comm)
+
+    def taken(self, rows: slice, X: Any) -> Batch:
+        """Some of the rows, which `X` holds."""
+        return self._replace(X=X, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows of this rank, or their parts, are sparse matrices."""
+        return sparse.issparse(self.X) or getattr(self.X, "has_sparse_parts", False)
 
     def blocks(self) -> Iterator[Batch]:
         """Yield the parts of a table that is read in parts; anything else is one block."""
@@ -46,13 +65,43 @@ class Batch(NamedTuple):
             yield self
             return
         for start, part in parts_of(self.X):
-            rows = slice(start, start + part.shape[0])
-            yield self._replace(X=part, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
+            yield self.taken(slice(start, start + part.shape[0]), part)
 
-    def rows(self, first: int, last: int) -> Batch:
-        """Return the rows from `first` to before `last` of a block."""
-        weight = None if self.weight is None else self.weight[first:last]
-        return self._replace(X=self.X[first:last], y=self.y[first:last], weight=weight)
+    def equal_blocks(self, n_rows: int) -> Iterator[Batch]:
+        """Yield dense blocks of so many rows, counted from the first of the whole table.
+
+        A rank has those that begin in its rows, and gets what is missing of the last of them from the ranks after it.
+        """
+        n_before, tails = self._given_back(n_rows) if self.comm.size > 1 else (0, [])
+        waiting: Batch | None = None
+        for first, X in dense_blocks(self.X[n_before:] if n_before else self.X, n_rows):
+            if waiting is not None:
+                yield waiting
+            waiting = self.taken(slice(n_before + first, n_before + first + len(X)), X)
+        if waiting is not None:
+            tables, labels, weights = zip((waiting.X, waiting.y, waiting.weight), *tails, strict=True)
+            weight = None if self.weight is None else np.concatenate(weights)
+            yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)
+
+    def _given_back(self, n_rows: int) -> tuple[int, list[Any]]:
+        """How many of the first rows belong to a block that began on a rank before, and the others' for this one."""
+        comm = self.comm
+        ends = np.cumsum(comm.gather(len(self.y)))
+        first = int(ends[comm.rank]) - len(self.y)
+        n_before = min(-first % n_rows, len(self.y))
+        given: list[Any] = [None] * comm.size
+        if n_before:
+            (_, X), *_ = dense_blocks(self.X[:n_before], n_before)
+            owner = int(np.searchsorted(ends, first // n_rows * n_rows, side="right"))
+            given[owner] = (X, *self.taken(slice(n_before), X)[1:3])
+        return n_before, [part for part in comm.exchange(given) if part is not None]
+
+
+def sums_by_class(y: NDArray[Any], weight: Array | None, n_classes: int, comm: Comm) -> Array:
+    """Return the number of the rows of each class on all ranks, or the sum of their weights."""
+    if weight is None:
+        return sum_over(comm, np.bincount(y, minlength=n_classes)).astype(np.float64)
+    return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, y, weight))
 
 
 class NotPositionsError(ValueError):
@@ -90,15 +139,9 @@ class Likelihood:
         column = index if self.columns is None else int(self.columns[index])
         return repr(names[column]) if names else str(column)
 
-    def start(self, batch: Batch) -> None:
-        """Make room for the statistics of the rows."""
-
-    def take(self, block: Batch) -> None:
-        """Add a block of the rows; blocks come in the rows' order."""
+    def count(self, batch: Batch) -> None:
+        """Take the statistics of the rows."""
         raise NotImplementedError
-
-    def finish(self, batch: Batch) -> None:
-        """Look at the statistics after the last block; ValueError for rows that the likelihood is not for."""
 
     def add(self, other: Any) -> None:
         """Add the statistics of other rows, which has the same classes and categories."""
@@ -262,7 +305,6 @@ class CategoricalLikelihood(CellLikelihood):
         self.unseen = unseen
         self.minimum = minimum
         self.feature_prior = feature_prior
-        self._is_other: Any = None  # columns that hold other numbers than positions
         self.log_unseen: Any = None
         self.feature_posterior: Any = None
 
@@ -270,27 +312,37 @@ class CategoricalLikelihood(CellLikelihood):
         """The table of category positions."""
         return self.select(X)
 
-    def start(self, batch: Batch) -> None:
+    def count(self, batch: Batch) -> None:
         n_columns = self.n_columns(batch.X)
-        self._is_other = np.zeros(n_columns, dtype=bool)
-        minimum = np.broadcast_to(0 if self.minimum is None else self.minimum, n_columns)
-        # While rows come, missing values have a cell too, the first of each column.
-        self.sizes = minimum.astype(np.int64) + 1
-        self.counts = empty_counts(self.sizes, batch.n_classes, batch.weight)
-
-    def take(self, block: Batch) -> None:
-        found = encode_all(self.positions(block.X), block.n_threads)
-        self._is_other |= (found.faults > 0) | (found.largest >= MOST_CATEGORIES)
-        if not self._is_other.any():
-            self.widen(np.maximum(self.sizes, found.largest + 2))
-            add_class_counts(found.codes, block.y, self.sizes, self.counts, block.weight, block.n_threads)
-
-    def finish(self, batch: Batch) -> None:
-        faulty = np.flatnonzero(self._is_other)
+        sizes = np.broadcast_to(0 if self.minimum is None else self.minimum, n_columns).astype(np.int64) + 1
+        state = sizes, empty_counts(sizes, batch.n_classes, batch.weight), np.zeros(n_columns, dtype=np.int64)
+        if batch.weight is None:
+            sizes, _, faults = self._count_blocks(batch, state)
+            batch.comm.max(largest := sizes.copy(), faults)
+            self.widen(largest)
+            self.counts = sum_over(batch.comm, self.counts)
+        else:
+            self.sizes, self.counts, faults = relayed(batch.comm, state, partial(self._count_blocks, batch))
+        faulty = np.flatnonzero(faults)
         if faulty.size:
             raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
         self.counts = without_missing(self.counts, self.sizes)
         self.sizes = self.sizes - 1
+
+    def _count_blocks(self, batch: Batch, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        """Add the rows of this rank to counts, which get cells for the categories that come.
+
+        Missing values have a cell too, the first of each column. Returned are sizes and counts with these, and which
+        columns hold other numbers than positions.
+        """
+        self.sizes, self.counts, faults = state
+        for block in batch.blocks():
+            found = encode_all(self.positions(block.X), batch.n_threads)
+            faults = faults | (found.faults > 0) | (found.largest >= MOST_CATEGORIES)
+            if not faults.any():
+                self.widen(np.maximum(self.sizes, found.largest + 2))
+                add_class_counts(block.coded(found.codes), self.sizes, self.counts)
+        return self.sizes, self.counts, faults
 
     # Estimates --------------------------------------------------
 
@@ -363,17 +415,6 @@ class CategoricalLikelihood(CellLikelihood):
             raise ValueError("the numbers of categories do not fit the columns")
         if not (self.log_unseen <= 0).all() or self.feature_posterior.shape != (n_features,):
             raise ValueError("the log probabilities are malformed")
-
-
-def count_together(likelihoods: Sequence[Likelihood], batch: Batch) -> None:
-    """Take the statistics of all likelihoods from one pass over the rows."""
-    for likelihood in likelihoods:
-        likelihood.start(batch)
-    for block in batch.blocks():
-        for likelihood in likelihoods:
-            likelihood.take(block)
-    for likelihood in likelihoods:
-        likelihood.finish(batch)
 
 
 def log_probability(probability: Array) -> Array:

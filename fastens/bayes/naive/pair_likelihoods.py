@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.column_bins import Limits, as_floats
-from fastens.bayes.counts.counting import PairCounts, offsets_of, without_missing
+from fastens.bayes.counts.counting import check_pairs, offsets_of, pair_counts, without_missing
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.dependence import add_families
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, log_probability
@@ -28,7 +28,6 @@ class PairLikelihood(CellLikelihood):
         self.limits = limits
         self.sizes = sizes
         self.unseen = unseen
-        self._pairs: Any = None
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
         # One category more than there are: numbers have no code for it, but every column room.
@@ -44,18 +43,14 @@ class PairLikelihood(CellLikelihood):
                 codes[index, X[:, index] < 0] = self.sizes[index] + 1
         return codes
 
-    def start(self, batch: Batch) -> None:
-        self._pairs = PairCounts(self.sizes + 1, batch.n_classes, batch.weight)
+    def count(self, batch: Batch) -> None:
+        check_pairs(self.sizes + 1, batch.n_classes)
+        codes = [self.codes(block.X, batch.n_threads) for block in batch.blocks()]
+        self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
 
-    def take(self, block: Batch) -> None:
-        self._take_codes(self.codes(block.X, block.n_threads), block)
-
-    def _take_codes(self, codes: NDArray[Any], block: Batch) -> None:
-        self._pairs.add(codes, block.y, block.weight, block.n_threads)
-
-    def finish(self, batch: Batch) -> None:
-        self.counts = without_missing(self._pairs.finished(), self.sizes + 1)
-        self._pairs = None
+    def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
+        counts = pair_counts(batch.coded(codes), self.sizes + 1, batch.n_classes)
+        self.counts = without_missing(counts, self.sizes + 1)
 
     def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
         counts = np.zeros((len(self.counts), n_cells, n_cells), dtype=self.counts.dtype)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.counting import GRAIN, Counts, offsets_of
+from fastens.bayes.counts.counting import GRAIN, Counts, LabelledCodes, offsets_of
 from fastens.bayes.counts.counts import count_triples
+from fastens.engine.comm import counted
 from fastens.engine.threads import threads_for
 
 MOST_TRIPLES = 1 << 28  # cells of a table of all columns by pairs of columns: 2 GiB
@@ -43,11 +44,6 @@ class TripleLayout:
         self._pairs_of = {pair[:2]: pair for pair in self.pairs}
         self.heights = np.array(heights, dtype=np.int64)
         self.n_cells = int(starts[-1])
-
-    def empty_counts(self, n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
-        """The counts of no rows, to add to."""
-        out: Any = np.zeros((n_classes, self.n_cells), dtype=np.int64 if weights is None else np.float64)
-        return out
 
     def width(self, column: int) -> int:
         """Cells of the columns after one."""
@@ -92,22 +88,22 @@ class TripleLayout:
         return out
 
 
-def add_triple_counts(
-    codes: NDArray[Any],
-    y: NDArray[np.int32],
-    layout: TripleLayout,
-    out: Counts,
-    weights: NDArray[np.float64] | None,
-    n_threads: int,
-) -> None:
-    """Add the rows, or their weights, by class and the categories of every three columns, where all are known.
+def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int) -> Counts:
+    """Count the rows, or sum their weights, by class and the categories of every three columns, where all are known.
 
-    The cells of `out` are in the order of the layout; the rows' order decides the last digits of sums of weights.
+    As `class_counts`, but `sizes` are numbers of categories, and cells are in the order of `TripleLayout`.
     """
-    if codes.size and out.size:
-        pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
-        work = codes.size * codes.shape[0] ** 2 / 6
-        count_triples(codes, y, weights, layout.offsets, pairs, out, threads_for(work, n_threads, GRAIN))
+    layout = TripleLayout(sizes)
+
+    def add(sums: Counts) -> None:
+        if rows.codes.size and sums.size:
+            pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
+            n_threads = threads_for(rows.codes.size * len(rows.codes) ** 2 / 6, rows.n_threads, GRAIN)
+            count_triples(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, n_threads)
+
+    out = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if rows.weights is None else np.float64)
+    found: Counts = counted(rows.comm, out, add)
+    return found
 
 
 def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | None) -> None:
