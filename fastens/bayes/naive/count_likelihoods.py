@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.bayes.counts.dirichlet import Smoothing
 from fastens.bayes.naive.likelihoods import (
@@ -58,7 +57,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         return positions
 
     def count(self, batch: Batch) -> None:
-        if not any(batch.comm.gather(sparse.issparse(next(batch.blocks(), batch).X))):
+        if not any(batch.comm.gather(batch.is_sparse)):
             super().count(batch)
             return
         if self.threshold < 0:
