@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fastens.engine.bins.binning import SINGLE, WHOLE
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
+from fastens.exchange.reading.notes import note_in, noted_outputs, with_note
 from fastens.exchange.reading.onnx_graph import Graph, Node
 from fastens.exchange.reading.outputs import Outputs, sum_of_trees
 from fastens.exchange.reading.records import Columns, ForeignModel, refuse
@@ -39,6 +40,9 @@ def read_onnx(content: bytes) -> ForeignModel:
     if len(nodes) != 1:
         raise refuse(f"an ONNX model must have one TreeEnsemble; it has {len(nodes)}")
     node = nodes[0]
+    note = note_in(graph.metadata.get("fastens"))
+    if note is not None:
+        return _noted(graph, node, note)
     names, is_float = graph.input_of(node)
     parts, n_outputs, base = _ensemble(node) if node.operator == "TreeEnsemble" else _older(node)
     for tree in parts:
@@ -55,6 +59,30 @@ def read_onnx(content: bytes) -> ForeignModel:
     if sizes[2] and (divisors.count(float(sizes[2])) != 1 or np.any(base) or sizes[2] * n_outputs != len(parts)):
         raise refuse("sums of trees may be divided by the number of trees, and by nothing else")
     return _model(parts, output, columns, _outputs(node, sizes, base, link, classes))
+
+
+def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
+    """A model that `export` wrote, which reads doubles, and categories as their positions."""
+    parts, n_outputs, _ = _ensemble(node) if node.operator == "TreeEnsemble" else _older(node)
+    n_features = graph.n_features if graph.n_inputs == 1 and note["names"] is None else graph.n_inputs
+    if graph.n_inputs == 1 and note["names"] is not None:
+        n_features = len(note["names"])
+    if any((tree["feature"] >= n_features).any() for tree in parts):
+        raise refuse("categories in version 3 of ai.onnx.ml cannot be read; export with ml_opset=5")
+    names = note.get("categories", {})
+    for tree in parts:
+        for index, own in enumerate(tree["members"]):
+            if own is None:
+                continue
+            # The position after the categories stands for missing values.
+            n_known = len(names.get(str(tree["feature"][index]), ()))
+            tree["tracks"][index] = n_known in own
+            tree["members"][index] = own[(own >= 0) & (own < n_known)]
+        _set_tests(tree, is_float=False)
+    columns = Columns(n_features, code_rule=WHOLE)
+    set_codes(parts, columns)
+    output = _outputs_of_trees(parts, n_outputs)
+    return with_note(sum_of_trees(parts, output, columns, noted_outputs(note)), note)
 
 
 def _outputs(node: Node, sizes: tuple[int, int, int], base: NDArray[Any], link: str, classes: Any) -> Outputs:

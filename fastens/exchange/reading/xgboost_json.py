@@ -13,6 +13,7 @@ from fastens.engine.bins.binning import SINGLE
 from fastens.exchange.reading.checks import array_of, names_of, number, part, single, whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import less_than
+from fastens.exchange.reading.notes import note_in
 from fastens.exchange.reading.records import Columns, ForeignModel, by_round, join_trees, refuse
 from fastens.exchange.reading.ubjson import read_ubjson
 from fastens.exchange.reading.xgboost_objectives import Objective, objective_of
@@ -57,6 +58,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
         classes=objective.classes,
         n_targets=objective.n_targets,
         fitted=objective.fitted,
+        note=note_in((learner.get("attributes") or {}).get("fastens")),
     )
 
 
