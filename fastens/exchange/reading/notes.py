@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.exchange.reading.checks import number, part
+from fastens.exchange.reading.checks import number, part, whole_number
 from fastens.exchange.reading.outputs import Outputs
 from fastens.exchange.reading.records import ForeignModel, refuse
 from fastens.exchange.reading.vectors import with_vectors
@@ -40,13 +40,19 @@ def note_in(text: Any) -> dict[str, Any] | None:
     return note
 
 
+def n_categories(note: dict[str, Any]) -> dict[int, int]:
+    """How many categories, or codes of them, columns have."""
+    named = {key: len(values) for key, values in note.get("categories", {}).items()}
+    coded = part({"n_codes": {}} | note, "n_codes", dict)
+    return {whole_number(key, "a column"): whole_number(n, "n_codes") for key, n in (named | coded).items()}
+
+
 def set_noted(found: ForeignModel) -> None:
     """Give a model the labels, categories and estimator of its note, if it has one."""
     if found.note is None:
         return
     _set_classes(found, found.note)
-    if found.columns.names is None:
-        found.columns.names = found.note["names"]
+    found.columns.names = found.note["names"]  # as they were; formats change some, or need some
     names = found.note.get("categories", {})
     for key, values in names.items():
         column = int(key) if key.isdecimal() else -1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastens.engine.bins.binning import SINGLE, WHOLE
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
-from fastens.exchange.reading.notes import note_in, noted_outputs, with_note
+from fastens.exchange.reading.notes import n_categories, note_in, noted_outputs, with_note
 from fastens.exchange.reading.onnx_graph import Graph, Node
 from fastens.exchange.reading.outputs import Outputs, sum_of_trees
 from fastens.exchange.reading.records import Columns, ForeignModel, refuse
@@ -69,15 +69,15 @@ def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
         n_features = len(note["names"])
     if any((tree["feature"] >= n_features).any() for tree in parts):
         raise refuse("categories in version 3 of ai.onnx.ml cannot be read; export with ml_opset=5")
-    names = note.get("categories", {})
+    n_known = n_categories(note)
     for tree in parts:
         for index, own in enumerate(tree["members"]):
             if own is None:
                 continue
             # The position after the categories stands for missing values.
-            n_known = len(names.get(str(tree["feature"][index]), ()))
-            tree["tracks"][index] = n_known in own
-            tree["members"][index] = own[(own >= 0) & (own < n_known)]
+            n = n_known.get(int(tree["feature"][index]), 0)
+            tree["tracks"][index] = n in own
+            tree["members"][index] = own[(own >= 0) & (own < n)]
         _set_tests(tree, is_float=False)
     columns = Columns(n_features, code_rule=WHOLE)
     set_codes(parts, columns)

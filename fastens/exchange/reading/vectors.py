@@ -58,9 +58,6 @@ def _joined(trees: FlatTrees, own: list[NDArray[np.int64]]) -> FlatTrees:
     place[first] = np.arange(len(first))
     roots = place[trees.roots]
     left, right = (np.where(child < 0, -1, place[child])[first] for child in (trees.left, trees.right))
-    weight, gain, n_samples = (
-        None if array is None else array[first] for array in (trees.weight, trees.gain, trees.n_samples)
-    )
     return FlatTrees(
         roots=roots[roots >= 0],
         left=left,
@@ -70,8 +67,8 @@ def _joined(trees: FlatTrees, own: list[NDArray[np.int64]]) -> FlatTrees:
         missing_left=trees.missing_left[first],
         value=np.column_stack([trees.value[nodes, 0] for nodes in own]),
         output=np.zeros(len(trees.roots) // len(own), dtype=np.int64),
-        weight=weight,
-        gain=gain,
-        n_samples=n_samples,
+        weight=None if trees.weight is None else trees.weight[first],
+        gain=None if trees.gain is None else trees.gain[first],
+        n_samples=None if trees.n_samples is None else trees.n_samples[first],
         sets={int(place[node]): positions for node, positions in trees.sets.items() if place[node] >= 0},
     )

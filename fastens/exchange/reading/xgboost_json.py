@@ -18,6 +18,9 @@ from fastens.exchange.reading.records import Columns, ForeignModel, by_round, jo
 from fastens.exchange.reading.ubjson import read_ubjson
 from fastens.exchange.reading.xgboost_objectives import Objective, objective_of
 
+# Codes of categories are smaller.
+_MOST_CODES = 1 << 24
+
 
 def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     """Read what `Booster.save_model` writes.
@@ -153,6 +156,12 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, Code
 def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any) -> None:
     """Give the trees their sets, and columns of frames the names of their categories."""
     is_split = {int(tree["feature"][node]) for tree in trees for node in tree["code_sets"]}
+    for tree in trees:
+        # XGBoost has no empty sets: a number that is above all codes stands for one.
+        is_inner, is_above = tree["left"] >= 0, tree["threshold"] > _MOST_CODES
+        for node in np.flatnonzero(is_inner & is_above & np.isin(tree["feature"], list(is_split))).tolist():
+            tree["code_sets"].setdefault(node, CodeSet(np.zeros(0, dtype=np.int64), is_left=False))
+            tree["threshold"][node] = 0.0
     known = _named_categories(cats, columns.n_features)
     columns.categories = {column: names for column, names in known.items() if column in is_split}
     set_codes(trees, columns)

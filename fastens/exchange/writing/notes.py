@@ -33,6 +33,9 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     if all(own is not None and all(isinstance(label, _PLAIN) for label in own) for own in labels):
         note["classes"] = labels
     note["has_all_shares"] = bool(getattr(model, "_has_all_shares", False))
+    coded = {str(number): len(own.categories) for number, own in enumerate(columns) if own.is_coded}
+    if coded:
+        note["n_codes"] = coded
     named = {number: own.categories for number, own in enumerate(columns) if own.categories and not own.is_coded}
     if named:
         note["categories"] = {str(number): categories for number, categories in named.items()}
