@@ -21,10 +21,15 @@ _NUMBERS = {
     "Lq": "squared_error",
     "Huber": "huber",
     "LogCosh": "log_cosh",
+    "LogLinQuantile": "poisson",
     "Poisson": "poisson",
+    "RMSPE": "squared_error",
+    "MultiCrossEntropy": "cross_entropy",
+    "PythonUserDefinedPerObject": "squared_error",
 }
-_LEVELS = {"Quantile": "quantile", "Expectile": "expectile"}
+_LEVELS = {"Quantile": "quantile", "MultiQuantile": "quantile", "Expectile": "expectile"}
 _RANKING = ("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise", "QueryRMSE", "QuerySoftMax", "LambdaMart")
+_RANKING += ("QueryCrossEntropy", "StochasticFilter", "StochasticRank")
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,15 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
     function = parameters.get("loss_function") if isinstance(parameters, dict) else None
     function = function if isinstance(function, dict) else {}
     kind, options = str(function.get("type", "RMSE")), function.get("params") or {}
+    if kind == "MultiLogloss":
+        return Objective(CLASSIFIER, n_targets=n_outputs, classes=[np.arange(2)] * n_outputs)
+    if kind == "MultiCrossEntropy":
+        return Objective(REGRESSOR, {"loss": _NUMBERS[kind]}, n_targets=n_outputs)
     if kind == "CrossEntropy" or info.get("class_params") or kind in ("Logloss", "MultiClass", "MultiClassOneVsAll"):
         return _classes(kind, info.get("class_params") or {}, n_outputs)
     if kind in _LEVELS:
-        level = number(options.get("alpha", "0.5"), "alpha")
-        return Objective(REGRESSOR, {"loss": _LEVELS[kind], "quantile": level})
+        levels = [number(level, "alpha") for level in str(options.get("alpha", "0.5")).split(",")]
+        return Objective(REGRESSOR, {"loss": _LEVELS[kind], "quantile": levels[0] if len(levels) == 1 else levels})
     if kind == "Tweedie":
         return Objective(REGRESSOR, {"loss": TweedieLoss(variance_power=number(options.get("variance_power"), kind))})
     if kind in _NUMBERS:
@@ -64,6 +73,11 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
     if kind == "Cox":
         no_hazard = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
         return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard)
+    if kind == "RMSEWithUncertainty":
+        raise refuse(
+            "the second prediction of RMSEWithUncertainty is the logarithm of a standard deviation, which no loss here "
+            "has; train with loss_function='RMSE', or 'MultiQuantile' for an interval"
+        )
     if kind not in _RANKING:
         raise refuse(f"the loss function {kind[:60]!r} cannot be read")
     return Objective(RANKER)
