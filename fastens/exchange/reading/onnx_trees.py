@@ -143,7 +143,7 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
             if len(constants) != 1 or link != "identity":
                 raise refuse("what is added to the trees' sums must be a constant")
             added = added + np.asarray(constants[0], dtype=np.float64).ravel()
-        elif after.operator == "Div" and _divisor(graph, after) > 0 and link == "identity":
+        elif _is_by_one(graph, after) or (_divisor(graph, after) > 0 and link == "identity"):
             continue
         elif after.operator in _LINKS:
             link = _LINKS[after.operator]
@@ -159,6 +159,12 @@ def _divisor(graph: Graph, node: Node) -> float:
     if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
         return 0.0
     return float(np.asarray(constants[0], dtype=np.float64).ravel()[0])
+
+
+def _is_by_one(graph: Graph, node: Node) -> bool:
+    """Whether an operator multiplies by 1, as that of LightGBM's converter does."""
+    constants = [graph.constants[name] for name in node.inputs if name in graph.constants]
+    return node.operator == "Mul" and len(constants) == 1 and bool(np.all(np.asarray(constants[0]) == 1))
 
 
 def _labels_among(graph: Graph, node: Node) -> Any:

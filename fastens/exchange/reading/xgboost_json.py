@@ -116,8 +116,9 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
         "threshold": np.where(is_set | is_leaf, 0.0, less_than(condition)),
         "missing_left": numbers("default_left", bool),
         "value": np.where(is_leaf[:, None], value, 0).astype(float),
-        "gain": numbers("loss_changes"),
-        "weight": numbers("sum_hessian"),
+        # Trees of vectors have neither in version 2.
+        "gain": numbers("loss_changes") if tree.get("loss_changes") is not None else None,
+        "weight": numbers("sum_hessian") if tree.get("sum_hessian") is not None else None,
         "code_sets": _code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
     }
 
