@@ -282,6 +282,13 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         """
         return staged_scores(self, X, y, sample_weight)
 
+    def explain(self, X: ArrayLike, *given: Any, **options: Any) -> Any:
+        """Raise ValueError: the median of trees is not their sum, which Shapley values of trees are of."""
+        raise ValueError(
+            "predictions must be sums of trees to be explained; those of AdaBoostRegressor are weighted medians. "
+            "Explain regressors of estimators_, or use sklearn.inspection.permutation_importance."
+        )
+
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""
         predictions = np.hstack([number_response("estimator", model, X) for model in self._models])

@@ -13,6 +13,7 @@ from fastens.boosting.classifier import most_probable
 from fastens.engine.elementary import exp
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes
 from fastens.monitoring.stages import staged_scores
@@ -97,6 +98,14 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             Rows, their classes and weights.
         """
         return staged_scores(self, X, y, sample_weight)
+
+    def _predicting_trees(self) -> TreeEnsemble:
+        if self.estimator is not None and getattr(self, "_models", None) is not None:
+            raise ValueError(
+                "estimator must be None or a DecisionTreeClassifier of this package, whose votes are sums of trees; "
+                f"got {self.estimator!r}."
+            )
+        return self._ensemble
 
     def training_error_bound(self) -> Array:
         """Return what the training error after each round cannot exceed, shape (n_rounds,).

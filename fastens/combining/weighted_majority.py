@@ -21,8 +21,8 @@ from fastens.combining.folds import (
     known_rows,
 )
 from fastens.combining.member_weights import margin_weights
-from fastens.combining.members import joined_labels, labels_of_members
 from fastens.combining.parameters import RULES
+from fastens.combining.responses import joined_labels, labels_of_members
 from fastens.engine.elementary import exp, log
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
