@@ -39,7 +39,7 @@ class Average(NamedTuple):
         scores = np.empty((n_threads, self.n_rows * out.shape[1]))
         places = np.empty((n_threads, self.n_rows), dtype=np.int64)
         given = self.models, self.place, self.table
-        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places, n_threads)
+        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places)
         applies = n_parents > 0
         out[applies] = averaged[applies] - np.log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
