@@ -86,7 +86,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {
     "logo": {"text": "fastens"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 4,
     "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,

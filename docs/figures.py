@@ -47,7 +47,7 @@ def readme_table() -> str:
     chosen = [head.index(column) for column in wanted if column in head]
     shown = [[row[i] for i in chosen] for row in (head, *rows)]
     where = f"{record['date']}, commit {record['commit']}: `{record['command']}`"
-    return f"{table(shown)}\n\n{record['machine']} {where}.\n"
+    return f"{table(shown)}\n\n{record['machine']} {record['other work']}. {where}.\n"
 
 
 def with_table(text: str) -> str:
