@@ -41,6 +41,7 @@ def absent(code):
     return {name for name in names if find_spec(name) is None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
