@@ -237,9 +237,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """
         if earlier is not None:
             return earlier._seed
-        draws = row_sampling(self).draws or self._columns_of_statistics(y)[1]
-        draws = draws or (draws_features(self) and self.random_state is not None)
-        if not (splits or self._options("boosting") is not None or draws):
+        draws = [row_sampling(self).draws, draws_features(self) and self.random_state is not None]
+        if not (splits or self._options("boosting") is not None or any(draws) or self._columns_of_statistics(y)[1]):
             return 0
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return int(self._comm.gather(seed)[0])

@@ -395,7 +395,7 @@ class BinnedTable(RowSource):
         if binning is self.binning:
             return True
         own, others = self.binning.to_arrays(), binning.to_arrays()
-        has = all(np.array_equal(own[name], others[name]) for name in own)
+        has = own.keys() == others.keys() and all(np.array_equal(own[name], others[name]) for name in own)
         if not has and self._arrays.values is None:
             raise ValueError(
                 f"X must have the bins of {self.owner}; got a BinnedTable with others: give the table itself, or "

@@ -86,6 +86,13 @@ class MemoryNeeds:
         Targets and a sample of rows, while bins are learned.
     reading : int
         A batch of rows.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, estimate_memory
+    >>> needs = estimate_memory(GradientBoostingRegressor(), n_rows=10**8, n_columns=28)
+    >>> needs.in_memory > needs.disk
+    True
     """
 
     codes: int

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource
+from fastens.engine.threads import ahead
 from fastens.files.schema import TableSchema
 from fastens.warn import warn
 
@@ -230,7 +231,7 @@ def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
 
 
 def _of_dataset(dataset: Any) -> Reader:
-    return Reader(dataset.schema, partial(_row_groups, dataset), dataset.count_rows())
+    return Reader(dataset.schema, lambda columns: ahead(_row_groups(dataset, columns)), dataset.count_rows())
 
 
 def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
@@ -335,4 +336,4 @@ def _of_csv(paths: list[str]) -> Reader:
     found = CsvStream(paths, TableSchema())
     for note in found.notes:
         warn(note)
-    return Reader(found.arrow_schema, found.batches, found.n_rows)
+    return Reader(found.arrow_schema, lambda columns: ahead(found.batches(columns)), found.n_rows)

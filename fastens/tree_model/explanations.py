@@ -73,8 +73,6 @@ def _check(model: Any, background: Any, output: str, y: Any) -> None:
     if (y is None) != (output != "loss"):
         got = "None" if y is None else "targets"
         raise ValueError(f"y must be given for output='loss', and for no other; got {got} with output={output!r}.")
-    if background is not None and not model._ensemble.has_constant_leaves:
-        raise ValueError("background must be None for a model with linear leaves; got rows.")
 
 
 # What is explained besides raw predictions --------------------------------------------------
@@ -97,8 +95,7 @@ def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game |
     scale = model._contribution_scale()
     raw, base_raw = (scale * model._ensemble.predict_raw(as_array(table))[:, 0] for table in (rows, others))
     if output == "probability":
-        linked = _inverse_link(model)
-        after, base_after = linked(raw), linked(base_raw)
+        after, base_after = model._inverse_link(raw), model._inverse_link(base_raw)
         return _Game(
             np.full(len(raw), base_after.mean()),
             lambda first, last: _slopes(raw[first:last], after[first:last, None], base_raw, base_after[None]),
@@ -123,16 +120,6 @@ def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Arr
     """Differences of outputs over those of raw predictions, 1 where the latter are 0, (n_rows, n_background)."""
     change = raw[:, None] - base_raw
     return np.divide(after - base_after, change, out=np.ones(change.shape), where=change != 0)
-
-
-def _inverse_link(model: Any) -> Callable[[Array], Array]:
-    def linked(raw: Array) -> Array:
-        if model._targets is not None:
-            return raw
-        predicted: Array = model._loss.predict(raw[:, None])
-        return predicted if predicted.ndim == 1 else predicted[:, -1]
-
-    return linked
 
 
 def _target(model: Any, y: Any, n_rows: int) -> Array:

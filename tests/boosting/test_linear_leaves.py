@@ -224,6 +224,41 @@ def test_contributions_are_shapley_values(loss, options, X, rng):
         np.testing.assert_allclose(np.squeeze(found), pairs[i], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_contributions_against_rows_are_shapley_values(n_targets):
+    """Rows and background rows that lack values of the leaves' lines: these are then of no effect."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    X[::7, 0], X[3::11, 2], X[5, 1] = np.nan, np.nan, np.inf
+    y = np.nan_to_num(X[:, 0]) * np.clip(X[:, 1], -3, 3) + np.abs(X[:, 3])
+    model = GradientBoostingRegressor(n_estimators=6, linear_leaves=True, max_leaf_nodes=8, min_samples_leaf=10)
+    model.fit(X, y if n_targets == 1 else np.stack([y, X[:, 4] - y], axis=1))
+    rows, others = X[:20], X[::40]
+    found = model.explain(rows, others).values.reshape(20, 5, n_targets)
+    both = model.explain(rows, others, interactions=True).values.reshape(20, 5, 5, n_targets)
+    for i, row in enumerate(rows):
+        expected = naive_shapley.against_rows(model.predict, row, others)[:, :-1]
+        np.testing.assert_allclose(found[i].T, expected, atol=1e-12)
+        expected = naive_shapley.against_rows(model.predict, row, others, naive_shapley.shapley_interactions)
+        np.testing.assert_allclose(np.moveaxis(both[i], -1, 0), expected[:, :-1, :-1], atol=1e-12)
+    np.testing.assert_array_equal(model.set_params(n_jobs=2).explain(X, others).values[:20].reshape(found.shape), found)
+
+
+def test_probabilities_against_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    model = GradientBoostingClassifier(n_estimators=5, linear_leaves=True).fit(X, X[:, 0] * X[:, 1] > 0.2)
+    found = model.explain(X[:50], X[::20], output="probability")
+    expected = 0
+    for row in range(0, 300, 20):
+        raw = model.explain(X[:50], X[row : row + 1]).values
+        change = model.predict_proba(X[:50])[:, 1] - model.predict_proba(X[row : row + 1])[:, 1]
+        total = raw.sum(axis=1)
+        slope = np.divide(change, total, out=np.ones(50), where=abs(total) > 1e-12)
+        expected = expected + raw * slope[:, None] / 15
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_contributions_add_up(loss, X, rng, tmp_path):
     y = make_target(loss, X, rng)

@@ -112,13 +112,23 @@ class FiniteHypothesisLearner(BaseFastens):
         ----------
         outcomes : array-like of shape (n_observed,)
             Labels of outcomes; an empty list leaves the prior.
+        y : None
+            Not used.
         """
         self._start()
         return self._observe(outcomes)
 
     @keeps_model
     def partial_fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
-        """Learn from further outcomes; the first call may take the place of `fit`."""
+        """Learn from further outcomes; the first call may take the place of `fit`.
+
+        Parameters
+        ----------
+        outcomes : array-like of shape (n_observed,)
+            Labels of outcomes.
+        y : None
+            Not used.
+        """
         if not hasattr(self, "posteriors_"):
             self._start()
         return self._observe(outcomes)

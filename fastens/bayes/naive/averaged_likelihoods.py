@@ -39,7 +39,7 @@ class Average(NamedTuple):
         scores = np.empty((n_threads, self.n_rows * out.shape[1]))
         places = np.empty((n_threads, self.n_rows), dtype=np.int64)
         given = self.models, self.place, self.table
-        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places, n_threads)
+        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places)
         applies = n_parents > 0
         out[applies] = averaged[applies] - np.log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
@@ -135,7 +135,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
         super()._count_codes(codes, batch)
-        self.triples = triple_counts(codes, batch.y, self.sizes, batch.n_classes, batch.weight, batch.n_threads)
+        self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
 
     def add(self, other: Any) -> None:
         if not isinstance(other, TwoDependenceLikelihood):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastens.bayes.counts.codes import add_entries
 from fastens.bayes.counts.counting import (
     MOST_CATEGORIES,
+    LabelledCodes,
     add_class_counts,
     empty_counts,
     encode,
@@ -23,15 +24,17 @@ from fastens.bayes.counts.counting import (
     without_missing,
 )
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
+from fastens.engine.comm import LOCAL, Comm, counted, in_turn, sum_over
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import threads_for
+from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 GRAIN = 100_000  # table entries
 
 
 class Batch(NamedTuple):
-    """Rows to count."""
+    """Rows to count, those of one rank."""
 
     X: Any  # array, CSR matrix, or a row source of arrays
     y: NDArray[np.int32]
@@ -39,6 +42,15 @@ class Batch(NamedTuple):
     n_classes: int
     n_threads: int
     names: list[str] | None  # of the columns
+    comm: Comm = LOCAL
+
+    def coded(self, codes: NDArray[Any]) -> LabelledCodes:
+        """The rows, or a block of them, with their codes."""
+        return LabelledCodes(codes, self.y, self.weight, self.n_threads, self.comm)
+
+    def taken(self, rows: slice, X: Any) -> Batch:
+        """Some of the rows, which `X` holds."""
+        return self._replace(X=X, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
 
     def blocks(self) -> Iterator[Batch]:
         """Yield the parts of a table that is read in parts; anything else is one block."""
@@ -46,8 +58,43 @@ class Batch(NamedTuple):
             yield self
             return
         for start, part in parts_of(self.X):
-            rows = slice(start, start + part.shape[0])
-            yield self._replace(X=part, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
+            yield self.taken(slice(start, start + part.shape[0]), part)
+
+    def equal_blocks(self, n_rows: int) -> Iterator[Batch]:
+        """Yield dense blocks of so many rows, counted from the first of the whole table.
+
+        A rank has those that begin in its rows, and gets what is missing of the last of them from the ranks after it.
+        """
+        n_before, tails = self._given_back(n_rows) if self.comm.size > 1 else (0, [])
+        waiting: Batch | None = None
+        for first, X in dense_blocks(self.X[n_before:] if n_before else self.X, n_rows):
+            if waiting is not None:
+                yield waiting
+            waiting = self.taken(slice(n_before + first, n_before + first + len(X)), X)
+        if waiting is not None:
+            tables, labels, weights = zip((waiting.X, waiting.y, waiting.weight), *tails, strict=True)
+            weight = None if self.weight is None else np.concatenate(weights)
+            yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)
+
+    def _given_back(self, n_rows: int) -> tuple[int, list[Any]]:
+        """How many of the first rows belong to a block that began on a rank before, and the others' for this one."""
+        comm = self.comm
+        ends = np.cumsum(comm.gather(len(self.y)))
+        first = int(ends[comm.rank]) - len(self.y)
+        n_before = min(-first % n_rows, len(self.y))
+        given: list[Any] = [None] * comm.size
+        if n_before:
+            (_, X), *_ = dense_blocks(self.X[:n_before], n_before)
+            owner = int(np.searchsorted(ends, first // n_rows * n_rows, side="right"))
+            given[owner] = (X, *self.taken(slice(n_before), X)[1:3])
+        return n_before, [part for part in comm.exchange(given) if part is not None]
+
+
+def sums_by_class(y: NDArray[Any], weight: Array | None, n_classes: int, comm: Comm) -> Array:
+    """Return the number of the rows of each class on all ranks, or the sum of their weights."""
+    if weight is None:
+        return sum_over(comm, np.bincount(y, minlength=n_classes)).astype(np.float64)
+    return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, y, weight))
 
 
 class NotPositionsError(ValueError):
@@ -263,16 +310,21 @@ class CategoricalLikelihood(CellLikelihood):
         for block in batch.blocks():
             found = encode_all(self.positions(block.X), batch.n_threads)
             largest, faults = np.maximum(largest, found.largest), faults | found.faults
+        batch.comm.max(largest)
+        faults = np.bitwise_or.reduce(batch.comm.gather(faults))
         faulty = np.flatnonzero(faults | (largest >= MOST_CATEGORIES))
         if faulty.size:
             raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
         self.sizes = largest + 1
         if self.minimum is not None:
             self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
-        counts: Any = empty_counts(self.sizes + 1, batch.n_classes, batch.weight)
-        for block in batch.blocks():
-            codes = found.codes if block is batch else self.codes(block.X, batch.n_threads)
-            add_class_counts(codes, block.y, self.sizes + 1, counts, block.weight, batch.n_threads)
+
+        def add(sums: Any) -> None:
+            for block in batch.blocks():
+                codes = found.codes if block is batch else self.codes(block.X, batch.n_threads)
+                add_class_counts(block.coded(codes), self.sizes + 1, sums)
+
+        counts = counted(batch.comm, empty_counts(self.sizes + 1, batch.n_classes, batch.weight), add)
         self.counts = without_missing(counts, self.sizes + 1)
 
     # Estimates --------------------------------------------------

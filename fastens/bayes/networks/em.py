@@ -42,12 +42,12 @@ class _Objective:
 
     def __init__(self, network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float]) -> None:
         self._rows, self._pseudo = rows, pseudo
-        known = family_counts(rows.codes, network.sizes, network.families, rows.weights, rows.n_threads)
+        known = family_counts(rows, network.families)
         self._known = [counts.astype(np.float64) for counts in known]
         self._known_cells = joined(self._known)
         self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known])
         self._components = find_components(network, missing_in(network, rows.codes), prune=False)
-        self.weight = float(rows.codes.shape[1] if rows.weights is None else rows.weights.sum())
+        self.weight = rows.n_copies()
 
     def at(self, network: DiscreteNetwork) -> tuple[float, list[Array]]:
         """Its value, and the expected counts without pseudo-counts."""

@@ -158,12 +158,13 @@ def _explain(
     n_rows = X.shape[0] + (0 if reference is None else len(reference.X))
     n_threads = threads_for(n_rows * 2 * len(lean.feature), n_threads, 20_000)
     n_features = lean.binning.n_features
-    background = lean.binning.codes(np.empty((0, n_features)) if reference is None else reference.X, n_threads)
+    others = np.empty((0, n_features)) if reference is None else reference.X
+    background = lean.binning.codes(others, n_threads)
     scales = None if reference is None else reference.scales
     parts = []
     for start in range(0, max(X.shape[0], 1), BLOCK):
         rows = X[start : start + BLOCK]
-        values = None if paths.linear is None else np.ascontiguousarray(rows, dtype=np.float64)
+        values = None if paths.linear is None else tuple(np.ascontiguousarray(X, np.float64) for X in (rows, others))
         by_row = None if scales is None else _by_background(scales[start : start + BLOCK])
         codes = lean.binning.codes(rows, n_threads)
         parts.append(explain_rows(lean, paths, values, codes, background, by_row, pairs, n_threads))

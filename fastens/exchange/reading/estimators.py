@@ -86,7 +86,7 @@ def _are_two_of_softmax(found: ForeignModel, ensemble: TreeEnsemble) -> bool:
     is_log_loss = found.parameters.get("loss", "log_loss") == "log_loss"
     if found.estimator != "GradientBoostingClassifier" or not is_log_loss or found.classes is None:
         return False
-    return len(found.classes) == ensemble.n_outputs == 2
+    return found.n_targets == 1 and len(found.classes) == ensemble.n_outputs == 2
 
 
 def _learned(kind: type, n_rounds: int) -> dict[str, Any]:
@@ -118,7 +118,8 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
             codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
             raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
         n = columns.n_codes.pop(column)
-        has_others = columns.n_others.pop(column, 0) > 0
+        has_others = column in columns.has_others
+        columns.has_others.discard(column)
         found = list(values)
         if len(found) < n or len(set(found)) != len(found):
             raise ValueError(
@@ -144,9 +145,7 @@ def _set_table(model: Any, found: ForeignModel) -> None:
     kinds = [columns.categories.get(column) for column in range(columns.n_features)]
     encoder = InputEncoder(names, kinds)
     encoder.hashed, encoder.repeated = columns.hashed, columns.repeated
-    if columns.zero_is_missing:
-        coded = {*columns.categories, *columns.n_codes}
-        encoder.zero_is_missing = [column for column in range(columns.n_features) if column not in coded]
+    encoder.zero_is_missing = columns.zero_is_missing
     model._encoder, model._statistics = encoder, None
     model._set_columns()
     if found.classes is not None:

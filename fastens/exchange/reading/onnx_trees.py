@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bins.binning import SINGLE, WHOLE
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
 from fastens.exchange.reading.onnx_graph import Graph, Node
@@ -42,7 +43,8 @@ def read_onnx(content: bytes) -> ForeignModel:
     parts, n_outputs, base = _ensemble(node) if node.operator == "TreeEnsemble" else _older(node)
     for tree in parts:
         _set_tests(tree, is_float=is_float)
-    columns = Columns(_n_features(parts, names, graph.n_features), names)
+    rule = WHOLE + (SINGLE if is_float else 0)
+    columns = Columns(_n_features(parts, names, graph.n_features), names, code_rule=rule)
     set_codes(parts, columns)
     output = _outputs_of_trees(parts, n_outputs)
     link, added, labels = _after(graph, node)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bins.binning import SINGLE
 from fastens.exchange.reading.checks import whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
@@ -15,7 +16,8 @@ from fastens.exchange.reading.records import Columns, ForeignModel, refuse
 
 _LESS, _AT_MOST = 2, 3
 _LEAF, _NUMBER, _CATEGORY = range(3)
-_KINDS = {2: "<f4", 3: "<f8"}
+_SINGLE = 2
+_KINDS = {_SINGLE: "<f4", 3: "<f8"}
 _BINARY, _REGRESSOR, _MULTICLASS, _RANKING, _ISOLATION = range(5)
 
 
@@ -82,7 +84,7 @@ def read_treelite(content: bytes) -> ForeignModel:
     parts = [_tree(data, _KINDS[kinds[0]], width) for _ in range(n_trees)]
     if data.at != len(content):
         raise refuse("treelite's bytes must end with the last tree")
-    columns = Columns(n_features)
+    columns = Columns(n_features, code_rule=SINGLE if kinds[0] == _SINGLE else 0)
     set_codes(parts, columns)
     output = np.zeros(n_trees, np.int64) if width > 1 else np.maximum(target, 0) * most + np.maximum(class_id, 0)
     if width > 1 and n_targets > 1 and most > 1 and (n_classes != most).any():

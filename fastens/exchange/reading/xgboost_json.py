@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bins.binning import SINGLE
 from fastens.exchange.reading.checks import array_of, names_of, number, part, single, whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import less_than
@@ -37,7 +38,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     trees = part(inner, "model", dict)
     settings = part(learner, "learner_model_param", dict)
     n_features = whole_number(part(settings, "num_feature", str), "num_feature")
-    columns = Columns(n_features, names_of(learner.get("feature_names"), n_features))
+    columns = Columns(n_features, names_of(learner.get("feature_names"), n_features), code_rule=SINGLE)
     objective = objective_of(part(learner, "objective", dict), settings)
     drop = booster.get("weight_drop", trees.get("weight_drop"))
     parts, output = _trees(trees, learner, objective, up_to_best)

@@ -34,7 +34,7 @@ def write(view: ModelView) -> str:
     lines = [f"{name}={value}" for name, value in header.items()]
     if view.is_mean:
         lines.insert(lines.index(f"feature_names={header['feature_names']}"), "average_output")
-    categories = [column.categories for column in view.columns if column.categories is not None]
+    categories = [own.categories for own in view.columns if own.categories is not None and not own.is_coded]
     end = ["end of trees", "", "feature_importances:", "", "parameters:", "end of parameters", ""]
     end += [f"pandas_categorical:{json.dumps(categories) if categories else 'null'}", ""]
     return "\n".join(["tree", *lines, "", ""]) + "".join(trees) + "\n".join(end)
