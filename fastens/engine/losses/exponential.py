@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import max_floats
-from fastens.engine.elementary import exp
+from fastens.engine.elementary import exp, expit
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 
 Array = NDArray[np.float64]
@@ -45,7 +45,7 @@ class ExponentialLoss(Loss):
 
     def predict(self, raw: Array) -> Array:
         """Probabilities of the classes; several: those of one against the rest, scaled to sum to 1."""
-        share = 0.5 * (1 + np.tanh(0.5 * raw))
+        share = expit(raw)
         if self.n_outputs == 1:
             return np.hstack([1 - share, share])
         share = np.maximum(share, np.finfo(float).tiny)
