@@ -184,7 +184,8 @@ class Exponential(NumericLoss):
     def damped(self, steps: Array) -> Array:
         """A leaf's loss is least at half the log odds of its weights, which is artanh of its Newton step."""
         limit = math.tanh(5.0)  # odds of e**10 in one round, as with the log loss
-        return np.arctanh(np.clip(steps, -limit, limit))
+        steps = np.clip(steps, -limit, limit)
+        return 0.5 * (log1p(steps) - log1p(-steps))
 
 
 class CrossEntropy(BinaryLogLoss):
