@@ -60,7 +60,7 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
 def test_rules_hold_as_in_the_twin(rules, weighted):
     X, gradients, hessians = make_rows(900, seed=3)
     weight = np.random.default_rng(1).integers(1, 4, 900).astype(np.float64) if weighted else None
-    matrix = bin_rows(X, weight)
+    matrix = bin_rows(X, weight, max_bins=60)
     tree = TreeGrower(matrix, rules, weight).grow(gradients, hessians)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
