@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fastens.tuning.state import SearchFile
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 N_KILLS = int(os.environ.get("FASTENS_KILLS", "2"))
 LONG = 100.0
+WHOLE_AND_RESUMED = ("whole.fastens", "model.fastens")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fastens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 # Runs commands in children of a process that has imported everything, each for so long; prints how it ended. Only the
 # parent sends the signal, as it alone knows that the child is still there.
@@ -123,3 +125,21 @@ def test_a_search_that_is_killed_goes_on(forked, houses, write_csv, tmp_path):
             n_done = len(trials)
     assert forked((*command, n_done + 1)) == 0
     assert fastens.load(tmp_path / "model.fastens").n_features_in_ > 3
+
+
+def test_training_that_is_interrupted_goes_on(run, forked, houses, write_csv, tmp_path):
+    """Ctrl-C at any moment of a fit with codes in files leaves at most a checkpoint, and the same model comes of it."""
+    given = ("train", write_csv(houses), "--target", "price", "--n-estimators", "300", "--n-jobs", "1")
+    least = re.search(r"at least ([\d.]+MB)", run(*given, "--max-memory", "1MB").err)[1]
+    given += ("--max-memory", least, "--spill-dir", tmp_path)
+    command = (*given, "--checkpoint", "half.fastens", "-o", "model.fastens")
+    times = moments(forked, (*given, "-o", "whole.fastens"))
+    others = set(os.listdir(tmp_path))
+    for after in times:
+        assert forked(command, after, signal.SIGINT) in (0, 130, -signal.SIGINT)
+        assert set(os.listdir(tmp_path)) - others <= {"half.fastens", "model.fastens"}
+        assert forked(command) == 0
+        whole, model = (fastens.load(tmp_path / name)._ensemble.to_arrays() for name in WHOLE_AND_RESUMED)
+        assert all((model[name] == array).all() for name, array in whole.items())
+        assert set(os.listdir(tmp_path)) == others | {"model.fastens"}
+        os.remove(tmp_path / "model.fastens")
