@@ -75,6 +75,7 @@ CATEGORY_RULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", CATEGORY_RULES, ids=lambda rules: repr(rules)[-110:])
 @pytest.mark.parametrize("n_rows", [60, 900, 40_000])
 def test_categories_as_in_the_twin(rules, n_rows):
@@ -102,6 +103,7 @@ MONOTONE = np.array([1, -1, 0, 1, 0], dtype=np.int8)
 GROUPS = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 1]], dtype=np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [

@@ -49,6 +49,7 @@ def assert_like_twin(tree, nodes, *, values=True):
             assert tree.feature[index] == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: repr(rules)[:70])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_trees_are_those_of_the_twin(rules, weighted):
