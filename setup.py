@@ -98,6 +98,7 @@ class BuildKernels(build_ext):
         stamp, built_from = Path(self.build_temp, "built_from"), digest_of_sources(made_with)
         if not self.force and stamp.is_file() and stamp.read_text() == built_from and self.is_built():
             return
+        stamp.unlink(missing_ok=True)
         n_jobs = self.parallel if isinstance(self.parallel, int) else os.cpu_count() or 1
         translated = cythonize(
             extensions(),

@@ -75,6 +75,7 @@ sphinx_gallery_conf = {
     "reference_url": {"fastens": None},
     "backreferences_dir": "gallery/backreferences",
     "abort_on_example_error": True,
+    "parallel": os.cpu_count(),
     "download_all_examples": False,
     "remove_config_comments": True,
     "min_reported_time": 1_000_000,

@@ -73,6 +73,7 @@ def test_every_attribute(name):
     look_at(fitted(model, table_for(name)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", HOLDING, ids=repr)
 def test_every_attribute_of_what_holds_others(model):
     X, y = load_iris(return_X_y=True)

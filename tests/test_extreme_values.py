@@ -225,6 +225,7 @@ TOO_LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("y", GOOD.values(), ids=GOOD)
 @pytest.mark.parametrize("kind", REGRESSORS)
 def test_targets_of_any_size_that_is_allowed(kind, y):

@@ -248,6 +248,7 @@ def listens():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("listens")
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to oneself")
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_trees(three, estimator):
     check_rounds(model, X, y, notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [np.array(["high", "low", "mid"]), np.arange(3)], ids=["text", "numbers"])
 def test_any_estimator(labels):
     X, y = load_iris(return_X_y=True)

@@ -87,6 +87,7 @@ def test_the_best_round_is_kept_as_it_was(X, rng):
     assert math.isclose(loss, model.validation_score_.min(), rel_tol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "linear_leaves", "targets", "classes"])
 @pytest.mark.parametrize("best_is_before", [True, False])
 def test_a_checkpoint_keeps_the_best_round(kind, best_is_before, X, rng, tmp_path):

@@ -34,6 +34,7 @@ def test_regression_is_the_naive_one(table, rng, depth):
         np.testing.assert_allclose(model.predict(X), naive(X), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("share", [0.5, 0.04])
 def test_two_classes_are_the_naive_ones(table, rng, depth, share):

@@ -133,6 +133,7 @@ class OneAgainstOthers:
         return share - (y[:, None] == np.arange(raw.shape[1])), share * (1 - share)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "fractional"])
 def test_losses_of_users(weights, size):
@@ -188,6 +189,7 @@ def test_few_rows_are_drawn_at_least_one():
         np.testing.assert_array_equal(state(model)["value"], expected["value"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_early_stopping_is_one_decision(size):
     options = COMMON | {"n_estimators": 60, "learning_rate": 0.5, "n_iter_no_change": 2, "early_stopping": True}

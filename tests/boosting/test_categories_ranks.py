@@ -32,6 +32,7 @@ TABLE = np.column_stack([X.astype(object), NAMES])
 OPTIONS = COMMON | {"categorical_features": [4, 6]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 def test_many_categories_at_the_default_parameters(weights, size):
@@ -54,6 +55,7 @@ def test_encodings_with_several_targets(encoding, size):
     assert_same_models(size, lambda: GradientBoostingRegressor(**options), several, WEIGHTS["fractional"], table=TABLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_encodings_of_times_and_relevance_and_of_rows_to_validate_on(size):
     stopping = OPTIONS | {"early_stopping": True, "n_estimators": 20, "subsample": 0.7}

@@ -55,6 +55,7 @@ def test_sklearn_check(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**16),
     signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
@@ -76,6 +77,7 @@ def test_predictions_are_monotone(seed, signs, kind, loss, linear_l2):
     assert worst_step(model, X, signs) >= -1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_constraint_has_something_to_do_and_leaves_lines(kind, rng):
     (X, y), (X_new, y_new) = made(rng, 600), made(rng, 600)

@@ -24,6 +24,7 @@ def two_families():
     models.FAMILIES.update(known)
 
 
+@pytest.mark.slow
 def test_leaderboard(run, houses, write_csv, two_families, tmp_path):
     path = write_csv(houses.drop_columns("price"))
     result = run("compare", path, "--target", "sold", "--folds", 3, "-o", "board.csv", "--picture", "board.png")

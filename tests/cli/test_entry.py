@@ -36,11 +36,13 @@ def test_from_the_table_to_predictions(houses, write_csv, tmp_path):
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 301
 
 
+@pytest.mark.slow
 def test_a_mistake(tmp_path):
     done = fastens_command("train", "none.csv", "--target", "y", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "fastens: no such file: none.csv\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

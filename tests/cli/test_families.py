@@ -136,6 +136,7 @@ def test_parameters_reach_the_models(run, houses, write_csv, options, parameters
     assert ("out of bag  accuracy" in done.out) == ("--oob-score" in options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -157,6 +157,7 @@ def truncate(path):
     Path(path).write_bytes(content[: len(content) // 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -289,6 +290,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
 def test_predictions_take_the_memory_of_a_part(tmp_path):
     rng, names = np.random.default_rng(0), [f"x{number}" for number in range(20)]

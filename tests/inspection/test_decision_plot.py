@@ -192,6 +192,7 @@ def test_infinite_values_are_not_drawn_and_ranges_are_finite():
     assert plot_decision_boundary(fastens.DecisionTreeClassifier().fit(constant, np.arange(50) % 2), constant)
 
 
+@pytest.mark.slow
 def test_wide_tables_are_predicted_in_parts(rng):
     X = rng.normal(size=(60, 3000))
     model = fastens.GaussianNB().fit(X, X[:, 5] > 0)

@@ -168,6 +168,7 @@ def test_dependence_is_that_of_scikit_learn(table, name):
     assert int(np.argmax(heights)) == 1
 
 
+@pytest.mark.slow
 def test_dependence_of_other_tables_pairs_and_missing_values(table):
     X, _ = table
     model = fitted("boosting", table, 3)

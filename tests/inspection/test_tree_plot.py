@@ -60,6 +60,7 @@ def test_boxes_of_random_trees_never_overlap(seed):
         assert ends[:, 3].max() <= height
 
 
+@pytest.mark.slow
 def test_boxes_do_not_overlap_in_any_figure(rng):
     table = random_table(rng)
     model = fastens.DecisionTreeRegressor(max_leaf_nodes=25).fit(table, rng.normal(size=400))

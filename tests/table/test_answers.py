@@ -62,6 +62,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_method_answers_streams(kind, tmp_path):
     model, y = MODELS[kind]

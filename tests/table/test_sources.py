@@ -119,6 +119,7 @@ def assert_same_models(model, other):
         np.testing.assert_array_equal(second[name], array, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_kind_of_source(kind, folder):
     X, options = FRAME.drop(columns=[*TARGETS, "copies"]), {"n_estimators": 5, "random_state": 0}

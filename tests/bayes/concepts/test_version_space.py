@@ -277,6 +277,7 @@ def test_bounds_hold(rng):
     assert missed <= 2
 
 
+@pytest.mark.slow
 def test_sixty_attributes(rng):
     """Too many to count: estimated within bounds, and the votes add up."""
     X = rng.integers(0, 2, (100, 60))

@@ -147,6 +147,7 @@ def test_min_fill_takes_the_cheapest_first():
     assert elimination_order([(0, 1), (1, 2), (2, 3), (3, 0)], range(4), [9, 2, 9, 2])[0] in (0, 2)
 
 
+@pytest.mark.slow
 def test_too_dense_a_network():
     n = 30
     factors = [Factor((a, b), np.ones((1, 2, 2))) for a in range(n) for b in range(a)]

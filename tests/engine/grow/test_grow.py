@@ -60,7 +60,7 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
 def test_rules_hold_as_in_the_twin(rules, weighted):
     X, gradients, hessians = make_rows(900, seed=3)
     weight = np.random.default_rng(1).integers(1, 4, 900).astype(np.float64) if weighted else None
-    matrix = bin_rows(X, weight)
+    matrix = bin_rows(X, weight, max_bins=60)
     tree = TreeGrower(matrix, rules, weight).grow(gradients, hessians)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
@@ -75,6 +75,7 @@ CATEGORY_RULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", CATEGORY_RULES, ids=lambda rules: repr(rules)[-110:])
 @pytest.mark.parametrize("n_rows", [60, 900, 40_000])
 def test_categories_as_in_the_twin(rules, n_rows):
@@ -102,6 +103,7 @@ MONOTONE = np.array([1, -1, 0, 1, 0], dtype=np.int8)
 GROUPS = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 1]], dtype=np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [

@@ -49,12 +49,13 @@ def assert_like_twin(tree, nodes, *, values=True):
             assert tree.feature[index] == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: repr(rules)[:70])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_trees_are_those_of_the_twin(rules, weighted):
     X, gradients, hessians = make_outputs(900)
     weight = np.random.default_rng(1).integers(1, 4, 900).astype(np.float64) if weighted else None
-    matrix = bin_rows(X, weight)
+    matrix = bin_rows(X, weight, max_bins=60)
     tree = grower_of(matrix, rules, 3, weight).grow(gradients, hessians)
     twin = NaiveJointGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
