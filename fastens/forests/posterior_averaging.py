@@ -34,7 +34,7 @@ _DEFAULTS = PosteriorAverage()
 class Averaging:
     """What averaging a forest's trees over their prunings needs after the fit, for another prior."""
 
-    # The default, chosen on other tables than those reported (see docs/posterior.md), and options that are not read.
+    # The default, chosen on other tables than docs/measured/posterior.md reports, and options that are not read.
     split_prior: ClassVar[float]
     of_others: ClassVar[tuple[str, ...]]
     n_thresholds: Array

@@ -112,6 +112,13 @@ class MemoryNeeds:
         A batch of rows.
     column : int
         The codes of a column, which a split reads in one go.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor, estimate_memory
+    >>> needs = estimate_memory(GradientBoostingRegressor(), n_rows=10**8, n_columns=28)
+    >>> needs.in_memory > needs.disk
+    True
     """
 
     codes: int

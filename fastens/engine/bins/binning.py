@@ -23,6 +23,10 @@ from fastens.engine.parts import is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
+# How numbers are positions of categories, unless cut off to the whole number below: toward zero, only whole ones, and
+# rounded to float32 first.
+TOWARD_ZERO, WHOLE, SINGLE = 1, 2, 4
+
 
 class Binning:
     """Thresholds and category codes of all features: plain arrays.
@@ -33,6 +37,9 @@ class Binning:
         Ascending; empty for a categorical feature.
     category_codes : list of uint16 arrays or None
         The code of each category by its position, 0 for one never seen; None for a numeric feature.
+    lookup : int32 array of shape (n_features, 2) or None
+        For each feature the code of numbers that are no position of a category, and a sum of `TOWARD_ZERO`, `WHOLE`
+        and `SINGLE`. None: zeros.
     """
 
     thresholds: list[np.ndarray]
@@ -40,10 +47,18 @@ class Binning:
     is_categorical: np.ndarray
     n_codes: np.ndarray
     code_dtype: np.dtype
+    lookup: np.ndarray | None = None
 
-    def __init__(self, thresholds: list[np.ndarray], category_codes: list[np.ndarray | None]) -> None:
+    def __init__(
+        self,
+        thresholds: list[np.ndarray],
+        category_codes: list[np.ndarray | None],
+        lookup: np.ndarray | None = None,
+    ) -> None:
         self.thresholds = thresholds
         self.category_codes = category_codes
+        if lookup is not None and lookup.any():
+            self.lookup = np.ascontiguousarray(lookup, dtype=np.int32)
         self.is_categorical = np.array([codes is not None for codes in category_codes], dtype=bool)
         self.n_codes = np.array(
             [
@@ -52,6 +67,8 @@ class Binning:
             ],
             dtype=np.int32,
         )
+        if self.lookup is not None:
+            self.n_codes = np.maximum(self.n_codes, self.lookup[:, 0] + 1)
         self.code_dtype = np.dtype(np.uint8 if self.n_codes.max(initial=0) <= 256 else np.uint16)
 
     @property
@@ -62,10 +79,19 @@ class Binning:
     @cached_property
     def table(self) -> BinTable:
         """The search tables of the kernels."""
-        return BinTable(self.thresholds, self.category_codes)
+        return BinTable(self.thresholds, self.category_codes, self.lookup)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "table"}
+
+    def with_thresholds(self, thresholds: list[np.ndarray]) -> Binning:
+        """Return a binning of the same categories with other thresholds."""
+        return Binning(thresholds, self.category_codes, self.lookup)
+
+    def of_features(self, features: list[int]) -> Binning:
+        """Return the binning of some features."""
+        thresholds, codes = [self.thresholds[f] for f in features], [self.category_codes[f] for f in features]
+        return Binning(thresholds, codes, None if self.lookup is None else self.lookup[features])
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
         """Return the codes of X, shape (n_features, n_rows), in C order."""
@@ -132,7 +158,7 @@ class Binning:
             "category_codes": np.concatenate([np.zeros(0, np.uint16), *codes]),
             "n_categories": np.array([len(part) for part in codes], dtype=np.int64),
             "is_categorical": self.is_categorical,
-        }
+        } | ({} if self.lookup is None else {"lookup": self.lookup.ravel()})
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Binning:
@@ -140,7 +166,12 @@ class Binning:
         thresholds = np.split(arrays["thresholds"], np.cumsum(arrays["n_thresholds"])[:-1])
         codes = np.split(arrays["category_codes"], np.cumsum(arrays["n_categories"])[:-1])
         kinds = arrays["is_categorical"]
-        return cls(list(thresholds), [part if kind else None for part, kind in zip(codes, kinds, strict=True)])
+        lookup = arrays.get("lookup")
+        return cls(
+            list(thresholds),
+            [part if kind else None for part, kind in zip(codes, kinds, strict=True)],
+            None if lookup is None else lookup.reshape(len(kinds), 2),
+        )
 
 
 class BinningSketch(RowSketch):

@@ -70,7 +70,7 @@ def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_thre
     new_code[is_cut] = place + 1
     bin_threshold = tree.bin_threshold.copy()
     bin_threshold[nodes] = new_code
-    return replace(tree, bin_threshold=bin_threshold), Binning(thresholds, binning.category_codes)
+    return replace(tree, bin_threshold=bin_threshold), binning.with_thresholds(thresholds)
 
 
 def _distinct(
