@@ -118,15 +118,15 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._check_all_read()
         return self._learn_data(X, y, sample_weight)
 
-    def _learn_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        """The same with parameters already checked."""
+    def _learn_data(self, X: Any, y: Any, sample_weight: Any, n_validation: int = 0) -> TrainingData:
+        """The same with parameters already checked; there may be rows of another table to validate on."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         self._check_ranks()
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
-        rows = self._learn_table(X, FitNeeds.of(self, target, weighted=weight is not None))
+        rows = self._learn_table(X, FitNeeds.of(self, target, weighted=weight is not None, n_validation=n_validation))
         return data._replace(y=target, sample_weight=weight).with_table(rows)
 
     def _check_ranks(self) -> None:

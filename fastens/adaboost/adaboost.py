@@ -227,9 +227,12 @@ class AdaBoostClassifier(AdditiveVotes):
         self
         """
         before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
-        data = self._start_fit(X, y, sample_weight)
+        given = GivenValidation(X_val, y_val)
+        self._check_parameters()
+        self._check_all_read()
+        data = self._learn_data(X, y, sample_weight, given.n_rows)
         n_earlier = self._n_rounds_to_keep(before)
-        validation = GivenValidation(X_val, y_val).read(self)
+        validation = given.read(self)
         if validation is None and holds_out(self):
             seed = data.comm.gather(drawn_seed(self))[0]
             data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))

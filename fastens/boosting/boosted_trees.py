@@ -172,7 +172,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
         check_arguments(self, init_score, groups, given)
         earlier = find_earlier(self, resume)
-        data = self._learn_data(X, y, sample_weight)
+        data = self._learn_data(X, y, sample_weight, given.n_rows)
         if self._takes_several_targets:
             self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         if earlier is not None:

@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
+from fastens.table.opening import in_parts
 
 Array = NDArray[np.float64]
 RowNumbers = NDArray[np.intp]
@@ -30,6 +31,14 @@ class GivenValidation(NamedTuple):
     def is_given(self) -> bool:
         """Whether there is anything."""
         return self.X is not None or self.y is not None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        if self.X is None:
+            return 0
+        shape = getattr(in_parts(self.X), "shape", None)
+        return len(self.X) if shape is None else shape[0]
 
     def read(self, model: Any) -> TrainingData | None:
         """Return the rows, encoded as `fit` learned; None where none were given."""

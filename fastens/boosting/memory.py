@@ -10,7 +10,7 @@ from fastens.engine.bins.binned import MOST_COLUMNS, record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.grow.near_columns import near_bytes
 from fastens.engine.threads import resolve_n_jobs
-from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, bytes_to_read
+from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, needs_of
 
 # Bytes of a row: its target; raw prediction, gradient and hessian of an output.
 _TARGET = 8
@@ -28,6 +28,8 @@ _RENEWED = 48
 _CELL = 32
 _BYTE_CELLS = 264
 _NODE = 160
+# Of all histograms that are kept, or of four where these take more.
+_MOST_STORED = 1 << 30
 
 
 def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
@@ -53,8 +55,13 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     kept = _kept_nodes(model.max_bins, n_rows, n_leaves)
     cells = shape.n_columns * (_BYTE_CELLS if code == 1 else min(model.max_bins, n_rows) + 2)
     histograms = _CELL * cells * k * (kept + resolve_n_jobs(model.n_jobs))
+    if (n_codes := shape.stored_codes()) is not None:
+        cells = min(cells, n_codes + 3 * shape.n_columns)
+        kept = min(kept, 4 * n_codes // cells + 2)  # see CELLS_PER_KEPT in grow.pyx
+        most = max(_MOST_STORED, 4 * _CELL * cells * k)
+        histograms = min(_CELL * cells * k * kept, most) + _CELL * cells * k * resolve_n_jobs(model.n_jobs)
     trees = n_folds * _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
-    return MemoryNeeds(codes, files, n_rows * of_row + histograms + trees, **bytes_to_read(shape, model.max_bins))
+    return needs_of(shape, model.max_bins, n_rows * of_row + histograms + trees, codes, files)
 
 
 def _codes_in_memory(shape: TableShape, code: int, n_workers: int) -> int:

@@ -61,7 +61,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         needs = FitNeeds.of(self, weighted=sample_weight is not None)
         table = self._encode_table(X) if continues else self._learn_table(X, needs)
         if continues and (limits := getattr(table, "limits", None)) is not None:
-            table.place = needs.place(limits, table.shape)
+            table.place = needs.place(limits, table)
         weight = check_weights(sample_weight, table.shape[0], comm)
         kept = None if weight is None else np.flatnonzero(weight)
         if weight is not None:

@@ -133,10 +133,10 @@ class InputEncoder:
         """
         limits = getattr(X, "limits", None)
         if limits is not None and needs is not None:
-            needs.place(limits, X.shape)  # the least: dates may become several columns
+            needs.place(limits, X)  # the least: dates may become several columns
         encoder, rows = cls._learned(X, reading, owner, n_threads, comm)
-        if limits is not None and needs is not None:
-            rows.place = needs.place(limits, rows.shape)
+        if limits is not None and needs is not None and isinstance(rows, RowSource):
+            rows.place = needs.place(limits, rows)
         return encoder, rows
 
     @classmethod

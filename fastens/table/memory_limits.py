@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from fastens.engine.bins.binned import record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.bins.places import MEMORY, WINDOW, Place, TemporaryFiles
 from fastens.engine.bins.row_sketch import default_sample
+from fastens.engine.bins.sparse_binned import MOST_STORED
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
@@ -26,6 +28,15 @@ _PAGES = 2 << 20
 _PAGE_ROW = 24
 # What threads and allocators take besides, whatever the table.
 _BESIDES = 48 << 20
+# Bytes of a row to validate on: its target and weight, and for each output its raw prediction.
+_VALIDATED = 24
+_OF_OUTPUT = 16
+# Of a sparse table: bytes of a stored code besides itself, by column and by row; of a row, and of a column's bins; and
+# of a value while it is coded, with its place.
+_STORED = 12
+_OF_ROW = 24
+_OF_COLUMN = 500
+_CODING = 48
 # How often there are rows of the sample for bins: half as many again as needed, twice while some are dropped; and the
 # bytes of a row in the room to sort columns of them.
 _SAMPLE_COPIES = 3
@@ -55,6 +66,9 @@ class MemoryLimits(NamedTuple):
             return MEMORY
         if needs.least <= self.max_memory:
             return TemporaryFiles(self.spill_dir, self.max_memory - needs.least + needs.window)
+        if needs.disk == 0:
+            least, given = shown_bytes(needs.least), shown_bytes(self.max_memory)
+            raise ValueError(f"max_memory must be at least {least} for {owner} on this sparse table; got {given}.")
         least, in_memory, given = map(shown_bytes, (needs.least, needs.in_memory, self.max_memory))
         raise ValueError(
             f"max_memory must be at least {least} for {owner} on this table, with its codes in files ({in_memory} with "
@@ -70,6 +84,14 @@ class TableShape(NamedTuple):
     n_outputs: int = 1  # raw predictions of a row
     n_targets: int = 1
     is_weighted: bool = False
+    n_validation: int = 0  # rows of another table to validate on
+    n_stored: int | None = None  # values of a sparse table; None: all are stored
+
+    def stored_codes(self) -> int | None:
+        """How many codes are stored; None for those of all values."""
+        if self.n_stored is None or self.n_stored > MOST_STORED * self.n_rows * self.n_columns:
+            return None
+        return self.n_stored
 
 
 @dataclass(frozen=True)
@@ -134,19 +156,21 @@ class FitNeeds(NamedTuple):
     n_outputs: int = 1  # raw predictions of a row
     n_targets: int = 1
     is_weighted: bool = False
+    n_validation: int = 0
 
     @classmethod
-    def of(cls, model: Any, y: NDArray[Any] | None = None, *, weighted: bool) -> FitNeeds:
+    def of(cls, model: Any, y: NDArray[Any] | None = None, *, weighted: bool, n_validation: int = 0) -> FitNeeds:
         """Return what it takes with these targets, as the model has encoded them."""
         n_targets = 1 if y is None or y.ndim == 1 else y.shape[1]
         classes, quantile = vars(model).get("classes_"), getattr(model, "quantile", None)
         n_outputs = n_targets * (len(classes) if isinstance(classes, np.ndarray) and len(classes) > 2 else 1)
         n_outputs *= len(quantile) if isinstance(quantile, list | tuple) else 1
-        return cls(model, n_outputs, n_targets, weighted)
+        return cls(model, n_outputs, n_targets, weighted, n_validation)
 
-    def place(self, limits: MemoryLimits, shape: tuple[int, int]) -> Place:
+    def place(self, limits: MemoryLimits, X: Any) -> Place:
         """Return where the codes of a table go; ValueError where the fit takes more memory than it may."""
-        needs = self.model._memory_needs(TableShape(*shape, self.n_outputs, self.n_targets, self.is_weighted))
+        shape = TableShape(*X.shape, *self[1:], n_stored=X.nnz if issparse(X) else None)
+        needs = self.model._memory_needs(shape)
         return MEMORY if needs is None else limits.place(needs, type(self.model).__name__)
 
 
@@ -154,6 +178,19 @@ def bytes_of_codes(shape: TableShape, max_bins: int) -> int:
     """Return the bytes of codes by column and by row."""
     code = 1 if max_bins <= BYTE_BINS else 2
     return shape.n_rows * (shape.n_columns * code + record_stride(shape.n_columns * code + 4))
+
+
+def needs_of(shape: TableShape, max_bins: int, held: int, codes: int, files: int) -> MemoryNeeds:
+    """Return what a fit takes, given what it holds for each row besides codes, and the codes in memory and in files."""
+    code = 1 if max_bins <= BYTE_BINS else 2
+    held += shape.n_validation * (shape.n_columns * code + _VALIDATED + _OF_OUTPUT * shape.n_outputs)
+    if shape.n_stored is None:
+        return MemoryNeeds(codes, files, held, **bytes_to_read(shape, max_bins))
+    n_codes, of_bins = shape.stored_codes(), _OF_COLUMN * shape.n_columns + _BESIDES
+    if n_codes is not None:
+        codes = n_codes * (_STORED + code) + _OF_ROW * shape.n_rows
+    # What is made of the values stays no longer than until they are codes.
+    return MemoryNeeds(0, 0, held + codes, _CODING * shape.n_stored, of_bins, 0)
 
 
 def bytes_to_read(shape: TableShape, max_bins: int) -> dict[str, int]:
@@ -214,7 +251,14 @@ def checked_folder(folder: Any) -> str | None:
 
 
 def estimate_memory(
-    estimator: Any, n_rows: int, n_columns: int, *, n_outputs: int = 1, n_targets: int = 1, weighted: bool = False
+    estimator: Any,
+    n_rows: int,
+    n_columns: int,
+    *,
+    n_outputs: int = 1,
+    n_targets: int = 1,
+    weighted: bool = False,
+    **of_table: int,
 ) -> MemoryNeeds:
     """Estimate what a fit will take, by the arrays that it holds at the same time; nothing is read.
 
@@ -230,6 +274,8 @@ def estimate_memory(
         How many targets there are.
     weighted : bool, default=False
         Whether there are weights.
+    **of_table : int
+        ``n_validation``: rows of another table to validate on; ``n_stored``: how many values a sparse table stores.
 
     Returns
     -------
@@ -254,7 +300,8 @@ def estimate_memory(
         if number < 1:
             raise ValueError(f"{name} must be at least 1; got {number!r}.")
     estimator._check_parameters()
-    needs = estimator._memory_needs(TableShape(n_rows, n_columns, n_outputs, n_targets, weighted))
+    shape = TableShape(n_rows, n_columns, n_outputs, n_targets, weighted, **of_table)
+    needs = estimator._memory_needs(shape)
     if needs is None:
         raise ValueError(f"estimator must be one model, not one made of others; got {type(estimator).__name__}.")
     return needs

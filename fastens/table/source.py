@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -40,7 +41,7 @@ class Source:
     Raises
     ------
     ValueError
-        For a ceiling that is no size, a folder that is not there, and sparse matrices with a ceiling.
+        For a ceiling that is no size, a folder that is not there, and columns of a sparse matrix.
 
     Examples
     --------
@@ -73,12 +74,14 @@ class Source:
         return f"Source({type(self.table).__name__}, max_memory={self.max_memory!r})"
 
     def opened(self) -> Any:
-        """Return the table as a row source that knows the ceiling; a sparse matrix as it is."""
-        if sparse.issparse(self.table):
-            if self._limits is not None or self.columns is not None:
-                raise ValueError("max_memory and columns must be None for a sparse matrix, which is not read in parts.")
-            return self.table
+        """Return the table as a row source, or a sparse matrix, that knows the ceiling."""
         opened: Any
+        if sparse.issparse(self.table):
+            if self.columns is not None:
+                raise ValueError("columns must be None for a sparse matrix, which has no names of columns.")
+            opened = copy(self.table)  # of the same arrays
+            opened.limits = self._limits
+            return opened
         if isinstance(self.table, Batches):
             opened = self.table[:]
         else:

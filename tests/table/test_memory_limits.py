@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import fastens as fe
 from fastens.engine.bins.places import TemporaryFiles
@@ -170,18 +171,39 @@ def test_sizes():
 
 
 def test_arguments_that_do_not_fit(tmp_path):
-    from scipy import sparse
-
     with pytest.raises(ValueError, match="spill_dir must be a folder that exists"):
         fe.Source(X, max_memory=10, spill_dir=tmp_path / "none")
-    with pytest.raises(ValueError, match="max_memory and columns must be None for a sparse"):
-        fe.GradientBoostingRegressor().fit(fe.Source(sparse.csr_matrix(X), max_memory="1GB"), Y)
+    with pytest.raises(ValueError, match="columns must be None for a sparse"):
+        fe.GradientBoostingRegressor().fit(fe.Source(sparse.csr_matrix(X), columns=["a"]), Y)
     with pytest.raises(ValueError, match="max_memory must be None for GaussianNB"):
         fe.GaussianNB().fit(fe.Source(np.nan_to_num(X), max_memory="1GB"), LABELS)
     with pytest.raises(ValueError, match="estimator must be one model"):
         fe.estimate_memory(fe.VotingRegressor([("a", fe.GradientBoostingRegressor())]), 10, 2)
     with pytest.raises(ValueError, match="n_rows must be at least 1"):
         fe.estimate_memory(fe.GradientBoostingRegressor(), 0, 2)
+
+
+def test_rows_to_validate_on_count():
+    model, table = fe.GradientBoostingRegressor(n_estimators=2, early_stopping=True), X[:1000]
+    alone = fe.estimate_memory(model, *table.shape)
+    needs = fe.estimate_memory(model, *table.shape, n_validation=len(X))
+    assert needs.least - alone.least >= X.size  # their codes are in memory
+    with pytest.raises(ValueError, match=f"at least {re.escape(shown_bytes(needs.least))}"):
+        model.fit(fe.Source(table, max_memory=alone.least), Y[:1000], X_val=X, y_val=Y)
+    model.fit(fe.Source(table, max_memory=needs.least), Y[:1000], X_val=X, y_val=Y)
+    assert len(model.validation_score_)
+
+
+@pytest.mark.parametrize("density", [0.02, 0.5])  # of the second all codes are stored
+def test_a_ceiling_for_a_sparse_table(density):
+    table = sparse.random(500, 80, density=density, format="csc", random_state=0)
+    y = np.ravel(table.sum(axis=1))
+    for model in (fe.GradientBoostingRegressor(n_estimators=2), fe.RandomForestRegressor(2, random_state=0)):
+        needs = fe.estimate_memory(model, *table.shape, n_stored=table.nnz)
+        with pytest.raises(ValueError, match=r"max_memory must be at least .* on this sparse table"):
+            model.fit(fe.Source(table, max_memory=needs.least - 1), y)
+        limited = model.fit(fe.Source(table, max_memory=needs.least), y).predict(table)
+        np.testing.assert_array_equal(limited, model.fit(table, y).predict(table))
 
 
 # In processes of their own --------------------------------------------------
@@ -281,3 +303,64 @@ def test_a_full_disk_is_named(tmp_path):
     found = " ".join(in_child(full, tmp_path))
     assert re.search(r"spill_dir or path must be on a disk with room for \d+ more bytes; got '.'", found)
     assert os.listdir(tmp_path) == []
+
+
+@linux_only
+@pytest.mark.parametrize(
+    "model",
+    [
+        "fe.GradientBoostingRegressor(n_estimators=3, n_jobs=2, max_leaf_nodes=8)",
+        "fe.GradientBoostingRegressor(n_estimators=3, subsample=0.5, max_leaf_nodes=8)",
+        "fe.RandomForestRegressor(n_estimators=2, min_samples_leaf=5000, n_jobs=2)",
+    ],
+)
+def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
+    """Under a higher ceiling more of them; all the time, not only at the end of a round."""
+    watched = f"""
+    import threading, time
+    from fastens.table import memory_limits
+
+    memory_limits._BESIDES = memory_limits._SAMPLE_COPIES = 0  # learning the bins takes more than anything else
+
+    def fit(ceiling):
+        stop, most = threading.Event(), [0]
+        before = status("RssFile")
+        def watch():
+            while not stop.is_set():
+                most[0] = max(most[0], status("RssFile") - before)
+                time.sleep(0.001)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        model.fit(fe.Source(X, max_memory=ceiling, spill_dir="."), y)
+        stop.set()
+        watcher.join()
+        return most[0]
+
+    model = {model}
+    model.fit(fe.Source(X[:3000], max_memory="1GB"), y[:3000])
+    needs = fe.estimate_memory(model, *X.shape)
+    print(fit(needs.least), fit(needs.in_memory - 1), needs.column + needs.window, needs.disk)
+    """
+    low, high, window, disk = map(int, in_child(watched, tmp_path, n_rows=300_000))
+    assert 0 < low <= 1.2 * window + (1 << 20) < 0.6 * disk
+    assert low < high
+
+
+@linux_only
+@pytest.mark.parametrize("model", ["fe.GradientBoostingRegressor(n_estimators=2)", "fe.RandomForestRegressor(2)"])
+def test_a_fit_of_a_sparse_table_keeps_to_the_limit_of_its_address_space(model, tmp_path):
+    limited = f"""
+    from scipy import sparse
+
+    model = {model}
+    rows, columns = rng.integers(0, 2000, 100_000), rng.integers(0, 50_000, 100_000)
+    table = sparse.csr_matrix((rng.random(100_000), (rows, columns)), (2000, 50_000))
+    y = table.sum(axis=1).A1
+    model.fit(table[:100], y[:100])
+    needs = fe.estimate_memory(model, *table.shape, n_stored=table.nnz)
+    limit = status("VmSize") + needs.in_memory
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    model.fit(fe.Source(table, max_memory=needs.in_memory), y)
+    print(needs.in_memory)
+    """
+    assert int(in_child(limited, tmp_path, n_rows=3000)[0]) < 2 * 2000 * 50_000  # two bytes for each value

@@ -26,7 +26,7 @@ _PAYLOAD_BYTES = 4
 # Where more of the values are stored than this share, codes of all values take less memory. 20 trees on real numbers in
 # 5000 x 1000 and 40 000 x 100 values, of which shares of 0.02 to 0.3 are stored, take 2.3 to 1.1 times as long with all
 # codes, on ones in 5000 x 1000 values 2.4 to 0.9 times, and in 40 000 x 100, which are bundled, 1.1 to 0.5 times.
-_MOST_STORED = 0.125
+MOST_STORED = 0.125
 # Values that keep a thread busy for some tens of microseconds.
 _GRAIN = 20_000
 # Codes that are made dense at a time.
@@ -212,7 +212,7 @@ AnyMatrix = BinnedMatrix | SparseMatrix
 
 def stays_sparse(X: Any) -> bool:
     """Whether the codes of a table are better stored without those of zeros."""
-    return scipy.sparse.issparse(X) and X.nnz <= _MOST_STORED * X.shape[0] * X.shape[1]
+    return scipy.sparse.issparse(X) and X.nnz <= MOST_STORED * X.shape[0] * X.shape[1]
 
 
 def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:

@@ -93,7 +93,7 @@ cdef class ForestData:
             of_feature = table.values + table.bin_values[f].first
             for code in range(1, len(values[f])):
                 n_in[f, cell_of(&table.bin_values[f], of_feature[code]) + 1] += 1
-        table.cells = <const uint16_t*>self._pointer(np.cumsum(cells, axis=1), np.uint16)
+        table.cells = <const uint16_t*>self._pointer(np.cumsum(cells, axis=1, out=cells), np.uint16)
 
     cdef _set_targets(self, target, Criterion criterion):
         targets = &self.forest.targets

@@ -12,7 +12,7 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from fastens.engine.bins.pages cimport note_rows
+from fastens.engine.bins.pages cimport note_more_rows
 from fastens.engine.forest.expand cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
 from fastens.engine.forest.splits.draw cimport Draw, draw_features
 from fastens.engine.forest.splits.score cimport is_packed_squares, words_score
@@ -60,6 +60,8 @@ cdef enum:
     # So few rows are counted for one feature after another, until one parts the classes (4 or 8 rows take as long, 16
     # a tenth longer).
     FEW_ROWS = 8
+    # Copied between two looks at how many pages of files were read.
+    ROWS_NOTED = 512
 
 cdef struct Threshold:
     # A random threshold of a feature, and the rows on its left.
@@ -117,15 +119,15 @@ cdef bint allocate_records(const Forest* forest, Py_ssize_t n_entries, Sample* s
 
 cdef void make_records(const Forest* forest, const Sample* sample) noexcept nogil:
     """Copy the rows of the sample."""
-    cdef Py_ssize_t _i, n_bytes = _record_bytes(forest)
+    cdef Py_ssize_t i, n_bytes = _record_bytes(forest)
+    cdef int64_t page = -1
+    cdef uint32_t last
     cdef const Entry* entry = sample.entries
     cdef uint8_t* record = sample.records[0]
-    if sample.n_entries > 0:
-        note_rows(
-            forest.table.pages, entry.row, sample.entries[sample.n_entries - 1].row, sample.n_entries,
-            forest.table.record_stride,
-        )
-    for _i in range(sample.n_entries):
+    for i in range(sample.n_entries):
+        if i % ROWS_NOTED == 0:
+            last = sample.entries[min(i + ROWS_NOTED, sample.n_entries) - 1].row
+            page = note_more_rows(forest.table.pages, page, entry.row, last, ROWS_NOTED, forest.table.record_stride)
         memcpy(record, forest.table.records + entry.row * forest.table.record_stride, forest.table.n_features)
         record[n_bytes - 1] = (entry.word >> sample.layout.number_shift) != 0
         record += n_bytes

@@ -12,6 +12,8 @@ cdef enum:
     CACHE_LINE = 64
     # To look a row up in a column takes as long as to go through so many of its stored codes.
     STORED_PER_LOOK = 8
+    # Of files, records of more rows would be too many pages at a time.
+    FEW_PAGES = 64
 
 
 cdef CodeColumn column_of(
@@ -29,7 +31,7 @@ cdef CodeColumn column_of(
         else:
             _spread(table, feature, rows, n_rows, <uint16_t*>column.codes)
         return column
-    if n_rows * CACHE_LINE > table.n_rows * size * shared:
+    if n_rows * CACHE_LINE > table.n_rows * size * shared or (table.pages != NULL and n_rows > FEW_PAGES):
         column.codes = table.columns + feature * table.n_rows * size
         column.stride = 1
     else:
