@@ -35,8 +35,8 @@ class Source:
         fit go to files; where the rest does not fit either, `fit` raises an error that names the least that would do,
         before it starts. Default: no ceiling.
     spill_dir : path, optional
-        The folder of these files, which have no name and vanish with the process; default: the system's folder of
-        temporary files, which may itself be in memory.
+        The folder of these files, which have no name and vanish with the process, and of the copy of a stream that can
+        be read only once; default: the system's folder of temporary files, which may itself be in memory.
 
     Raises
     ------
@@ -66,8 +66,8 @@ class Source:
         self.table = table
         self.columns = None if columns is None else list(columns)
         self.max_memory, self.spill_dir = max_memory, spill_dir
-        folder = checked_folder(spill_dir)
-        self._limits = None if max_memory is None else MemoryLimits(in_bytes(max_memory), folder)
+        self._folder = checked_folder(spill_dir)
+        self._limits = None if max_memory is None else MemoryLimits(in_bytes(max_memory), self._folder)
 
     def __repr__(self) -> str:
         """The table's type, and the ceiling."""
@@ -85,7 +85,7 @@ class Source:
         if isinstance(self.table, Batches):
             opened = self.table[:]
         else:
-            opened = open_batches(self.table) if is_source(self.table) else TableParts(self.table)
+            opened = open_batches(self.table, self._folder) if is_source(self.table) else TableParts(self.table)
         if self.columns is not None:
             opened = opened.select(self.columns)
         opened.limits = self._limits

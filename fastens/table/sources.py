@@ -177,8 +177,10 @@ def open_stream(stream: Any) -> Batches:
     return Batches(Reader(opened.schema, partial(_selected, opened)))
 
 
-def open_batches(source: Any) -> Batches:
+def open_batches(source: Any, folder: str | None = None) -> Batches:
     """Return a source (see `is_source`) as a table that is read in batches; one that is open already as it is.
+
+    A stream that can be read once is copied to a temporary file in `folder`, by default the system's.
 
     Raises
     ------
@@ -187,7 +189,7 @@ def open_batches(source: Any) -> Batches:
     ValueError
         For files of another kind, or with columns of types that do not go together.
     """
-    return source if isinstance(source, Batches) else Batches(_reader_of(source))
+    return source if isinstance(source, Batches) else Batches(_reader_of(source, folder))
 
 
 def _arrow() -> Any:
@@ -206,7 +208,7 @@ def _is_dataset(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "scanner")
 
 
-def _reader_of(source: Any) -> Reader:
+def _reader_of(source: Any, folder: str | None = None) -> Reader:
     arrow = _arrow()
     if isinstance(source, str | os.PathLike | list | tuple):
         return _of_files(_paths_of(source))
@@ -215,7 +217,7 @@ def _reader_of(source: Any) -> Reader:
     if nw.dependencies.is_polars_lazyframe(source):
         return _of_lazy_frame(source)
     if is_stream(source):
-        return _of_one_pass(arrow.RecordBatchReader.from_stream(source))
+        return _of_one_pass(arrow.RecordBatchReader.from_stream(source), folder)
     if hasattr(source, "__arrow_c_stream__"):
         # A stream can be read once: a new one for each pass.
         schema = arrow.RecordBatchReader.from_stream(source).schema
@@ -277,15 +279,15 @@ def _of_lazy_frame(frame: Any) -> Reader:
     return Reader(frame.limit(0).collect().to_arrow().schema, read)
 
 
-def _of_one_pass(stream: Any) -> Reader:
+def _of_one_pass(stream: Any, place: str | None) -> Reader:
     """A stream that can be read once is copied to a temporary file."""
     arrow = _arrow()
-    folder = tempfile.TemporaryDirectory(prefix="fastens-")
+    folder = tempfile.TemporaryDirectory(prefix="fastens-", dir=place)
     path, n_rows = os.path.join(folder.name, "table.arrow"), 0
     try:
         with arrow.OSFile(path, "wb") as file, arrow.ipc.new_stream(file, stream.schema) as writer:
             for batch in stream:
-                writer.write_batch(batch)
+                _copy(batch, writer, place)
                 n_rows += batch.num_rows
     except BaseException:
         folder.cleanup()
@@ -296,6 +298,16 @@ def _of_one_pass(stream: Any) -> Reader:
             yield from _selected(arrow.ipc.open_stream(file), columns)
 
     return Reader(stream.schema, read, n_rows, owned=folder)
+
+
+def _copy(batch: Any, writer: Any, folder: str | None) -> None:
+    try:
+        writer.write_batch(batch)
+    except OSError as error:
+        place = tempfile.gettempdir() if folder is None else folder
+        raise OSError(
+            f"spill_dir must be on a disk with room for a copy of X, a stream; got {place!r}: {error}"
+        ) from error
 
 
 # Files --------------------------------------------------

@@ -490,6 +490,11 @@ def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monk
     assert [sum(len(part) for _, part in parts_of(table.source)) for _ in range(2)] == [N_ROWS] * 2
     del table
     assert os.listdir(tmp_path) == []
+    (tmp_path / "spilt").mkdir()
+    table = fe.Source(reader(), spill_dir=tmp_path / "spilt").opened()
+    assert len(os.listdir(tmp_path / "spilt")) == 1
+    del table
+    (tmp_path / "spilt").rmdir()
 
     def broken():
         yield pa.record_batch({"a": [1]})
@@ -497,6 +502,24 @@ def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monk
 
     with pytest.raises(OSError, match="the line is dead"):
         open_table(pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), broken()), "a model")
+    assert os.listdir(tmp_path) == []
+
+
+FULL = """
+import resource, sys
+import numpy, pyarrow, fastens
+table = pyarrow.table({"a": numpy.arange(9999.0)})
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))
+fastens.Source(table.to_reader(500), spill_dir=".").opened()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
+def test_a_disk_too_full_for_a_stream(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}
+    command = [sys.executable, "-c", FULL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert "OSError: spill_dir must be on a disk with room for a copy of X, a stream; got '.'" in done.stderr
     assert os.listdir(tmp_path) == []
 
 
