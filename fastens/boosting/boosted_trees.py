@@ -40,6 +40,7 @@ from fastens.boosting.rules import (
     prepared,
     row_sampling,
 )
+from fastens.boosting.slicing import of_rounds
 from fastens.boosting.watching import Deadline, announcing, watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
@@ -357,6 +358,16 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         model, data = refitted(self, X, y, decay_rate, sample_weight)
         model._leaves_changed(data, decay_rate)
         return model
+
+    def __getitem__(self, rounds: slice) -> Any:
+        """Return a fitted model with some of the rounds, as ``model[:50]`` with the first 50; this one stays as it is.
+
+        Without the rounds before them, later ones add to the constant alone.
+        """
+        self._check_fitted()
+        if not isinstance(rounds, slice):
+            raise TypeError(f"rounds must be a slice, such as model[:50]; got {rounds!r}.")
+        return of_rounds(self, rounds)
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         """Update what was computed from the leaves, given the new rows."""
