@@ -40,7 +40,6 @@ from fastens.boosting.rules import (
     prepared,
     row_sampling,
 )
-from fastens.boosting.slicing import of_rounds
 from fastens.boosting.watching import Deadline, announcing, watching
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
@@ -58,6 +57,7 @@ from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, Linea
 from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.saving import tree_arrays, trees_among
+from fastens.tree_model.slicing import of_rounds
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
