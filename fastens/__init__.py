@@ -52,6 +52,7 @@ from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.isolation import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition, plot_bias_variance
+from fastens.inspection.contribution_plots import plot_explanation
 from fastens.inspection.decision_plot import plot_decision_boundary
 from fastens.monitoring.callbacks import CallbackEnv, Checkpoint, OptunaPruning, StopTraining
 from fastens.options import (
@@ -158,6 +159,7 @@ __all__ = [
     "load",
     "plot_bias_variance",
     "plot_decision_boundary",
+    "plot_explanation",
     "read_table",
     "sample_complexity",
     "tune",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,31 @@ from fastens.distributed.rank_fit import BY_ROW
 from fastens.parameters import real, whole
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """How far a fit on a cluster has come.
+
+    Attributes
+    ----------
+    n_done, n_rounds : int
+        How many rounds have ended, and how many there are.
+    train_loss, validation_loss : float or None
+        The losses after it.
+    n_workers : int
+        The workers that train.
+    n_exchanges, n_bytes : int
+        How often these have exchanged something, and how many bytes the first of them has sent.
+    """
+
+    n_done: int
+    n_rounds: int
+    train_loss: float | None
+    validation_loss: float | None
+    n_workers: int
+    n_exchanges: int
+    n_bytes: int
 
 
 class DaskTable:
@@ -34,6 +60,8 @@ class DaskTable:
     patience : float, default=60.0
         Seconds: a worker that does not answer for so long is given up; workers give up a fit whose driver is silent for
         so long; and a cluster without workers is waited for so long.
+    on_progress : function, optional
+        Called with a `FitProgress` after each round of boosting.
 
     Raises
     ------
@@ -61,6 +89,7 @@ class DaskTable:
         workers: Sequence[str] | None = None,
         checkpoint_every: int = 10,
         patience: float = 60.0,
+        on_progress: Callable[[FitProgress], None] | None = None,
     ) -> None:
         if not is_collection(table):
             raise ValueError(
@@ -70,7 +99,7 @@ class DaskTable:
         whole(1).check("checkpoint_every", checkpoint_every)
         real(1).check("patience", patience)
         self.table, self.client, self.workers = table, client, workers
-        self.checkpoint_every, self.patience = checkpoint_every, patience
+        self.checkpoint_every, self.patience, self.on_progress = checkpoint_every, patience, on_progress
 
     def __repr__(self) -> str:
         """The table's type."""
@@ -112,17 +141,34 @@ def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
             continue
         if not is_collection(table):
             raise ValueError(f"{name} must be a Dask collection where X is one; got {type(table).__name__}.")
-        columns = {name: _parts(name, table)}
-        for other in BY_ROW[name]:
-            values = given.get(other)
-            if values is not None and not isinstance(values, str) and np.ndim(values) > 0:
-                columns[other] = _parts(other, _divided_as(table, values, other))
-        sizes = {other: len(parts) for other, parts in columns.items()}
-        for other, size in sizes.items():
-            if size != sizes[name]:
-                raise ValueError(f"{other} must have the {sizes[name]} partitions of {name}; it has {size}.")
-        found[name] = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+        values = {other: given.get(other) for other in BY_ROW[name]}
+        by_row = {o: v for o, v in values.items() if v is not None and not isinstance(v, str) and np.ndim(v) > 0}
+        found[name] = partitions(table, by_row, name)
     return found
+
+
+def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[dict[str, Any]]:
+    """Return the partitions of a collection, each with what belongs to its rows, as delayed values.
+
+    Parameters
+    ----------
+    table : collection
+        The table, which is called `name`.
+    by_row : dict
+        Collections, or arrays, with a value for each of its rows.
+    """
+    columns = {name: in_parts(name, table)}
+    columns |= {other: in_parts(other, _divided_as(table, values, other)) for other, values in by_row.items()}
+    sizes = {other: len(parts) for other, parts in columns.items()}
+    for other, size in sizes.items():
+        if size != sizes[name]:
+            raise ValueError(f"{other} must have the {sizes[name]} partitions of {name}; it has {size}.")
+    return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+
+
+def table_of_collection(X: Any) -> Any:
+    """Return the collection of a `DaskTable`; a collection as it is."""
+    return X.table if isinstance(X, DaskTable) else X
 
 
 def _divided_as(table: Any, values: Any, name: str) -> Any:
@@ -145,8 +191,8 @@ def _delayed(value: Any) -> Any:
     return delayed(value)
 
 
-def _parts(name: str, values: Any) -> list[Any]:
-    """The partitions of a collection, as delayed values."""
+def in_parts(name: str, values: Any) -> list[Any]:
+    """Return the partitions of a collection, which errors call `name`, as delayed values."""
     if isinstance(values, list | tuple):
         return [part if hasattr(type(part), "__dask_graph__") else _delayed(part) for part in values]
     if hasattr(values, "rechunk"):

@@ -1,4 +1,4 @@
-"""Plots of contributions: of all rows, and of a single one."""
+"""Plots of Shapley values: of all rows, of one row, and of one column."""
 
 from __future__ import annotations
 
@@ -6,93 +6,291 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_outlier_detector
 
 from fastens.inspection.arguments import COUNT
-from fastens.inspection.model_plots import column_names, shortened
+from fastens.inspection.contribution_scatter import Column, draw_scatter
+from fastens.inspection.model_plots import shortened
 from fastens.inspection.plotting import axes, plain
-from fastens.parameters import whole
+from fastens.parameters import NONE, one_of, whole
 
 Array = NDArray[np.float64]
 N_DOTS = 1000
 N_HEIGHTS = 50
 UP, DOWN = "#c23b55", "#3b6fb6"
+KIND = one_of("dots", "bars") | NONE
 
 
 @dataclass(frozen=True)
 class Explained:
-    """Contributions (n_rows, n_features), expected predictions by row, the columns' values, and what they add up to."""
+    """Values (n_rows, n_columns, n_outputs), their base (n_rows, n_outputs), the columns, and the outputs' names."""
 
-    contributions: Array
-    expected: Array
     values: Array
-    what: str
+    base: Array
+    columns: list[Column]
+    outputs: list[str]
+    what: str | None  # what the values of the only output add up to
+
+    @classmethod
+    def of(cls, given: Any) -> Explained:
+        """What `explain` returned, or the library shap; ValueError for anything else."""
+        if not all(hasattr(given, name) for name in ("values", "base_values", "data")):
+            raise ValueError(f"explanation must be what explain returned; got {type(given).__name__}.")
+        values, data = np.asarray(given.values), np.asarray(given.data, dtype=np.float64)
+        base = np.asarray(given.base_values, dtype=np.float64)
+        base = np.full(values.shape[:1], base) if base.ndim == 0 else base
+        if data.ndim != 2 or values.shape[:2] != data.shape or base.shape != (len(data), *values.shape[2:]):
+            raise ValueError(
+                "explanation must be one of rows and columns, without interactions; got values of shape "
+                f"{values.shape}."
+            )
+        base = base.reshape(len(data), -1)
+        names = given.output_names
+        is_one = values.ndim == 2
+        outputs = [str(place) for place in range(base.shape[1])] if names is None or is_one else [*map(str, names)]
+        what = (names if isinstance(names, str) else "prediction") if is_one else None
+        return cls(values.reshape(*data.shape, -1), base, _columns(given, data), outputs, what)
+
+    def output(self, given: Any, row: int | None) -> int:
+        """The position of an output given by name or position; by default the largest of a row."""
+        if given is None:
+            return 0 if row is None else int((self.values[row].sum(axis=0) + self.base[row]).argmax())
+        if isinstance(given, str) and given in self.outputs:
+            return self.outputs.index(given)
+        if not whole(0, len(self.outputs) - 1).holds(given):
+            raise ValueError(f"output must be one of {self.outputs}, or its position; got {given!r}.")
+        return int(given)
+
+    def named(self, output: int) -> str:
+        """What the values of an output add up to."""
+        return f"prediction of {self.outputs[output]}" if self.what is None else self.what
+
+    def column(self, given: Any) -> int:
+        """The position of a column given by name or position."""
+        names = [column.name for column in self.columns]
+        if isinstance(given, str) and given in names:
+            return names.index(given)
+        if not whole(0, len(names) - 1).holds(given):
+            raise ValueError(f"feature must be one of the columns, {names}, or its position; got {given!r}.")
+        return int(given)
 
 
-def plot_contributions(
-    estimator: Any,
-    X: ArrayLike,
+def _columns(given: Any, data: Array) -> list[Column]:
+    shown = getattr(given, "display_data", None)
+    names = given.feature_names
+    names = [f"x{place}" for place in range(data.shape[1])] if names is None else [*map(str, names)]
+    shown = data if shown is None else np.asarray(shown, dtype=object)
+    return [Column.of(*parts) for parts in zip(names, data.T, shown.T, strict=True)]
+
+
+def plot_explanation(
+    explanation: Any,
     row: int | None = None,
     *,
-    label: Any = None,
+    feature: Any = None,
+    output: int | str | None = None,
+    kind: str | None = None,
     n_top: int = 12,
     ax: Any = None,
 ) -> Any:
-    """Draw what each column contributes to the predictions of all rows, or of one: `TreeModel.plot_contributions`.
+    """Draw what `explain` returned, of all rows, of one row or of one column, and return the axes.
 
-    For all rows: a dot for each row and column at its contribution, coloured by the value of the column, from the
-    lowest to the highest. For one row: how its columns lead from the expected prediction to its own; columns beyond
-    `n_top` are added up. Of several outputs the default is, for one row the class predicted, for all rows the mean size
-    of contributions to every class (Lundberg et al. 2020). In place of rows, X may be what `explain` returned for them.
+    All rows: a dot for each row and column at its contribution, coloured by the value of the column, from the lowest
+    to the highest; or bars of mean absolute contributions (Lundberg et al. 2020). One row: how its columns lead from
+    the expected prediction to its own; columns beyond `n_top` are added up. One column: its contributions over its
+    values, with a strip for each category, and one for missing values.
+
+    Parameters
+    ----------
+    explanation : Explanation or shap.Explanation
+        Of several rows, without interactions.
+    row : int, optional
+        The position of the one row to draw.
+    feature : int, str, or pair of these, optional
+        The column to draw, by position or name; of a pair, the second one gives the dots their colours.
+    output : int or str, optional
+        With several outputs, which one, by position or name. Default: of one row the largest, of all rows bars of
+        every output.
+    kind : {"dots", "bars"}, optional
+        How all rows are drawn. Default: dots, and of several outputs bars.
+    n_top : int, default=12
+        Most columns drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; default: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If the explanation is of pairs or of one row, or an argument does not fit it.
+    ImportError
+        If matplotlib is not installed.
+
+    References
+    ----------
+    S. Lundberg et al. (2020). From local explanations to global understanding with explainable AI for trees. Nature
+    Machine Intelligence 2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import GradientBoostingRegressor, plot_explanation
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> explained = GradientBoostingRegressor(n_estimators=20).fit(X, y).explain(X)
+    >>> plot_explanation(explained, feature="bmi").get_ylabel()
+    'contribution to the prediction'
     """
     COUNT.check("n_top", n_top)
-    if not hasattr(estimator, "predict_contributions"):
-        raise ValueError(f"estimator must have predict_contributions; got {type(estimator).__name__}.")
-    contributions, what = _contributions(estimator, X)
-    if row is not None and not whole(0, len(contributions) - 1).holds(row):
-        raise ValueError(f"row must be a position from 0 to {len(contributions) - 1}; got {row!r}.")
-    if row is None and label is None and contributions.shape[1] > 1:
-        return _sizes(estimator, contributions, n_top, ax)
-    output = _output(estimator, contributions if row is None else contributions[[row]], label)
-    explained = Explained(
-        contributions[:, output, :-1],
-        contributions[:, output, -1],
-        _values(estimator, X),
-        explained_quantity(estimator, output) if what is None else what,
-    )
-    return _dots(estimator, explained, n_top, ax) if row is None else _waterfall(estimator, explained, row, n_top, ax)
+    KIND.check("kind", kind)
+    explained = Explained.of(explanation)
+    n_rows = len(explained.values)
+    if row is not None and not whole(0, n_rows - 1).holds(row):
+        raise ValueError(f"row must be a position from 0 to {n_rows - 1}; got {row!r}.")
+    if sum(given is not None for given in (row, feature, kind)) > 1:
+        raise ValueError("row, feature and kind must not be given together: each is a picture of its own.")
+    several = len(explained.outputs) > 1
+    if several and output is None and (feature is not None or kind == "dots"):
+        raise ValueError(f"output must be one of {explained.outputs}, or its position, for this picture; got None.")
+    place = explained.output(output, row)
+    if row is not None:
+        return _waterfall(explained, row, place, n_top, ax)
+    if feature is not None:
+        return _scatter(explained, feature, place, ax)
+    if kind == "bars" or (several and output is None):
+        return _sizes(explained, slice(None) if output is None else slice(place, place + 1), n_top, ax)
+    return _dots(explained, place, n_top, ax)
 
 
-def _contributions(estimator: Any, X: Any) -> tuple[Array, str | None]:
-    """Of rows, or of what `explain` returned: (n_rows, n_outputs, n_features + 1), and what they add up to."""
-    if not hasattr(X, "base_values"):
-        found = estimator.predict_contributions(X)
-        return found[:, None] if found.ndim == 2 else found, None
-    values, base = np.asarray(X.values), np.asarray(X.base_values)
-    if values.ndim != base.ndim + 1 or values.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X must be an explanation of {estimator.n_features_in_} columns, without interactions; got values of "
-            f"shape {values.shape}."
-        )
-    if base.ndim == 1:
-        values, base = values[..., None], base[:, None]
-    what = X.output_names if isinstance(X.output_names, str) else None
-    return np.moveaxis(np.concatenate([values, base[:, None]], axis=1), 1, 2), what
+def _top(size: Array, n_top: int) -> NDArray[np.intp]:
+    return np.argsort(-size, kind="stable")[:n_top]
 
 
-def _values(estimator: Any, X: Any) -> Array:
-    if hasattr(X, "base_values"):
-        return np.asarray(X.data, dtype=np.float64)
-    values = estimator._encode_table(X)
-    return values.toarray() if hasattr(values, "toarray") else values
+def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
+    given = feature if isinstance(feature, tuple | list) else (feature,)
+    if len(given) not in (1, 2):
+        raise ValueError(f"feature must be a column or a pair of two; got {feature!r}.")
+    places = [explained.column(each) for each in given]
+    every = -(-len(explained.values) // N_DOTS)
+    columns = [explained.columns[place].every(every) for place in places]
+    ax = axes(ax, figsize=(6, 4))
+    draw_scatter(ax, columns[0], explained.values[::every, places[0], output], columns[1] if len(columns) > 1 else None)
+    ax.set_ylabel(plain(f"contribution to the {explained.named(output)}"))
+    return ax
 
 
-def _output(estimator: Any, contributions: Array, label: Any) -> int:
-    """Which raw prediction is explained."""
-    n_outputs = contributions.shape[1]
+def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
+    """Bars of mean absolute contributions, the outputs one beside the other."""
+    size = np.abs(explained.values[..., outputs]).mean(axis=0)
+    top = _top(size.sum(axis=1), n_top)
+    ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
+    start = np.zeros(len(top))
+    for name, sizes in zip(explained.outputs[outputs], size.T, strict=True):
+        ax.barh(range(len(top)), sizes[top], left=start, label=plain(name), height=0.7)
+        start += sizes[top]
+    _name_rows(ax, [explained.columns[column].name for column in top])
+    of_what = f" to the {explained.named(outputs.start or 0)}" if size.shape[1] == 1 else ""
+    ax.set_xlabel(plain(f"mean absolute contribution{of_what}"))
+    if size.shape[1] > 1:
+        ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
+    """A swarm of dots for each column."""
+    values = explained.values[..., output]
+    every = -(-len(values) // N_DOTS)
+    top = _top(np.abs(values).mean(axis=0), n_top)
+    ax = axes(ax, figsize=(6.5, 1.2 + 0.36 * len(top)))
+    ax.axvline(0, color="0.75", linewidth=0.8, zorder=0)
+    drawn = None
+    for place, number in enumerate(top):
+        column, parts = explained.columns[number].every(every), values[::every, number]
+        # Neither categories nor missing values are low or high.
+        known = ~np.isnan(column.values) & (column.categories is None)
+        heights = place + swarm_heights(parts)
+        ax.scatter(parts[~known], heights[~known], s=5, color="0.6", linewidths=0)
+        drawn = ax.scatter(
+            parts[known], heights[known], c=rank_shares(column.values[known]), cmap="coolwarm", vmin=0, vmax=1, s=5,
+            linewidths=0,
+        )  # fmt: skip
+    _name_rows(ax, [explained.columns[column].name for column in top])
+    ax.set_xlabel(plain(f"contribution to the {explained.named(output)}"))
+    bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 1], fraction=0.04, aspect=30)
+    bar.ax.set_yticklabels(["low", "high"])
+    bar.set_label("value of a column of numbers", labelpad=-8)
+    bar.outline.set_visible(False)
+    return ax
+
+
+def swarm_heights(values: Array) -> Array:
+    """Offsets of the dots of a swarm, from -0.4 to 0.4: up and down in turn, where many lie close together."""
+    low, high = values.min(initial=0), values.max(initial=0)
+    bins = ((values - low) / ((high - low) or 1) * N_HEIGHTS).astype(np.intp)
+    order = np.argsort(bins, kind="stable")
+    counts = np.bincount(bins)
+    place = np.empty(len(values), dtype=np.intp)
+    place[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    step = (place + 1) // 2 * np.where(place % 2, 1, -1)
+    return 0.38 * step / max(1, int(counts.max(initial=1)) // 2)
+
+
+def rank_shares(values: Array) -> Array:
+    """Values, none missing, as shares of the way from the lowest to the highest, by rank."""
+    _, place = np.unique(values, return_inverse=True)
+    return place / max(1, int(place.max(initial=0)))
+
+
+def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any) -> Any:
+    """Bars that lead from the expected prediction to the row's."""
+    parts, expected = explained.values[row, :, output], explained.base[row, output]
+    top = _top(np.abs(parts), n_top if len(parts) <= n_top else n_top - 1)
+    columns = [explained.columns[place] for place in top]
+    texts = [f"{shortened(column.name, 22)} = {shortened(column.text(row), 14)}" for column in columns]
+    steps = parts[top]
+    if len(top) < len(parts):
+        texts.append(f"{len(parts) - len(top)} other columns")
+        steps = np.append(steps, parts.sum() - steps.sum())
+    ends = expected + np.cumsum(steps)
+    starts = ends - steps
+    ax = axes(ax, figsize=(6.5, 1.3 + 0.32 * len(steps)))
+    ax.barh(range(len(steps)), steps, left=starts, color=np.where(steps > 0, UP, DOWN), height=0.7)
+    for place, (end, step) in enumerate(zip(ends, steps, strict=True)):
+        ax.annotate(
+            f"{step:+.3g}", (end, place), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
+            ha="left" if step >= 0 else "right", fontsize=8,
+        )  # fmt: skip
+    for end, text, height in ((expected, "expected", -0.8), (ends[-1], "this row", len(steps) - 0.2)):
+        ax.axvline(end, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+        ax.annotate(f"{text}: {end:.4g}", (end, height), ha="center", va="center", fontsize=8, color="0.3")
+    ax.set_ylim(-1.2, len(steps) + 0.2)
+    _name_rows(ax, texts, limit=48)
+    low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
+    padding = 0.17 * (high - low) or 1.0
+    ax.set_xlim(low - padding, high + padding)
+    ax.set_xlabel(plain(explained.named(output)))
+    return ax
+
+
+def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
+    ax.set_yticks(range(len(names)), [plain(shortened(name, limit)) for name in names])
+    ax.invert_yaxis()
+    ax.locator_params(axis="x", nbins=6)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+# What the outputs of models are called --------------------------------------------------
+
+
+def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
+    """The position of the output that a model's label names; None for the default."""
     if label is None:
-        return 0 if n_outputs == 1 else int(contributions.sum(axis=2)[0].argmax())
+        return None
+    shape = np.shape(explanation.values)
+    n_outputs = shape[2] if len(shape) > 2 else 1
     known = output_labels(estimator, n_outputs)
     if label not in known:
         raise ValueError(f"label must be one of {known}; got {label!r}.")
@@ -119,121 +317,11 @@ def output_labels(estimator: Any, n_outputs: int) -> list[Any]:
 
 def explained_quantity(estimator: Any, output: int) -> str:
     """The name of what the contributions to one of the raw predictions sum to."""
+    if is_outlier_detector(estimator):
+        return "path length"
     if not is_classifier(estimator):
         has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
         return "logarithm of the prediction" if has_link else "prediction"
     labels = output_labels(estimator, output + 1)
     label = labels[output] if len(labels) > 2 or isinstance(estimator.classes_, list) else labels[1]
     return f"{'probability' if getattr(estimator, '_has_class_shares', False) else 'log odds'} of {label}"
-
-
-def _top(size: Array, n_top: int) -> NDArray[np.intp]:
-    return np.argsort(-size, kind="stable")[:n_top]
-
-
-def _sizes(estimator: Any, contributions: Array, n_top: int, ax: Any) -> Any:
-    """Bars of mean absolute contributions, the classes one beside the other."""
-    size = np.abs(contributions[..., :-1]).mean(axis=0)
-    top, names = _top(size.sum(axis=0), n_top), column_names(estimator)
-    ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
-    start = np.zeros(len(top))
-    for label, sizes in zip(output_labels(estimator, len(size)), size, strict=True):
-        ax.barh(range(len(top)), sizes[top], left=start, label=plain(str(label)), height=0.7)
-        start += sizes[top]
-    _name_rows(ax, [names[column] for column in top])
-    ax.set_xlabel("mean absolute contribution, by class" if is_classifier(estimator) else "mean absolute contribution")
-    ax.legend(frameon=False, fontsize="small")
-    return ax
-
-
-def _dots(estimator: Any, explained: Explained, n_top: int, ax: Any) -> Any:
-    """A swarm of dots for each column."""
-    every = -(-len(explained.values) // N_DOTS)
-    parts, values = explained.contributions[::every], explained.values[::every]
-    top, names = _top(np.abs(explained.contributions).mean(axis=0), n_top), column_names(estimator)
-    ax = axes(ax, figsize=(6.5, 1.2 + 0.36 * len(top)))
-    ax.axvline(0, color="0.75", linewidth=0.8, zorder=0)
-    for place, column in enumerate(top):
-        # Neither categories nor missing values are low or high.
-        known = ~np.isnan(values[:, column]) & (estimator._encoder.categories[column] is None)
-        heights = place + swarm_heights(parts[:, column])
-        ax.scatter(parts[~known, column], heights[~known], s=5, color="0.6", linewidths=0)
-        drawn = ax.scatter(
-            parts[known, column], heights[known], c=rank_shares(values[known, column]), cmap="coolwarm", vmin=0, vmax=1,
-            s=5, linewidths=0,
-        )  # fmt: skip
-    _name_rows(ax, [names[column] for column in top])
-    ax.set_xlabel(plain(f"contribution to the {explained.what}"))
-    bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 1], fraction=0.04, aspect=30)
-    bar.ax.set_yticklabels(["low", "high"])
-    bar.set_label("value of a column of numbers", labelpad=-8)
-    bar.outline.set_visible(False)
-    return ax
-
-
-def swarm_heights(values: Array) -> Array:
-    """Offsets of the dots of a swarm, from -0.4 to 0.4: up and down in turn, where many lie close together."""
-    low, high = values.min(initial=0), values.max(initial=0)
-    bins = ((values - low) / ((high - low) or 1) * N_HEIGHTS).astype(np.intp)
-    order = np.argsort(bins, kind="stable")
-    counts = np.bincount(bins)
-    place = np.empty(len(values), dtype=np.intp)
-    place[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    step = (place + 1) // 2 * np.where(place % 2, 1, -1)
-    return 0.38 * step / max(1, int(counts.max(initial=1)) // 2)
-
-
-def rank_shares(values: Array) -> Array:
-    """Values, none missing, as shares of the way from the lowest to the highest, by rank."""
-    _, place = np.unique(values, return_inverse=True)
-    return place / max(1, int(place.max(initial=0)))
-
-
-def _waterfall(estimator: Any, explained: Explained, row: int, n_top: int, ax: Any) -> Any:
-    """Bars that lead from the expected prediction to the row's."""
-    parts, expected = explained.contributions[row], explained.expected[row]
-    top = _top(np.abs(parts), n_top if len(parts) <= n_top else n_top - 1)
-    texts = [
-        f"{shortened(name, 22)} = {shortened(value, 14)}"
-        for name, value in _named_values(estimator, explained, row, top)
-    ]
-    steps = parts[top]
-    if len(top) < len(parts):
-        texts.append(f"{len(parts) - len(top)} other columns")
-        steps = np.append(steps, parts.sum() - steps.sum())
-    ends = expected + np.cumsum(steps)
-    starts = ends - steps
-    ax = axes(ax, figsize=(6.5, 1.3 + 0.32 * len(steps)))
-    ax.barh(range(len(steps)), steps, left=starts, color=np.where(steps > 0, UP, DOWN), height=0.7)
-    for place, (end, step) in enumerate(zip(ends, steps, strict=True)):
-        ax.annotate(
-            f"{step:+.3g}", (end, place), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
-            ha="left" if step >= 0 else "right", fontsize=8,
-        )  # fmt: skip
-    for end, text, height in ((expected, "expected", -0.8), (ends[-1], "this row", len(steps) - 0.2)):
-        ax.axvline(end, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
-        ax.annotate(f"{text}: {end:.4g}", (end, height), ha="center", va="center", fontsize=8, color="0.3")
-    ax.set_ylim(-1.2, len(steps) + 0.2)
-    _name_rows(ax, texts, limit=48)
-    low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
-    padding = 0.17 * (high - low) or 1.0
-    ax.set_xlim(low - padding, high + padding)
-    ax.set_xlabel(plain(explained.what))
-    return ax
-
-
-def _named_values(estimator: Any, explained: Explained, row: int, columns: Any) -> list[tuple[str, str]]:
-    """The names of columns and the row's values in words."""
-    names, categories, found = column_names(estimator), estimator._encoder.categories, []
-    for column in columns:
-        value, known = explained.values[row, column], categories[column]
-        text = f"{value:.4g}" if known is None or np.isnan(value) else str(known[int(value)])
-        found.append((names[column], "missing" if np.isnan(value) else text))
-    return found
-
-
-def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
-    ax.set_yticks(range(len(names)), [plain(shortened(name, limit)) for name in names])
-    ax.invert_yaxis()
-    ax.locator_params(axis="x", nbins=6)
-    ax.spines[["top", "right"]].set_visible(False)

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
 from fastens.base import BaseFastens
+from fastens.engine.losses.losses import Loss
 from fastens.inspection.arguments import check_position
-from fastens.inspection.contribution_plots import plot_contributions
+from fastens.inspection.contribution_plots import output_place, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import Names, to_dataframe, to_text
@@ -77,7 +78,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         True
         """
         self._check_fitted()
-        explained = raw_contributions(self, self._check_table(X), pairs=interactions) * self._contribution_scale()
+        explained = raw_contributions(self, self._check_table(X), pairs=interactions)
         return explained[:, 0] if explained.shape[1] == 1 else explained
 
     def explain(
@@ -98,12 +99,13 @@ class TreeModel(SavedEnsemble, BaseFastens):
         background : table of shape (n_background, n_features), optional
             Rows to compare with (interventional): what is not known of a row is as in these, with their mean as
             result. Default: as the training rows were spread over the trees (path-dependent), as
-            `predict_contributions` has it. Not with linear leaves.
+            `predict_contributions` has it.
         output : {"raw", "probability", "loss"}, default="raw"
             What is explained: the raw predictions; the prediction after the inverse link (the probability of the second
             class of two, the mean of log links); or each row's loss, the squared error or the model's own. The last two
             need a background and one raw prediction; the contributions against each of its rows are scaled to the
-            difference of the outputs. Of forests and trees of classes, the raw predictions are probabilities.
+            difference of the outputs. Of forests and trees of classes, the raw predictions are probabilities. An
+            isolation forest has mean path lengths as raw predictions, and for "probability" what `score_samples` gives.
         interactions : bool, default=False
             Split each value into that of the feature by itself and those of its pairs with the others.
         y : array of shape (n_samples,), optional
@@ -141,6 +143,18 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """
         self._check_fitted()
         return explain(self, X, background, output, interactions=interactions, y=y)
+
+    @property
+    def _predicts_raw(self) -> bool:
+        """Whether predictions, or probabilities, are the raw predictions."""
+        return self._has_class_shares or self._targets is not None or type(self._loss).predict is Loss.predict
+
+    def _inverse_link(self, raw: Array) -> Array:
+        """Predictions for raw predictions of one target, both (n_rows,): of classes, the probability of the last."""
+        if self._targets is not None:
+            return raw
+        predicted: Array = self._loss.predict(raw[:, None])
+        return predicted if predicted.ndim == 1 else predicted[:, -1]
 
     def _contribution_scale(self) -> float:
         """What the sum of the trees is multiplied by to give a prediction."""
@@ -261,7 +275,16 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         return plot_dependence(self, X, features, label=label, ax=ax)
 
-    def plot_contributions(self, X: ArrayLike, row: int | None = None, *, label: Any = None, ax: Any = None) -> Any:
+    def plot_contributions(
+        self,
+        X: ArrayLike,
+        row: int | None = None,
+        *,
+        feature: Any = None,
+        kind: str | None = None,
+        label: Any = None,
+        ax: Any = None,
+    ) -> Any:
         """Draw what each column contributes to the predictions of all rows, or of one, and return the axes.
 
         Parameters
@@ -270,13 +293,27 @@ class TreeModel(SavedEnsemble, BaseFastens):
             Rows, or what `explain` returned for them, without interactions.
         row : int, optional
             The position of the one row to explain.
+        feature : int, str, or pair of these, optional
+            The one column to draw, over its values; of a pair, the second one gives the dots their colours.
+        kind : {"dots", "bars"}, optional
+            How all rows are drawn. Default: dots, and of several outputs bars.
         label : object, optional
             With several outputs: the class, the number of the target, or both as a pair.
         ax : matplotlib Axes, optional
             Where to draw; default: a new figure.
+
+        See Also
+        --------
+        plot_explanation : The same of an explanation alone.
         """
         self._check_fitted()
-        return plot_contributions(self, X, row, label=label, ax=ax)
+        explained: Any = X if hasattr(X, "base_values") else self.explain(X)
+        if np.shape(explained.values)[1] != self.n_features_in_:
+            raise ValueError(
+                f"X must be an explanation of {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."
+            )
+        output = output_place(self, explained, label)
+        return plot_explanation(explained, row, feature=feature, output=output, kind=kind, ax=ax)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the leaf that each row falls into.

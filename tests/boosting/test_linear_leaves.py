@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -18,6 +17,7 @@ from fastens.options import Growth, LinearLeaves
 from reference import contributions as naive_shapley
 from reference.linear_leaves import predict, slopes_of_leaf
 from reference.models import make_model, make_target, outputs
+from reference.sklearn_checks import parametrize_with_checks
 
 LOSSES = ("squared_error", "poisson", "gamma", "binary", "multiclass")
 LINEAR = {"linear_leaves": True}
@@ -30,7 +30,9 @@ def X(rng):
     return X
 
 
-@parametrize_with_checks([GradientBoostingClassifier(**LINEAR), GradientBoostingRegressor(**LINEAR)])
+@parametrize_with_checks(
+    [GradientBoostingClassifier(**LINEAR, n_estimators=20), GradientBoostingRegressor(**LINEAR, n_estimators=20)]
+)
 def test_sklearn_check(estimator, check):
     check(estimator)
 
@@ -39,7 +41,7 @@ def test_a_line_needs_one_leaf(rng):
     X = rng.standard_normal((400, 3))
     y = 2 * X[:, 0] + 5
     options = {"max_leaf_nodes": 4, "learning_rate": 1.0, "n_estimators": 3, "linear_leaves": LinearLeaves(l2=0.0)}
-    linear = GradientBoostingRegressor(**options).fit(X, y)
+    linear = GradientBoostingRegressor(max_features=1.0, **options).fit(X, y)
     np.testing.assert_allclose(linear.predict(X), y, atol=1e-5)
     # Lines end where the rows did.
     far = np.array([[10.0, 0.0, 0.0], [-10.0, 0.0, 0.0]])
@@ -207,13 +209,14 @@ def test_errors(parameters, message, X):
         GradientBoostingRegressor(**LINEAR | parameters).fit(X, np.arange(len(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("options", [{}, {"max_bins": 400}, {"subsample": 0.5, "max_leaf_nodes": 12}], ids=str)
 def test_contributions_are_shapley_values(loss, options, X, rng):
     X = np.column_stack([X, rng.integers(0, 3, len(X))])
     y = make_target(loss, X, rng)
     model = make_model(loss, n_estimators=3, categorical_features=[4], **LINEAR, **options).fit(X, y)
-    trees, rows = model._ensemble, np.vstack([X[:9], X[:2] * 100])
+    trees, rows = model._ensemble, np.vstack([X[:4], X[:2] * 100])
     rows[:2, 0], rows[2, 1] = np.nan, np.inf
     said, pairs = model.predict_contributions(rows), model.predict_contributions(rows, interactions=True)
     codes = trees.binning.codes(rows)
@@ -222,6 +225,41 @@ def test_contributions_are_shapley_values(loss, options, X, rng):
         np.testing.assert_allclose(np.squeeze(found), said[i], rtol=1e-9, atol=1e-12)
         found = naive_shapley.interactions(trees, codes[:, i], row)
         np.testing.assert_allclose(np.squeeze(found), pairs[i], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_contributions_against_rows_are_shapley_values(n_targets):
+    """Rows and background rows that lack values of the leaves' lines: these are then of no effect."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    X[::7, 0], X[3::11, 2], X[5, 1] = np.nan, np.nan, np.inf
+    y = np.nan_to_num(X[:, 0]) * np.clip(X[:, 1], -3, 3) + np.abs(X[:, 3])
+    model = GradientBoostingRegressor(n_estimators=6, linear_leaves=True, max_leaf_nodes=8, min_samples_leaf=10)
+    model.fit(X, y if n_targets == 1 else np.stack([y, X[:, 4] - y], axis=1))
+    rows, others = X[:20], X[::40]
+    found = model.explain(rows, others).values.reshape(20, 5, n_targets)
+    both = model.explain(rows, others, interactions=True).values.reshape(20, 5, 5, n_targets)
+    for i, row in enumerate(rows):
+        expected = naive_shapley.against_rows(model.predict, row, others)[:, :-1]
+        np.testing.assert_allclose(found[i].T, expected, atol=1e-12)
+        expected = naive_shapley.against_rows(model.predict, row, others, naive_shapley.shapley_interactions)
+        np.testing.assert_allclose(np.moveaxis(both[i], -1, 0), expected[:, :-1, :-1], atol=1e-12)
+    np.testing.assert_array_equal(model.set_params(n_jobs=2).explain(X, others).values[:20].reshape(found.shape), found)
+
+
+def test_probabilities_against_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    model = GradientBoostingClassifier(n_estimators=5, linear_leaves=True).fit(X, X[:, 0] * X[:, 1] > 0.2)
+    found = model.explain(X[:50], X[::20], output="probability")
+    expected = 0
+    for row in range(0, 300, 20):
+        raw = model.explain(X[:50], X[row : row + 1]).values
+        change = model.predict_proba(X[:50])[:, 1] - model.predict_proba(X[row : row + 1])[:, 1]
+        total = raw.sum(axis=1)
+        slope = np.divide(change, total, out=np.ones(50), where=abs(total) > 1e-12)
+        expected = expected + raw * slope[:, None] / 15
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import fastens
 from fastens.inspection import model_plots, theory
-from fastens.inspection.contribution_plots import plot_contributions
+from fastens.inspection.contribution_plots import plot_explanation
 from fastens.options import Categories
 
 TREES = {
@@ -278,9 +278,8 @@ def test_functions_on_foreign_estimators_and_other_numbers(table, models):
         model_plots.plot_importance(foreign)
     with pytest.raises(ValueError, match="kind='split' needs an estimator with importances; got LogisticRegression"):
         model_plots.plot_importance(foreign, "split")
-    with pytest.raises(ValueError, match="estimator must have predict_contributions; got LogisticRegression"):
-        plot_contributions(foreign, table[0])
-    for plot in (model_plots.plot_importance, lambda model, n_top: plot_contributions(model, table[0], n_top=n_top)):
+    explained = models["two"].explain(table[0])
+    for plot in (model_plots.plot_importance, lambda model, n_top: plot_explanation(explained, n_top=n_top)):
         for n_top in (0, -1, 2.5):
             with pytest.raises(ValueError, match=f"n_top must be a whole number of at least 1; got {n_top}"):
                 plot(models["two"], n_top=n_top)

@@ -111,3 +111,13 @@ def interventional(ensemble, codes, background, scales=None, of=shapley_values):
             value[s] = value_of(ensemble, mixed, everything)
         found = found + scale * of(value, len(codes)) / len(scales)
     return found
+
+
+def against_rows(predict, row, background, of=shapley_values):
+    """Of any model, whose `predict` gives (n_rows,) or (n_rows, n_outputs): against rows, (n_rows, n_features)."""
+    value = {}
+    for s in coalitions(len(row)):
+        mixed = background.copy()
+        mixed[:, list(s)] = row[list(s)]
+        value[s] = np.atleast_1d(predict(mixed).mean(axis=0))
+    return of(value, len(row))

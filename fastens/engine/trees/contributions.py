@@ -78,9 +78,7 @@ def contributions(
     P. Yu, C. Xu, A. Bifet, J. Read (2022). Linear TreeShap. NeurIPS.
     G. Laberge, Y. Pequignot (2022). Understanding interventional TreeSHAP: how and why it works.
     """
-    explained = _explain(ensemble, X, n_threads, reference, pairs=False)
-    out = np.empty((*explained.shape[:2], explained.shape[2] + 1))
-    out[..., :-1] = explained
+    out = _explain(ensemble, X, n_threads, reference, pairs=False)
     out[..., -1] = _expected(ensemble, n_threads, reference)
     return out
 
@@ -158,17 +156,18 @@ def _explain(
     n_rows = X.shape[0] + (0 if reference is None else len(reference.X))
     n_threads = threads_for(n_rows * 2 * len(lean.feature), n_threads, 20_000)
     n_features = lean.binning.n_features
-    background = lean.binning.codes(np.empty((0, n_features)) if reference is None else reference.X, n_threads)
+    others = np.empty((0, n_features)) if reference is None else reference.X
+    background = lean.binning.codes(others, n_threads)
     scales = None if reference is None else reference.scales
     parts = []
     for start in range(0, max(X.shape[0], 1), BLOCK):
         rows = X[start : start + BLOCK]
-        values = None if paths.linear is None else np.ascontiguousarray(rows, dtype=np.float64)
+        values = None if paths.linear is None else tuple(np.ascontiguousarray(X, np.float64) for X in (rows, others))
         by_row = None if scales is None else _by_background(scales[start : start + BLOCK])
         codes = lean.binning.codes(rows, n_threads)
         parts.append(explain_rows(lean, paths, values, codes, background, by_row, pairs, n_threads))
     explained: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    if background.shape[1]:
+    if background.shape[1] > 1:
         explained /= background.shape[1]
     return explained
 

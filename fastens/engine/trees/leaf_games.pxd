@@ -69,6 +69,7 @@ cdef struct Rows:
     # What is explained: rows by column of codes, against background rows (n_background 0: against training weights).
     const Trees* trees
     const float64_t* X              # NULL: no tree has linear terms
+    const float64_t* background_X
     const void* codes
     const void* background
     int32_t code_size
@@ -87,6 +88,15 @@ cdef struct Rows:
     size_t size                     # of each
     float64_t* sums                 # by chunk and group: (n_outputs, n_results, chunk)
     float64_t* out
+    Py_ssize_t out_stride           # from output to output of a row
+
+
+cdef struct LinePart:
+    # A linear term of a leaf against background rows.
+    Py_ssize_t term
+    int32_t member                  # the position of its feature on the path
+    float64_t own                   # how far a row deviates from the leaf's mean, for all background rows of a pattern
+    float64_t others                # how far these do
 
 
 cdef struct Stack:
@@ -119,6 +129,9 @@ cdef struct Stack:
     int32_t* first_lacking          # by how many features patterns lack, where the first is
     int32_t* table                  # of patterns by hash
     float64_t* values               # of the rows, feature after feature, where leaves have linear terms
+    uint32_t* line_masks            # of the rows and background rows, where leaves have linear terms
+    LinePart* line_parts            # of a leaf, at most one for each feature on its path
+    float64_t* line_sums            # by background row, then part: how far it deviates; then that of one row
     float64_t* phi                  # the sums of a chunk and a group
 
 
@@ -153,6 +166,7 @@ cdef inline int32_t table_size(Py_ssize_t n) noexcept nogil:
     return size
 
 
+cdef void play_lines(Leaf* leaf) noexcept nogil
 cdef void start_leaf(Leaf* leaf) noexcept nogil
 cdef void play(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts) noexcept nogil

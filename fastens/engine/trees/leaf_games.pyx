@@ -1,8 +1,9 @@
 """What the features of a leaf's path are worth to rows of given masks, against training weights or background rows."""
 
-from libc.string cimport memset
+from libc.math cimport isfinite
+from libc.string cimport memcpy, memset
 
-from fastens.engine.structs cimport float64_t, int32_t, uint32_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t
 
 
 cdef extern from "engine/trees/shapley.h" nogil:
@@ -205,6 +206,181 @@ cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
                 lacking[n] = j
                 n += 1
         lacking += n
+
+
+# ------------------------------------------------------------------------------------------- linear terms against rows
+#
+# A leaf's linear terms are of no effect where a row lacks a value that one of them needs: that is one more test of the
+# feature. Of a mixture of a row and a background row that reaches the leaf, the term of feature k deviates from the
+# leaf's mean as the row that feature k is from. Let A be the features that only the row passes, B those that only the
+# background row does. Where k is in A, the term is worth the row's deviation, where it is in B, the other one's; else
+# the other one's, and the difference where k is the row's: a game of A with k against B.
+
+cdef void play_lines(Leaf* leaf) noexcept nogil:
+    # Add what a leaf's linear terms give the features of its path, or pairs of these.
+    cdef const Walk* walk = leaf.walk
+    cdef const Rows* rows = walk.rows
+    cdef const Lines* lines = &rows.trees.lines
+    cdef Stack* stack = walk.stack
+    cdef const uint32_t* masks = leaf.masks
+    cdef int32_t n_parts = 0, member
+    cdef Py_ssize_t z, i, term
+    for term in range(lines.starts[leaf.node], lines.starts[leaf.node + 1]):
+        member = 0
+        while member < leaf.n and stack.feature[member] != lines.features[term]:
+            member += 1
+        if member < leaf.n:         # of every tree
+            stack.line_parts[n_parts] = LinePart(term, member, 0, 0)
+            n_parts += 1
+    if n_parts == 0:
+        return
+    memcpy(stack.line_masks, masks, (leaf.n + MASK_BITS - 1) // MASK_BITS * walk.stride * sizeof(uint32_t))
+    for i in range(n_parts):
+        mark_known(leaf, &stack.line_parts[i])
+        for z in range(rows.n_background):
+            stack.line_sums[z * n_parts + i] = deviation(lines, stack.line_parts[i].term, rows.background_X[
+                z * rows.trees.n_features + lines.features[stack.line_parts[i].term]])
+    leaf.masks = stack.line_masks
+    find_patterns(leaf)
+    for i in range(walk.n):
+        for z in range(leaf.n_patterns):
+            play_line(leaf, i, stack.sorted_patterns + z, n_parts)
+    leaf.masks = masks
+
+
+cdef inline float64_t deviation(const Lines* lines, Py_ssize_t term, float64_t value) noexcept nogil:
+    return lines.slopes[term] * min(max(value, lines.lower[term]), lines.upper[term]) - lines.at_means[term]
+
+
+cdef void mark_known(const Leaf* leaf, const LinePart* part) noexcept nogil:
+    # Rows whose value of a term is missing do not pass its feature.
+    cdef const Rows* rows = leaf.walk.rows
+    cdef Py_ssize_t feature = rows.trees.lines.features[part.term], i
+    cdef uint32_t* masks = leaf.walk.stack.line_masks + part.member // MASK_BITS * leaf.walk.stride
+    cdef uint32_t bit = <uint32_t>1 << (part.member % MASK_BITS)
+    for i in range(leaf.walk.n):
+        if not isfinite(leaf.walk.stack.values[feature * rows.chunk + i]):
+            masks[i] &= ~bit
+    for i in range(rows.n_background):
+        if not isfinite(rows.background_X[i * rows.trees.n_features + feature]):
+            masks[rows.chunk + i] &= ~bit
+
+
+cdef void play_line(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts) noexcept nogil:
+    # A row against the background rows of a pattern.
+    cdef const Walk* walk = leaf.walk
+    cdef const Rows* rows = walk.rows
+    cdef Stack* stack = walk.stack
+    cdef Py_ssize_t n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS, w
+    cdef const uint32_t* mask = leaf.masks + row
+    cdef float64_t count = 0, scale, both = 0, mixed = 0
+    cdef int32_t z, i, bits
+    cdef LinePart* part
+    for w in range(n_words):
+        bits = min(leaf.n - <int32_t>w * MASK_BITS, <int32_t>MASK_BITS)
+        if (mask[w * walk.stride] | pattern.mask[w]) != <uint32_t>0xFFFFFFFF >> (MASK_BITS - bits):
+            return
+    for i in range(n_parts):
+        stack.line_parts[i].others = 0
+    z = pattern.first
+    while z >= 0:
+        scale = 1.0 if rows.scales == NULL else rows.scales[z * rows.scales_stride + walk.row + row]
+        count += scale
+        for i in range(n_parts):
+            stack.line_parts[i].others += scale * stack.line_sums[z * n_parts + i]
+        z = stack.next_row[z]
+    for i in range(n_parts):
+        part = &stack.line_parts[i]
+        part.own = count * deviation(&rows.trees.lines, part.term, stack.values[
+            rows.trees.lines.features[part.term] * rows.chunk + row])
+        if not has(pattern.mask, 1, part.member):
+            both += part.own
+        else:
+            both += part.others
+            if has(mask, walk.stride, part.member):
+                mixed += part.own - part.others
+    if rows.pairs:
+        add_line_pairs(leaf, row, pattern, n_parts, both, mixed)
+    else:
+        add_line(leaf, row, pattern, n_parts, both, mixed)
+
+
+cdef void add_line(
+    const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
+) noexcept nogil:
+    # Games of A against B worth `both`, and of A with a term's feature, `mixed` in all.
+    cdef const Walk* walk = leaf.walk
+    cdef Stack* stack = walk.stack
+    cdef const uint32_t* mask = leaf.masks + row
+    cdef const float64_t* worth = walk.rows.worth
+    cdef Py_ssize_t size = walk.rows.trees.most_on_path + 1
+    cdef Py_ssize_t p = pattern.n_lacking, m = leaf.n - n_bits(mask, walk.stride, (leaf.n + MASK_BITS - 1) // MASK_BITS)
+    cdef float64_t gain = both * worth[p * size + m], loss = both * worth[m * size + p]
+    cdef const LinePart* part
+    cdef int32_t i
+    if p + m < leaf.n:              # else there is no other feature for a term
+        gain += mixed * worth[(p + 1) * size + m]
+        loss += mixed * worth[m * size + p + 1]
+    for i in range(leaf.n):
+        if not has(pattern.mask, 1, i):
+            add_result(leaf, row, stack.places[i], gain)
+        elif not has(mask, walk.stride, i):
+            add_result(leaf, row, stack.places[i], -loss)
+    for i in range(n_parts):
+        part = &stack.line_parts[i]
+        if has(pattern.mask, 1, part.member) and has(mask, walk.stride, part.member):
+            add_result(leaf, row, stack.places[part.member], (part.own - part.others) * worth[(p + 1) * size + m])
+
+
+cdef void add_line_pairs(
+    const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
+) noexcept nogil:
+    # The same of pairs of features, halved.
+    cdef const Walk* walk = leaf.walk
+    cdef Stack* stack = walk.stack
+    cdef const uint32_t* mask = leaf.masks + row
+    cdef Py_ssize_t p = pattern.n_lacking, m = leaf.n - n_bits(mask, walk.stride, (leaf.n + MASK_BITS - 1) // MASK_BITS)
+    cdef float64_t part
+    cdef int32_t i, j, t, of_i, of_j
+    for i in range(leaf.n):
+        of_i = side(pattern.mask, mask, walk.stride, i)
+        for j in range(i):
+            of_j = side(pattern.mask, mask, walk.stride, j)
+            part = 0
+            if of_i and of_j:
+                part = both * pair_worth(walk.rows, p, m, of_i, of_j)
+                if p + m < leaf.n:
+                    part += mixed * pair_worth(walk.rows, p + 1, m, of_i, of_j)
+            elif of_i or of_j:
+                for t in range(n_parts):
+                    if stack.line_parts[t].member == (j if of_i else i):
+                        part += (stack.line_parts[t].own - stack.line_parts[t].others) * pair_worth(
+                            walk.rows, p + 1, m, 1, of_i + of_j)
+            add_result(leaf, row, stack.places[i * (i - 1) // 2 + j], 0.5 * part)
+
+
+cdef inline float64_t pair_worth(
+    const Rows* rows, Py_ssize_t p, Py_ssize_t m, int32_t of_i, int32_t of_j
+) noexcept nogil:
+    # Of two features in a game of p against m, each on the side of the p (1) or of the m (-1).
+    cdef Py_ssize_t size = rows.trees.most_on_path + 1
+    if of_i != of_j:
+        return -rows.worth[p * size + m - 1]
+    return rows.worth[(p - 1) * size + m] if of_i > 0 else rows.worth[(m - 1) * size + p]
+
+
+cdef inline int32_t side(const uint32_t* others, const uint32_t* own, Py_ssize_t stride, int32_t j) noexcept nogil:
+    # 1: only the row passes, -1: only the background row, 0: both.
+    return <int32_t>has(own, stride, j) - <int32_t>has(others, 1, j)
+
+
+cdef inline bint has(const uint32_t* mask, Py_ssize_t stride, int32_t j) noexcept nogil:
+    return (mask[j // MASK_BITS * stride] >> (j % MASK_BITS)) & 1
+
+
+cdef inline void add_result(const Leaf* leaf, Py_ssize_t row, int64_t place, float64_t part) noexcept nogil:
+    cdef const Rows* rows = leaf.walk.rows
+    leaf.walk.stack.phi[leaf.walk.output * rows.n_results * rows.chunk + place + row] += part
 
 
 cdef inline bint is_same(const uint32_t* a, const uint32_t* b, Py_ssize_t n_words) noexcept nogil:
