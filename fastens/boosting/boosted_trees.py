@@ -57,6 +57,7 @@ from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, Linea
 from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.saving import tree_arrays, trees_among
+from fastens.tree_model.slicing import of_rounds
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -361,6 +362,16 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         model, data = refitted(self, X, y, decay_rate, sample_weight)
         model._leaves_changed(data, decay_rate)
         return model
+
+    def __getitem__(self, rounds: slice) -> Any:
+        """Return a fitted model with some of the rounds, as ``model[:50]`` with the first 50; this one stays as it is.
+
+        Without the rounds before them, later ones add to the constant alone.
+        """
+        self._check_fitted()
+        if not isinstance(rounds, slice):
+            raise TypeError(f"rounds must be a slice, such as model[:50]; got {rounds!r}.")
+        return of_rounds(self, rounds)
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         """Update what was computed from the leaves, given the new rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from fastens.boosting.rounds import Rounds
@@ -76,7 +77,12 @@ def check_same_columns(earlier: Any, model: Any) -> None:
 
 def continue_rounds(run: Rounds, earlier: Any) -> None:
     """Let a run begin after the rounds of an earlier fit, with their scores where it measures the same."""
-    run.continue_from(earlier._ensemble.separate_trees())
+    trees = earlier._ensemble.separate_trees()
+    if run.leaves.n_trees > earlier._ensemble.trees_per_round:
+        # Trees of other libraries' models may have a value for each output where those grown here have one.
+        outputs = range(run.leaves.n_trees)
+        trees = [replace(tree, value=tree.value[:, k : k + 1].copy()) for tree in trees for k in outputs]
+    run.continue_from(trees)
     metrics, scores, n_rounds = run.metrics, earlier.validation_scores_, run.n_rounds
     run.history.train[:] = earlier.train_score_[:n_rounds].tolist()
     if metrics is not None and all(len(scores.get(name, ())) >= n_rounds for name in metrics.names):

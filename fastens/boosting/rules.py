@@ -67,6 +67,12 @@ def fewest_rows(model: Any) -> int:
     return FEWEST_ROWS if is_simple else FEWEST_ROWS_OTHERWISE
 
 
+def _goes_on_apart(model: Any) -> bool:
+    """Whether a fit continues a model of several outputs that has trees for each, as other libraries' models may."""
+    trees = getattr(model, "_ensemble", None) if model.warm_start else None
+    return trees is not None and trees.value.shape[1] < trees.n_outputs
+
+
 def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
     """What the rounds do besides growing trees."""
     linear = model._options("linear_leaves")
@@ -81,7 +87,7 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
         out_of_bag=model.oob_score,
         dart=model._options("boosting"),
         linear_l2=None if linear is None else linear.l2,
-        jointly=model._n_targets > 1 and linear is None,
+        jointly=model._n_targets > 1 and linear is None and not _goes_on_apart(model),
     )
 
 

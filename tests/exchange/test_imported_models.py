@@ -1,0 +1,76 @@
+"""What comes from other libraries is an estimator like any other: further rounds, slices, new leaves, files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingRegressor, RandomForestClassifier
+
+import fastens
+from exchange_probes import saved_and_loaded, table
+from fastens import from_model
+
+lightgbm = pytest.importorskip("lightgbm")
+xgboost = pytest.importorskip("xgboost")
+X, y = table(300)
+FULL = np.nan_to_num(X, nan=0.2)
+THREE = np.digitize(y, [0.5, 2.5])
+BOTH = np.column_stack([y, -y])
+FEW = {"n_estimators": 6, "n_jobs": 1}
+MODELS = {
+    "codes": lambda: (lightgbm.LGBMRegressor(verbose=-1, **FEW).fit(X, y, categorical_feature=[4]), y),
+    "linear": lambda: (lightgbm.LGBMRegressor(verbose=-1, linear_tree=True, **FEW).fit(X, y), y),
+    "classes": lambda: (xgboost.XGBClassifier(**FEW).fit(X, THREE), THREE),
+    "vectors": lambda: (xgboost.XGBRegressor(multi_strategy="multi_output_tree", **FEW).fit(X, BOTH), BOTH),
+    "targets": lambda: (xgboost.XGBRegressor(**FEW).fit(X, BOTH), BOTH),
+    "histograms": lambda: (HistGradientBoostingRegressor(max_iter=6).fit(X, y), y),
+    # Trees with a value for each class.
+    "votes": lambda: (AdaBoostClassifier(n_estimators=6).fit(FULL, THREE), THREE),
+}
+
+
+def predicted(model, rows):
+    return model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_further_rounds_and_slices(name, tmp_path):
+    theirs, target = MODELS[name]()
+    model = from_model(theirs)
+    rows = FULL if name == "votes" else X
+    before = predicted(model, rows)
+    more = from_model(theirs).set_params(warm_start=True, n_estimators=9).fit(rows, target)
+    assert more.n_estimators_ == 9
+    assert more.score(rows, target) > model.score(rows, target) - 0.02
+    np.testing.assert_allclose(predicted(more[:6], rows), before, rtol=1e-12, atol=1e-12)
+    first = model[:3]
+    assert first.n_estimators_ == 3
+    np.testing.assert_array_equal(predicted(saved_and_loaded(first, tmp_path), rows), predicted(first, rows))
+    np.testing.assert_array_equal(predicted(model[:], rows), before)
+    staged = list(model.staged_predict(rows))
+    np.testing.assert_array_equal(first.predict(rows), staged[2])
+    with pytest.raises(ValueError, match="at least one of the 6 rounds"):
+        model[6:]
+    with pytest.raises(TypeError, match=r"model\[:50\]"):
+        model[0]
+
+
+def test_slices_of_boosters_are_those_of_xgboost():
+    theirs = MODELS["classes"]()[0].get_booster()
+    part = from_model(theirs[1:4])
+    raw = from_model(theirs)[1:4]._raw(X)
+    np.testing.assert_array_equal(raw, part._raw(X))
+
+
+def test_slices_keep_what_was_measured():
+    model = fastens.GradientBoostingRegressor(n_estimators=8, early_stopping=True).fit(X, y)
+    assert len(model[:4].train_score_) == 4
+    np.testing.assert_array_equal(model[:4].validation_score_, model.validation_score_[:4])
+
+
+def test_forests():
+    model = from_model(RandomForestClassifier(5, max_depth=4, random_state=0).fit(FULL, THREE))
+    assert len(model) == 5
+    assert len(model[:2]) == 2
+    model.set_params(warm_start=True, n_estimators=8).fit(FULL, THREE)
+    assert len(model) == 8
