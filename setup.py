@@ -2,45 +2,23 @@
 
 Switches, all off by default (set the environment variable to 1):
 
-FASTENS_NO_OPENMP   build serial kernels even where the compiler knows OpenMP
 FASTENS_DEBUG       check bounds, wrap-around and uninitialised views; light optimisation, debug symbols
 FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers (GCC, Clang)
-FASTENS_COVERAGE    trace lines for coverage.py (serial: tracing stops inside parallel sections)
+FASTENS_COVERAGE    trace lines for coverage.py
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import tempfile
-import warnings
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError, LinkError
 
 PACKAGE = Path("fastens")
 MEMORYVIEWS = "fastens._cyutility"
-
-OPENMP_PROGRAM = """
-#include <omp.h>
-int main(void) { return omp_get_max_threads() < 1; }
-"""
-
-# (compile, link) flags to try in turn, by compiler type. The second of "unix" is Apple's Clang with libomp,
-# the third the same where Homebrew keeps libomp out of the default search path.
-OPENMP_FLAGS = {
-    "msvc": [(["/openmp"], [])],
-    "mingw32": [(["-fopenmp"], ["-fopenmp"])],
-    "unix": [
-        (["-fopenmp"], ["-fopenmp"]),
-        (["-Xpreprocessor", "-fopenmp"], ["-lomp"]),
-        *[
-            (["-Xpreprocessor", "-fopenmp", f"-I{prefix}/include"], [f"-L{prefix}/lib", "-lomp"])
-            for prefix in ("/opt/homebrew/opt/libomp", "/usr/local/opt/libomp")
-        ],
-    ],
-}
 
 
 def switched_on(name: str) -> bool:
@@ -50,7 +28,6 @@ def switched_on(name: str) -> bool:
 DEBUG = switched_on("DEBUG")
 SANITIZE = switched_on("SANITIZE")
 COVERAGE = switched_on("COVERAGE")
-NO_OPENMP = switched_on("NO_OPENMP") or COVERAGE
 
 
 def compile_flags(compiler_type: str) -> list[str]:
@@ -100,13 +77,27 @@ def extensions() -> list[Extension]:
     return [*kernels, Extension(MEMORYVIEWS, [])]
 
 
+def digest_of_sources(made_with: list[object]) -> str:
+    """What the kernels are built from and with. Times do not tell: each build of pip has a Cython just installed."""
+    digest = hashlib.sha256(repr([sysconfig.get_config_var("EXT_SUFFIX"), *made_with]).encode())
+    for path in sorted(path for ending in ("pyx", "pxd", "h") for path in PACKAGE.rglob(f"*.{ending}")):
+        digest.update(f"{path.as_posix()} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
 class BuildKernels(build_ext):
-    """Translate with Cython, then compile with the flags of the compiler at hand, both in parallel."""
+    """Translate with Cython, then compile with the flags of the compiler at hand, both in parallel; once."""
 
     def build_extensions(self) -> None:
         # Imported here, where it is needed, so that making a source distribution does not need it.
+        from Cython import __version__ as cython_version
         from Cython.Build import cythonize
 
+        flags = compile_flags(self.compiler.compiler_type)
+        made_with = [cython_version, directives(), flags, self.compiler_command()]
+        stamp, built_from = Path(self.build_temp, "built_from"), digest_of_sources(made_with)
+        if not self.force and stamp.is_file() and stamp.read_text() == built_from and self.is_built():
+            return
         n_jobs = self.parallel if isinstance(self.parallel, int) else os.cpu_count() or 1
         translated = cythonize(
             extensions(),
@@ -116,35 +107,20 @@ class BuildKernels(build_ext):
             force=bool(self.force) or DEBUG or COVERAGE,
         )
         sources = {extension.name: extension.sources for extension in translated}
-        openmp_compile, openmp_link = self.openmp_flags()
-        flags = compile_flags(self.compiler.compiler_type)
         for extension in self.extensions:
             extension.sources = sources[extension.name]
-            extension.extra_compile_args = flags + openmp_compile
-            extension.extra_link_args = sanitizer_flags() + openmp_link
+            extension.extra_compile_args = flags
+            extension.extra_link_args = sanitizer_flags()
         self.parallel = n_jobs
         super().build_extensions()
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(built_from)
 
-    def openmp_flags(self) -> tuple[list[str], list[str]]:
-        """The first flags that build a small OpenMP program; none, with a warning, where nothing does."""
-        if NO_OPENMP:
-            return [], []
-        for compile_args, link_args in OPENMP_FLAGS.get(self.compiler.compiler_type, []):
-            if self.builds(OPENMP_PROGRAM, compile_args, link_args):
-                return compile_args, link_args
-        warnings.warn("the C compiler has no OpenMP: fastens is built to run on one thread", stacklevel=2)
-        return [], []
+    def compiler_command(self) -> list[str]:
+        return list(getattr(self.compiler, "compiler_so", [])) + list(getattr(self.compiler, "linker_so", []))
 
-    def builds(self, program: str, compile_args: list[str], link_args: list[str]) -> bool:
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder, "program.c")
-            source.write_text(program, encoding="utf-8")
-            try:
-                objects = self.compiler.compile([str(source)], output_dir=folder, extra_postargs=compile_args)
-                self.compiler.link_executable(objects, str(Path(folder, "program")), extra_postargs=link_args)
-            except (CompileError, LinkError):
-                return False
-        return True
+    def is_built(self) -> bool:
+        return all(Path(self.get_ext_fullpath(extension.name)).is_file() for extension in self.extensions)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import pandas as pd
 
 from comparison.measure import interleaved
 from fastens import BayesianNetwork
-from fastens.bayes.counts.families import family_counts
+from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.engine.threads import limited_threads, resolve_n_jobs
 
 HERE = Path(__file__).resolve().parent
@@ -141,7 +141,7 @@ def tables(repeats: int, scale: float) -> dict[str, Times]:
     model = BayesianNetwork(network.edges_).fit(rows)
     codes, parts = model._code_rows(rows), model._network
     n_threads = resolve_n_jobs(None)
-    call = {"fastens": lambda: family_counts(codes, parts.sizes, parts.families, None, n_threads)}
+    call = {"fastens": lambda: family_counts(CodedRows(codes, parts.sizes, None, n_threads), parts.families)}
     out[f"counts alone, {len(rows)} rows as codes"] = interleaved(call, repeats)
     return out
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import figures
 
 import fastens
 
@@ -101,7 +106,16 @@ def escape_shapes(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"(?<=\w)_(?=[,) ])", r"\_", line) if "shape (" in line else line for line in lines]
 
 
+def fill_in_figures(app, docname, source):
+    """Put what was measured in its place: all of it, or one file."""
+    if "{{ figures" in source[0]:
+        parts = {name: figures.section(record) for name, record in figures.records().items()}
+        parts[""] = "\n\n".join(parts.values())
+        source[0] = re.sub(r"\{\{ figures ?(\w*) \}\}", lambda found: parts[found[1]], source[0])
+
+
 def setup(app):
     """Connect the handlers."""
+    app.connect("source-read", fill_in_figures)
     app.connect("autodoc-process-docstring", escape_shapes, priority=400)  # before numpydoc's
     app.connect("autodoc-skip-member", skip_inherited)

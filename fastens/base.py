@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
-from fastens.distributed.door import fitting_on_clusters
+from fastens.distributed.door import answer_on_clusters, is_spread, on_clusters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
@@ -68,13 +68,20 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                opened = opening_tables(method)
-                setattr(cls, name, fitting_on_clusters(opened) if name == "fit" else opened)
+                setattr(cls, name, on_clusters(opening_tables(method)))
         answer_streams(cls)
 
     def _is_source(self, X: Any) -> bool:
         """Whether a table is to be opened and read in batches."""
         return isinstance(X, Batches | TableParts | Source) or is_source(X)
+
+    def _is_spread(self, X: Any) -> bool:
+        """Whether a table is spread over a cluster."""
+        return is_spread(X)
+
+    def _answer_spread(self, method: str, X: Any, **given: Any) -> Any:
+        """What a method answers for such a table."""
+        return answer_on_clusters(self, method, X, given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

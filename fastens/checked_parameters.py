@@ -33,8 +33,12 @@ class ChecksParameters(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Complete docstrings of methods, and errors of unknown names by a hint."""
         super().__init_subclass__(**kwargs)
-        for method in filter(isfunction, vars(cls).values()):
-            complete_method(method)
+        ours = [base for base in cls.__mro__[1:] if base.__module__.startswith("fastens.")]
+        mixins = [base for base in ours if not issubclass(base, ChecksParameters)]
+        for value in [value for owner in (cls, *mixins) for value in vars(owner).values()]:
+            method = getattr(value, "fn", value)  # what scikit-learn's `available_if` holds
+            if isfunction(method):
+                complete_method(method)
         for name in ("__init__", "fit"):
             if name in vars(cls):
                 setattr(cls, name, _knowing_names(vars(cls)[name]))
@@ -46,6 +50,11 @@ class ChecksParameters(BaseEstimator):
         ----------
         **params
             Parameters and their values.
+
+        Returns
+        -------
+        object
+            The estimator itself.
 
         Raises
         ------

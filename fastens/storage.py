@@ -45,7 +45,19 @@ MAX_DIMENSIONS = 8
 
 
 class ModelFileError(ValueError):
-    """The file is not a model that this version of fastens can read."""
+    """The file is not a model that this version of fastens can read.
+
+    Examples
+    --------
+    >>> import fastens, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.fastens")
+    >>> _ = path.write_text("no model")
+    >>> try:
+    ...     fastens.load(path)
+    ... except fastens.ModelFileError:
+    ...     print("no model")
+    no model
+    """
 
 
 class Storable(Protocol):

@@ -83,7 +83,6 @@ INHERITANCE = {"boosting": (7, 5), "adaboost": (7, 5), "combining": (7, 6), "for
 LONG_SIGNATURES = {
     "BoostedTrees.fit": 10,
     "GradientBoostingRanker.fit": 15,
-    "_add_block": 12,
     "add_family_entries": 9,
     "advance": 9,
     "average_parents": 11,

@@ -1,11 +1,11 @@
-"""The Python examples of each page of docs/ run as they stand, one after another."""
+"""Pages of docs/ and the README: their examples run as they stand, sentences are short, links lead somewhere."""
 
 from __future__ import annotations
 
 import ast
 import doctest
 import re
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import matplotlib as mpl
@@ -16,10 +16,18 @@ import fastens
 
 mpl.use("Agg")
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+GUIDE = sorted(DOCS.glob("*.md"))
+PAGES = [ROOT / "README.md", *GUIDE, *sorted(DOCS.glob("measured/*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 WITH_EXAMPLES = [page for page in PAGES if EXAMPLE.search(page.read_text(encoding="utf-8"))]
+LINK = re.compile(r"\]\((?!http)([^)#\s]*)(?:#([^)\s]*))?\)")
+MAX_WORDS = 30
+
+
+def name(page):
+    return page.relative_to(ROOT).as_posix()
 
 
 def absent(code):
@@ -33,7 +41,8 @@ def absent(code):
     return {name for name in names if find_spec(name) is None}
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text, names, left_out = page.read_text(encoding="utf-8"), {}, set()
@@ -56,3 +65,81 @@ def test_reference_has_every_public_name():
     page = (DOCS / "reference/index.md").read_text(encoding="utf-8")
     listed = re.findall(r"^   fastens\.(\w+)$", page, flags=re.MULTILINE)
     assert sorted(listed) == sorted(fastens.__all__)
+
+
+def without_code(text):
+    return re.sub(r"^ *(`{3,})[^\n]*\n.*?^ *\1 *$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def paragraphs(text):
+    """Running text: each paragraph and each item of a list, without headings, tables, formulas and code."""
+    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", without_code(text)):
+        lines = [line for line in part.split("\n") if not re.match(r"\s*\||#|:::|    \S+\(|<", line)]
+        if lines:
+            yield " ".join(lines)
+
+
+def sentences(paragraph):
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
+    words = re.sub(r"`[^`]*`", "code", words).replace("**", "")
+    return re.split(r"(?<=[.!?])[\"')]*\s+(?=[\"(]?(?:[A-Z]|code))", re.sub(r"^\s*(?:[-*]|\d+\.) ", "", words))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDE], ids=name)
+def test_sentences_are_short(page):
+    found = [each for part in paragraphs(page.read_text(encoding="utf-8")) for each in sentences(part)]
+    assert [each for each in found if len(each.split()) > MAX_WORDS] == []
+
+
+def anchors(page):
+    """The headings of a page as MyST and GitHub name them in addresses."""
+    headings = re.findall(r"^#+ (.*)$", without_code(page.read_text(encoding="utf-8")), flags=re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", each).lower()) for each in headings]
+    return {each.strip().replace(" ", "-") for each in plain}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=name)
+def test_links_lead_somewhere(page):
+    for target, anchor in LINK.findall(without_code(page.read_text(encoding="utf-8"))):
+        if target.startswith("gallery/"):
+            continue  # made when the site is built, which checks them
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+IN_TWO_CLICKS = {
+    "tuning": "tuning.md",
+    "imbalance": "imbalance.md",
+    "early stopping": "early-stopping.md",
+    "categories": "categories.md",
+    "saving": "saving.md",
+    "clusters": "clusters.md",
+    "larger than memory": "large-tables.md",
+    "ONNX": "exporting.md",
+    "SHAP": "explaining.md",
+    "monotone constraints": "constraints.md",
+    "calibration": "calibration.md",
+    "quantiles": "intervals.md",
+    "splits by time": "splits.md",
+}
+
+
+def test_front_page_leads_to_every_task():
+    links = dict(re.findall(r"\[([^\]]*)\]\(([^)]*)\)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    for task, page in IN_TWO_CLICKS.items():
+        assert any(task in text and target == page for text, target in links.items()), task
+
+
+def test_every_page_is_in_the_guide():
+    listed = re.findall(r"^([\w-]+)$", (DOCS / "guide.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    own = {"index", "guide", "architecture", "coming-from", "benchmarks"}
+    assert sorted(listed) == sorted({page.stem for page in GUIDE} - own)
+
+
+def test_readme_has_the_figures_of_their_file():
+    spec = spec_from_file_location("figures", DOCS / "figures.py")
+    figures = module_from_spec(spec)
+    spec.loader.exec_module(figures)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert figures.with_table(text) == text

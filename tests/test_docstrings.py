@@ -113,3 +113,43 @@ def test_parameters_are_described_with_their_defaults(kind):
         shown = re.search(r"default=(.*)$", described.get(each.name, ""))
         if shown:
             assert eval(shown[1]) == each.default
+
+
+def lacking(name):
+    """The sections that the docstring of a public name lacks."""
+    thing = getattr(fastens, name)
+    text = inspect.getdoc(thing) or ""
+    wanted = [("Examples",)]
+    if inspect.isfunction(thing):
+        wanted += [("Parameters",), ("Returns",)]
+    elif inspect.isclass(thing) and not issubclass(thing, Exception):
+        wanted += [("Parameters", "Attributes")]  # records that functions return have no parameters of their own
+    return [" or ".join(each) for each in wanted if not any(f"\n{title}\n---" in text for title in each)]
+
+
+def test_public_names_are_documented():
+    assert {name: lacking(name) for name in fastens.__all__ if lacking(name)} == {}
+
+
+METHODS = {
+    f"{method.__module__}.{method.__qualname__}": method
+    for kind in KINDS
+    for name, method in inspect.getmembers(kind, inspect.isfunction)
+    if not name.startswith("_") and method.__module__.startswith("fastens.")
+}
+
+
+def undescribed(method):
+    """The arguments that a docstring does not name, and "Returns" where it does not say what comes back."""
+    text, signature = inspect.getdoc(method) or "", inspect.signature(method)
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n---|\Z)", text, flags=re.M | re.S)
+    entries = re.findall(r"^([\w*, ]+?)(?: :.*)?$", section[1], flags=re.M) if section else []
+    named = {each.strip().lstrip("*") for entry in entries for each in entry.split(",")}
+    missing = [name for name in list(signature.parameters)[1:] if name not in named]
+    returns_nothing = signature.return_annotation in (None, "None", inspect.Signature.empty)
+    says = returns_nothing or re.search(r"^(Returns|Yields)\n-", text, flags=re.M)
+    return missing if says else [*missing, "Returns"]
+
+
+def test_methods_of_estimators_are_documented():
+    assert {name: undescribed(method) for name, method in METHODS.items() if undescribed(method)} == {}

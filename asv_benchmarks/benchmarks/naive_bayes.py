@@ -6,7 +6,7 @@ import numpy as np
 
 import fastens
 from benchmarks.common import Benchmark
-from fastens.bayes.counts.counting import class_counts, encode_all, pair_counts
+from fastens.bayes.counts.counting import LabelledCodes, class_counts, encode_all, pair_counts
 
 N_ROWS = 200_000
 THREADS = [1, 2]
@@ -32,10 +32,10 @@ class Counting(Benchmark):
         encode_all(self.X, n_threads)
 
     def time_class_counts(self, weighted: bool, n_threads: int) -> None:
-        class_counts(self.codes, self.y, self.n_codes, 2, self.weight, n_threads)
+        class_counts(LabelledCodes(self.codes, self.y, self.weight, n_threads), self.n_codes, 2)
 
     def time_pair_counts(self, weighted: bool, n_threads: int) -> None:
-        pair_counts(self.codes, self.y, self.n_codes, 2, self.weight, n_threads)
+        pair_counts(LabelledCodes(self.codes, self.y, self.weight, n_threads), self.n_codes, 2)
 
 
 class NaiveBayes(Benchmark):

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 import fastens
 from comparison.measure import Goal, Result, Values, interleaved
-from fastens.bayes.counts.counting import encode_all, pair_counts
+from fastens.bayes.counts.counting import LabelledCodes, encode_all, pair_counts
 from fastens.engine.threads import resolve_n_jobs
 
 DATA = Path(os.environ.get("FASTENS_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
@@ -74,7 +74,7 @@ def pairs(options: Options) -> list[Result]:
 
     def count() -> None:
         found = encode_all(X, n_threads)
-        pair_counts(found.codes, labels, found.largest + 2, 2, n_threads=n_threads)
+        pair_counts(LabelledCodes(found.codes, labels, n_threads=n_threads), found.largest + 2, 2)
 
     return [Result("codes and pair_counts, 30 columns", "s", interleaved({"fastens": count}, options.repeats))]
 

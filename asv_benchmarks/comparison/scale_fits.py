@@ -147,7 +147,7 @@ def _write(parts: Iterator[Any], folder: Path) -> None:
     """Write a column of predictions, part by part, to a file that goes again."""
     path = folder / "predicted.out"
     schema = pa.schema({"prediction": pa.float32()})
-    with pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
         for part in parts:
             writer.write_table(pa.table([pa.array(part, pa.float32())], schema=schema))
     path.unlink()

@@ -28,6 +28,8 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.sparse_binned import binned
+from fastens.engine.elementary import exp
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.parts import as_array, in_memory, map_parts
@@ -185,7 +187,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             return _Regressors(self.estimator, data)
         n_threads = resolve_n_jobs(self.n_jobs)
         binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
-        matrix = binning.transform(data.X, n_threads)
+        matrix = binned(binning, data.X, n_threads)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
         rules = TreeRules(
@@ -212,7 +214,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         if self.loss == "square":
             loss = loss**2
         elif self.loss == "exponential":
-            loss = 1 - np.exp(-loss)
+            loss = 1 - exp(-loss)
         mean = weighted_mean(loss, weights.whole.astype(np.float64))
         if mean <= 0:
             return 1.0, 0.0, None
@@ -311,8 +313,10 @@ class _TreeRegressors:
     def __init__(self, trees: Trees, center: float) -> None:
         self._trees, self._center = trees, center
 
-    def content(self) -> NDArray[Any]:
-        return np.vstack([self._trees.columns.astype(np.float64), self._trees.target.y.T])
+    def content(self) -> Iterator[NDArray[Any]]:
+        columns = self._trees.columns
+        yield from (columns[feature].astype(np.float64) for feature in range(columns.shape[0]))
+        yield from self._trees.target.y.T
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         tree = self._trees.grow(weights, drawn, index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.adaboost.reweight import advance, class_sums, make_whole
+from fastens.engine.elementary import log
 from fastens.engine.rows.sampling import Bootstrap, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
@@ -55,7 +57,7 @@ class RowWeights:
         if is_whole and sample_weight.sum() < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
         else:
-            np.log(sample_weight, out=self.logs)
+            self.logs[:] = log(sample_weight)
 
     def _make_whole(self) -> None:
         self._shift = self._largest
@@ -128,8 +130,8 @@ class RowWeights:
         return Bootstrap(order, ends, offsets, draws).counts(seed)[0].astype(np.int64)
 
 
-def content_order(columns: NDArray[Any], classes: NDArray[np.uint16]) -> NDArray[np.uint32]:
-    """Rows in the order of a hash of what they hold; `columns` has shape (n_features, n_rows)."""
+def content_order(columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Rows in the order of a hash of what they hold, given column by column."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:

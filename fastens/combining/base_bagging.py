@@ -207,6 +207,8 @@ class BaseBagging(BaseOneEstimator):
     def _fits_sources(self) -> bool:  # type: ignore[override]
         return self._kind_of_forest() is not None
 
+    _takes_parts = _fits_sources
+
     def _kind_of_forest(self) -> Callable[[], Any] | None:
         """The class of the forest that bags of this estimator make; None where they make none."""
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
@@ -228,8 +230,9 @@ class BaseBagging(BaseOneEstimator):
     def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         self._check_target_given(y)
         # Errors of the table bear the name of the bagging, not that of the forest.
-        X = X if is_frame(X) else open_table(X, type(self).__name__).native
-        self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
+        X = X if is_frame(X) else open_table(X, type(self).__name__, self._comm.size == 1).native
+        with self._forest._over(self._comm):
+            self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
         learned = vars(self._forest)
         for name in LEARNED:
             self.__dict__.pop(name, None)

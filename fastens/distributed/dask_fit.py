@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager, nullcontext, suppress
-from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from distributed.comm import CommClosedError
 
 from fastens.distributed import dask_worker as remote
 from fastens.distributed.dask_table import DaskTable, blocks, placed, split
-from fastens.distributed.rank_fit import BY_ROW, FitTask, fitted_state
+from fastens.distributed.rank_fit import BY_ROW, FitTask, bare, fitted_state
 from fastens.distributed.reduction import RankLostError
 from fastens.storage import load_model
 
@@ -71,7 +70,7 @@ def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
     with model._announcing() if hasattr(model, "_announcing") else nullcontext([]) as callbacks:
         fit.callbacks = callbacks
         content = None if resume is None else Path(resume).read_bytes()
-        found = fit.run(FitTask(_bare(model), arguments, content, table.checkpoint_every, bool(callbacks)))
+        found = fit.run(FitTask(bare(model), arguments, content, table.checkpoint_every, bool(callbacks)))
     _take(model, found)
     return model
 
@@ -90,17 +89,6 @@ def _client_of(table: DaskTable) -> Client:
     if client.asynchronous:
         raise ValueError("client must not be asynchronous: fit waits for the cluster.")
     return client
-
-
-def _bare(model: Any) -> Any:
-    """The estimator as ranks get it: what is to be called after rounds stays here."""
-    bare = copy(model)
-    for name in ("_on_round", "_skl_callbacks"):
-        vars(bare).pop(name, None)
-    for name, value in (("callbacks", None), ("verbose", 0)):
-        if name in vars(bare):
-            setattr(bare, name, value)
-    return bare
 
 
 def _take(model: Any, found: dict[str, Any]) -> None:

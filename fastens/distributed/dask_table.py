@@ -112,17 +112,34 @@ def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
             continue
         if not is_collection(table):
             raise ValueError(f"{name} must be a Dask collection where X is one; got {type(table).__name__}.")
-        columns = {name: _parts(name, table)}
-        for other in BY_ROW[name]:
-            values = given.get(other)
-            if values is not None and not isinstance(values, str) and np.ndim(values) > 0:
-                columns[other] = _parts(other, _divided_as(table, values, other))
-        sizes = {other: len(parts) for other, parts in columns.items()}
-        for other, size in sizes.items():
-            if size != sizes[name]:
-                raise ValueError(f"{other} must have the {sizes[name]} partitions of {name}; it has {size}.")
-        found[name] = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+        values = {other: given.get(other) for other in BY_ROW[name]}
+        by_row = {o: v for o, v in values.items() if v is not None and not isinstance(v, str) and np.ndim(v) > 0}
+        found[name] = partitions(table, by_row, name)
     return found
+
+
+def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[dict[str, Any]]:
+    """Return the partitions of a collection, each with what belongs to its rows, as delayed values.
+
+    Parameters
+    ----------
+    table : collection
+        The table, which is called `name`.
+    by_row : dict
+        Collections, or arrays, with a value for each of its rows.
+    """
+    columns = {name: in_parts(name, table)}
+    columns |= {other: in_parts(other, _divided_as(table, values, other)) for other, values in by_row.items()}
+    sizes = {other: len(parts) for other, parts in columns.items()}
+    for other, size in sizes.items():
+        if size != sizes[name]:
+            raise ValueError(f"{other} must have the {sizes[name]} partitions of {name}; it has {size}.")
+    return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+
+
+def table_of_collection(X: Any) -> Any:
+    """Return the collection of a `DaskTable`; a collection as it is."""
+    return X.table if isinstance(X, DaskTable) else X
 
 
 def _divided_as(table: Any, values: Any, name: str) -> Any:
@@ -145,8 +162,8 @@ def _delayed(value: Any) -> Any:
     return delayed(value)
 
 
-def _parts(name: str, values: Any) -> list[Any]:
-    """The partitions of a collection, as delayed values."""
+def in_parts(name: str, values: Any) -> list[Any]:
+    """Return the partitions of a collection, which errors call `name`, as delayed values."""
     if isinstance(values, list | tuple):
         return [part if hasattr(type(part), "__dask_graph__") else _delayed(part) for part in values]
     if hasattr(values, "rechunk"):

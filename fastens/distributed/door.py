@@ -1,4 +1,4 @@
-"""Where tables of clusters come in: `fit` on them goes to the cluster."""
+"""Where tables of clusters come in: `fit`, `score` and what predicts go to the cluster with them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,33 @@ def is_spread(X: Any) -> bool:
     return isinstance(X, DaskTable) or is_collection(X)
 
 
-def fitting_on_clusters(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A `fit` that takes tables that are spread over a cluster too."""
-    parameters = list(signature(fit).parameters)
-    if parameters[1:2] != ["X"]:
-        return fit
+def on_clusters(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fit` or `score` that takes tables that are spread over a cluster too; any other method as it is."""
+    if method.__name__ not in ("fit", "score") or [*signature(method).parameters][1:2] != ["X"]:
+        return method
 
-    @wraps(fit)
+    @wraps(method)
     def on_any(self: Any, *args: Any, **kwargs: Any) -> Any:
-        X = kwargs["X"] if "X" in kwargs else args[0] if args else None
-        if not is_spread(X):
-            return fit(self, *args, **kwargs)
-        given = signature(fit).bind(self, *args, **kwargs).arguments
-        try:
-            from fastens.distributed.dask_fit import fit_on_dask
-        except ModuleNotFoundError as error:
-            raise ImportError(EXTRA) from error
-        return fit_on_dask(self, given.pop("X"), {name: each for name, each in given.items() if name != parameters[0]})
+        if is_spread(kwargs["X"] if "X" in kwargs else args[0] if args else None):
+            return _on_cluster(method, **signature(method).bind(self, *args, **kwargs).arguments)
+        return method(self, *args, **kwargs)
 
     return on_any
+
+
+def _on_cluster(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:
+    try:
+        from fastens.distributed.dask_fit import fit_on_dask
+        from fastens.distributed.dask_predict import score_on_dask
+    except ModuleNotFoundError as error:
+        raise ImportError(EXTRA) from error
+    return fit_on_dask(self, X, given) if method.__name__ == "fit" else score_on_dask(self, method, X, given)
+
+
+def answer_on_clusters(model: Any, method: str, X: Any, given: dict[str, Any]) -> Any:
+    """Return what a method that predicts answers for a table that is spread over a cluster."""
+    try:
+        from fastens.distributed.dask_predict import answer_on_dask
+    except ModuleNotFoundError as error:
+        raise ImportError(EXTRA) from error
+    return answer_on_dask(model, method, X, given)

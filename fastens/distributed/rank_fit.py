@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,17 @@ def fitted_state(model: Any) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     own = {"_comm", "_on_round", *parameters}
     return {name: value for name, value in vars(model).items() if name not in own}
+
+
+def bare(model: Any) -> Any:
+    """Return the estimator as others get it: what is to be called after rounds stays here."""
+    bare = copy(model)
+    for name in ("_on_round", "_skl_callbacks"):
+        vars(bare).pop(name, None)
+    for name, value in (("callbacks", None), ("verbose", 0)):
+        if name in vars(bare):
+            setattr(bare, name, value)
+    return bare
 
 
 def as_bytes(model: Any) -> bytes | None:

@@ -4,7 +4,7 @@ from libc.math cimport NAN
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
-from fastens.engine.structs cimport float64_t, value_t
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, value_t
 
 cdef extern from *:
     """
@@ -23,6 +23,24 @@ cdef inline Strides strides_of(const value_t[:, :] X) noexcept nogil:
     strides.row = X.strides[0] // <Py_ssize_t> sizeof(value_t)
     strides.column = X.strides[1] // <Py_ssize_t> sizeof(value_t)
     return strides
+
+
+cdef struct Values:
+    # A table of float32 or float64, for jobs of several threads, which cannot hold views.
+    const void* x
+    int32_t value_size
+    Strides strides
+
+
+cdef inline Values values_of(const value_t[:, :] X) noexcept nogil:
+    return Values(&X[0, 0], sizeof(value_t), strides_of(X))
+
+
+cdef inline float64_t value_at(const Values* X, Py_ssize_t row, Py_ssize_t column) noexcept nogil:
+    cdef Py_ssize_t place = row * X.strides.row + column * X.strides.column
+    if X.value_size == sizeof(float32_t):
+        return (<const float32_t*> X.x)[place]
+    return (<const float64_t*> X.x)[place]
 
 
 cdef inline uint64_t bits_of(float64_t value) noexcept nogil:

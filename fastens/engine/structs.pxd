@@ -33,7 +33,8 @@ cdef struct FeatureBins:
     # How one feature's values become codes.
     #
     # numeric:      code = 1 + number of thresholds < x;  `x <= thresholds[c - 1]` is the same as `code <= c`
-    # categorical:  x is a whole number, the category's position; code = category_codes[x]
+    # categorical:  x is the category's position; code = category_codes[x], and behind the last one that of a missing
+    #               value and that of a number which is no position
     const float64_t* thresholds     # padded with infinity to whole windows of 2**n_steps - 1
     int32_t n_thresholds
     # The search starts at bucket_start[clip((place - origin) * scale, 0, last_bucket)] and takes n_steps binary steps.
@@ -47,6 +48,9 @@ cdef struct FeatureBins:
     # NULL for a numeric feature
     const uint16_t* category_codes
     int32_t n_categories
+    float64_t above                 # positions are larger
+    bint is_whole                   # a number with a fraction is no position
+    bint is_single                  # numbers are rounded to float32 first
 
 
 cdef struct Nodes:

@@ -6,17 +6,18 @@ import functools
 import numbers
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
+from threadpoolctl import ThreadpoolController
 
-from fastens.engine.openmp import has_openmp, max_threads
 from fastens.engine.team import forget_helpers
 
-_IMPORTED_IN = os.getpid()
+T = TypeVar("T")
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_helpers)
 
@@ -26,6 +27,10 @@ class _Limit(threading.local):
 
 
 _limit = _Limit()
+
+
+def _set_limit(n_threads: int | None) -> None:
+    _limit.n_threads = n_threads
 
 
 @contextmanager
@@ -43,24 +48,23 @@ def limited_threads(n_threads: int | None) -> Iterator[None]:
         _limit.n_threads = outer
 
 
-def may_use_threads() -> bool:
-    """Whether OpenMP threads may be started here.
-
-    Not in a forked child: GNU's runtime waits there for threads that exist only in the parent, and never returns.
-    """
-    return has_openmp() and os.getpid() == _IMPORTED_IN
-
-
 @functools.cache
 def _cpu_count() -> int:
     """Physical cores this process may use: affinity and container limits count."""
     return joblib.cpu_count(only_physical_cores=True)
 
 
+@functools.cache
+def _openmp_runtimes() -> list[Any]:
+    """Those of other libraries (scikit-learn has one): limits that are set for them hold here too."""
+    return ThreadpoolController().select(user_api="openmp").lib_controllers
+
+
 def _default_n_threads() -> int:
-    if os.environ.get("OMP_NUM_THREADS"):
-        return max_threads()
-    return min(max_threads(), _cpu_count())
+    limits = [runtime.num_threads for runtime in _openmp_runtimes()]
+    if limits and os.environ.get("OMP_NUM_THREADS"):
+        return min(limits)
+    return min(*limits, _cpu_count()) if limits else _cpu_count()
 
 
 def resolve_n_jobs(n_jobs: Any = None) -> int:
@@ -70,13 +74,13 @@ def resolve_n_jobs(n_jobs: Any = None) -> int:
     ----------
     n_jobs : int or None
         None: OMP_NUM_THREADS where it is set, otherwise the physical cores this process may use; limits set by
-        threadpoolctl hold in both cases. Negative: counted back from that number, -1 is all of them. Positive: as
-        given.
+        threadpoolctl for OpenMP hold in both cases. Negative: counted back from that number, -1 is all of them.
+        Positive: as given.
 
     Returns
     -------
     int
-        At least 1; always 1 in a forked child process and in a build without OpenMP.
+        At least 1.
 
     Examples
     --------
@@ -86,7 +90,7 @@ def resolve_n_jobs(n_jobs: Any = None) -> int:
     """
     if n_jobs is not None and (type(n_jobs) is bool or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}.")
-    if not may_use_threads() or _limit.n_threads == 1:
+    if _limit.n_threads == 1:
         return 1
     count = _default_n_threads() if n_jobs is None else int(n_jobs)
     if count < 0:
@@ -97,9 +101,9 @@ def resolve_n_jobs(n_jobs: Any = None) -> int:
 def threads_for(work: float, n_threads: int, grain: float) -> int:
     """Choose threads for an amount of work: at most `n_threads`, and none with less than `grain` to do.
 
-    Starting and joining a parallel region costs some microseconds: the caller's `grain` is the work that takes longer.
+    To call another thread costs some microseconds: the caller's `grain` is the work that takes longer.
     """
-    if n_threads <= 1 or work < 2 * grain or not may_use_threads():
+    if n_threads <= 1 or work < 2 * grain:
         return 1
     return min(n_threads, int(work // grain))
 
@@ -135,3 +139,17 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         work()
     if errors:
         raise errors[min(errors)]
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """Yield items, none of them None, while another thread makes the next one: one is made ahead, never more.
+
+    For items that are read, or made by what gives the interpreter's lock away for most of its time. The other thread is
+    gone when the last item, or an error, has come, and when the iterator is closed.
+    """
+    rest = iter(items)
+    with ThreadPoolExecutor(1, "fastens", _set_limit, (_limit.n_threads,)) as thread:
+        coming = thread.submit(next, rest, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, rest, None)
+            yield item

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 
 class TableFileError(ValueError):
-    """A file is no table, or not the one expected; the message says where, and what was expected."""
+    """A file is no table, or not the one expected; the message says where, and what was expected.
+
+    Examples
+    --------
+    >>> import fastens
+    >>> try:
+    ...     fastens.read_table("nowhere.csv")
+    ... except fastens.TableFileError as error:
+    ...     print("not read")
+    not read
+    """
 
 
 def listed(values: Sequence[object], limit: int = 5) -> str:

@@ -30,6 +30,12 @@ class Column:
         Of numbers: the separators, and the currency or "%" that stands at them.
     format : str
         Of dates: the format of `strptime`; empty for ISO 8601.
+
+    Examples
+    --------
+    >>> from fastens import Column
+    >>> Column("number", decimal=",", symbol="€").decimal
+    ','
     """
 
     type: str
@@ -53,6 +59,13 @@ class TableSchema:
         In their order.
     separator, encoding, missing, skip_lines
         Of CSV files: as the parameters of `fastens.read_table`.
+
+    Examples
+    --------
+    >>> from fastens import Column, TableSchema
+    >>> schema = TableSchema({"price": Column("number"), "region": Column("text")}, separator=";")
+    >>> TableSchema.from_dict(schema.to_dict()) == schema
+    True
     """
 
     columns: dict[str, Column] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from fastens.checked_parameters import with_parameters
+from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.losses.losses import weighted_quantile
@@ -132,6 +133,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()
+        depth = self._raw(X)[:, 0] / self._ensemble.n_trees
+        return -exp(-math.log(2) * depth / self._mean_path_length())
         return self._inverse_link(self._raw(X)[:, 0] / self._ensemble.n_trees)
 
     def explain(
@@ -185,7 +188,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 def mean_depth(n: NDArray[Any]) -> Array:
     """Mean depth of a leaf in a random binary search tree of n rows (Liu 2008, eq. 1)."""
     n = n.astype(np.float64)
-    harmonic = np.log(np.maximum(n - 1, 1)) + EULER
+    harmonic = log(np.maximum(n - 1, 1)) + EULER
     return np.where(n > 2, 2 * harmonic - 2 * (n - 1) / np.maximum(n, 1), np.where(n == 2, 1.0, 0.0))
 
 

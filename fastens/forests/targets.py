@@ -55,9 +55,8 @@ class ClassTargets(NamedTuple):
 
     def answers(self, mean: Values) -> Array:
         """The index of the most probable class, (n_samples, n_targets)."""
-        if isinstance(self.classes, list):
-            return np.column_stack([_most_probable(part) for part in self.by_target(mean)]).astype(np.float64)
-        return _most_probable(mean)[:, None].astype(np.float64)
+        pairs = zip(self.by_target(mean), self.counts, strict=True)
+        return np.column_stack([_most_probable(part, count) for part, count in pairs]).astype(np.float64)
 
     def decoded(self, answers: Array) -> NDArray[Any]:
         """The labels of answers."""
@@ -140,9 +139,9 @@ def check_counts(y: Array, comm: Comm = LOCAL) -> Array:
     return y
 
 
-def _most_probable(values: Values) -> NDArray[Any]:
+def _most_probable(values: Values, n_classes: int) -> NDArray[Any]:
     """The index of the largest share, the first of equals."""
-    return values[:, 0] > 0.5 if values.shape[1] == 1 else values.argmax(axis=1)
+    return (values[:, 0] > 0.5) & (n_classes > 1) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
 def _shares(values: Values) -> Array:

@@ -167,6 +167,15 @@ def plot_bias_variance(
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from fastens import DecisionTreeRegressor, plot_bias_variance
+    >>> X, y = make_friedman1(n_samples=100, random_state=0)
+    >>> options = {"param_name": "max_depth", "param_range": [1, 4], "n_rounds": 3, "random_state": 0}
+    >>> plot_bias_variance(DecisionTreeRegressor(), X, y, **options).get_xlabel()
+    'max_depth'
     """
     values = list(param_range)
     if not values:

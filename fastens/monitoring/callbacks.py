@@ -64,6 +64,16 @@ class CallbackEnv:
         The first round of this fit, and the one after the last.
     evaluation_result_list : list of (dataset_name, metric_name, metric_value, maximize)
         The training loss, under "training"; with rows to validate on also what was measured there, under "validation".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import GradientBoostingRegressor
+    >>> rounds = []
+    >>> model = GradientBoostingRegressor(n_estimators=3, callbacks=[lambda env: rounds.append(env.iteration)])
+    >>> _ = model.fit(*load_diabetes(return_X_y=True))
+    >>> rounds
+    [0, 1, 2]
     """
 
     params: dict[str, Any]

@@ -37,7 +37,7 @@ ANSWERS = {
     "transform": "feature",
 }
 _MARK = "answers_streams"  # of a method that does
-_BY_ROW = ("init_score", "y")  # arguments that have something for each row too
+BY_ROW = ("init_score", "y")  # arguments that have something for each row too
 
 
 def answer_streams(cls: type) -> None:
@@ -58,6 +58,9 @@ def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if type(X) is np.ndarray:  # a single row is predicted so fast that passing on no arguments would count
             return method(self, X, *args, **kwargs) if args or kwargs else method(self, X)
+        if self._is_spread(X):
+            given = signature(method).bind(self, X, *args, **kwargs).arguments
+            return self._answer_spread(method.__name__, **{name: given[name] for name in [*given][1:]})
         if is_stream(X) or (not self._reads_parts and self._is_source(X)):
             given = signature(method).bind(self, X, *args, **kwargs).arguments
             return _answer_in_parts(method, **given)
@@ -95,7 +98,7 @@ def _parts(source: RowSource) -> Iterator[Any]:
 
 
 def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given: dict[str, Any]) -> Iterator[Any]:
-    by_row = {name: np.asarray(given[name]) for name in _BY_ROW if given.get(name) is not None}
+    by_row = {name: np.asarray(given[name]) for name in BY_ROW if given.get(name) is not None}
     start = 0
     for part in parts:
         own = {name: values[start : start + part.shape[0]] for name, values in by_row.items()}

@@ -149,7 +149,7 @@ class InputEncoder:
         if table is not given:
             chosen = given.chosen_names(chosen)
         if reading.as_codes:
-            return cls.fit_codes(table, n_threads)
+            return cls.fit_codes(table, n_threads, comm)
         encoder = cls.fit(
             table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads, comm=comm
         )
@@ -201,10 +201,12 @@ class InputEncoder:
         return cls(table.names, categories, missing_is_category=missing_is_category)
 
     @classmethod
-    def fit_codes(cls, table: Table, n_threads: int = 1) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
+    def fit_codes(
+        cls, table: Table, n_threads: int = 1, comm: Comm = LOCAL
+    ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder of categories in every column, and the `codes` of the table."""
-        if isinstance(table, PartedTable):
-            encoder = cls.fit(table, "all", n_threads=n_threads)
+        if comm.size > 1 or isinstance(table, PartedTable):
+            encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
         found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)

@@ -27,7 +27,16 @@ from fastens.table.columns.factorize import (
     sorted_categories,
 )
 from fastens.table.columns.faults import type_fault
-from fastens.table.columns.frames import arrays_of, block_of, common_kind, is_pandas, names_of, numbers_of_array, opened
+from fastens.table.columns.frames import (
+    arrays_of,
+    block_of,
+    common_kind,
+    floats_of,
+    is_pandas,
+    names_of,
+    numbers_of_array,
+    opened,
+)
 from fastens.table.columns.numbers import FLOATS, Column, Floats
 from fastens.table.columns.parse_numbers import map_codes
 from fastens.table.columns.spellings import match_spellings
@@ -287,7 +296,7 @@ def table_of_opened(frame: Any) -> Table:
     array = block = None
     kind = common_kind(frame)
     if kind == "f":
-        array = frame.to_numpy()
+        array = floats_of(frame)
         array = array if _is_ready(array) else None
     elif kind is not None and kind in "biu":
         block = block_of(frame)

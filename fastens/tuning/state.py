@@ -40,6 +40,12 @@ class Trial:
         Of all fits and predictions.
     is_complete : bool
         Whether it was fitted on all folds.
+
+    Examples
+    --------
+    >>> from fastens import Trial
+    >>> Trial(0, "boosting", {"learning_rate": 0.05}, losses=[0.31, 0.29]).is_complete
+    False
     """
 
     index: int

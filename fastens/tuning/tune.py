@@ -99,6 +99,15 @@ class Tuned:
         Why the search ended.
     seconds : float
         The time of it all.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import fastens
+    >>> search = fastens.RandomSearch(families=("forest",), n_trials=1, n_folds=2)
+    >>> found = fastens.tune(*load_diabetes(return_X_y=True), "regression", time_limit=60, search=search)
+    >>> found.stopped_by, found.best.family
+    ('trials', 'forest')
     """
 
     best_estimator: Any

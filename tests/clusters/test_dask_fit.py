@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from fastens import (
+    AODEClassifier,
+    BayesianNetwork,
     Checkpoint,
     DecisionTreeRegressor,
     ExtraTreesRegressor,
@@ -14,8 +17,10 @@ from fastens import (
     GradientBoostingRanker,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
+    MixedNB,
     RandomForestRegressor,
     StackingRegressor,
+    TANClassifier,
 )
 from fastens.distributed import DaskTable
 from fastens.options import Categories, EarlyStopping
@@ -41,6 +46,7 @@ def make_frame():
 
 
 FRAME = make_frame()
+BAYESIAN = [MixedNB(), TANClassifier(), AODEClassifier(), BayesianNetwork("tan", max_bins=4)]
 X, T = FRAME[["size", "number"]].to_numpy(), FRAME["target"].to_numpy()
 TABLE = FRAME[["size", "number", "word"]]
 
@@ -82,6 +88,14 @@ def test_forests(client, tmp_path, kind):
     expected = content(kind(**options).fit(FRAME, "target", sample_weight="weight"), tmp_path)
     model = kind(**options).fit(DaskTable(frame_of(5), client=client), "target", sample_weight="weight")
     assert content(model, tmp_path) == expected
+
+
+@pytest.mark.parametrize("model", BAYESIAN, ids=lambda model: type(model).__name__)
+def test_bayesian_models(client, tmp_path, model):
+    table = TABLE.assign(label=np.where(T > 1, "yes", "no"))
+    expected = content(clone(model).fit(table, "label"), tmp_path)
+    frame = frame_of(7, table)
+    assert content(model.fit(frame[frame["size"] > -99], "label"), tmp_path) == expected
 
 
 def test_arrays_and_delayed_partitions(client, tmp_path):

@@ -1,19 +1,15 @@
-"""How many threads: limits of the environment, of threadpoolctl, of a forked child."""
+"""How many threads: limits of the environment and of threadpoolctl."""
 
 from __future__ import annotations
 
-import os
+import threading
 
 import pytest
-from fastens.engine.openmp import has_openmp
 from threadpoolctl import threadpool_limits
 
 from fastens.engine import threads
 
-needs_openmp = pytest.mark.skipif(not has_openmp(), reason="this build has no OpenMP")
 
-
-@needs_openmp
 def test_a_positive_number_is_taken_as_given():
     assert threads.resolve_n_jobs(3) == 3
 
@@ -30,7 +26,6 @@ def test_errors(bad):
         threads.resolve_n_jobs(bad)
 
 
-@needs_openmp
 def test_runtime_limits_hold(monkeypatch):
     with threadpool_limits(1, user_api="openmp"):
         assert threads.resolve_n_jobs() == 1
@@ -38,7 +33,6 @@ def test_runtime_limits_hold(monkeypatch):
         assert threads.resolve_n_jobs() == 1
 
 
-@needs_openmp
 def test_threads_follow_the_work():
     assert threads.threads_for(100, 8, grain=100) == 1
     assert threads.threads_for(350, 8, grain=100) == 3
@@ -46,10 +40,27 @@ def test_threads_follow_the_work():
     assert threads.threads_for(1e9, 1, grain=100) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_one_thread_in_a_forked_child():
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if threads.resolve_n_jobs(4) == threads.threads_for(1e9, 4, grain=1) == 1 else 1)
-    assert os.waitpid(child, 0)[1] == 0
+def test_one_item_is_made_ahead_and_no_more():
+    made, limits = [], []
+
+    def items():
+        for item in range(5):
+            limits.append(threads.resolve_n_jobs(8))
+            made.append(item)
+            yield item
+        raise OSError("the line is dead")
+
+    before = threading.active_count()
+    with threads.limited_threads(1):
+        found = threads.ahead(items())
+        for item in range(3):
+            assert next(found) == item
+            assert len(made) <= item + 2
+        found.close()
+        assert threading.active_count() == before
+        with pytest.raises(OSError, match="the line is dead"):
+            list(threads.ahead(items()))
+    assert threading.active_count() == before
+    assert made == [*range(len(made) - 5), *range(5)]
+    assert set(limits) == {1}
+    assert list(threads.ahead([])) == []

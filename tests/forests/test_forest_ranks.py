@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fastens import (
+    BaggingClassifier,
     BayesTreeClassifier,
     BayesTreeRegressor,
     DecisionTreeClassifier,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    GaussianNB,
     IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
@@ -28,10 +30,12 @@ MODELS = {
     "outliers": (lambda: IsolationForest(contamination=0.1, **FEW), T),
     "outliers of many": (lambda: IsolationForest(max_samples=0.9, bootstrap=True, categorical_features=[5], **FEW), T),
     "leaves": (lambda: RandomTreesEmbedding(max_depth=None, categorical_features=[4], **FEW), T),
+    "bags of trees": (lambda: BaggingClassifier(oob_score=True, **FEW), BINARY),
     "one tree": (lambda: DecisionTreeClassifier(random_state=4), CLASSES),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "fractional"])
 @pytest.mark.parametrize("name", MODELS)
@@ -44,6 +48,11 @@ def test_saved_models_are_the_same(name, weights, size, tmp_path):
     for model in fit_on_ranks(size, make, y, weight):
         model.save(path)
         assert path.read_bytes() == expected
+
+
+def test_bags_of_other_estimators_need_all_rows():
+    with pytest.raises(ValueError, match="BaggingClassifier needs all rows on one rank; got 2 ranks"):
+        fit_on_ranks(2, lambda: BaggingClassifier(GaussianNB()), BINARY)
 
 
 def test_medians_need_all_rows():

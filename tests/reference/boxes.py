@@ -9,8 +9,8 @@ from matplotlib.patches import FancyBboxPatch
 
 
 def extents(ax: Any) -> list[np.ndarray]:
-    """Of each box its left, low, right and high end in pixels, after drawing; each holds its text."""
-    ax.figure.canvas.draw()
+    """Of each box its left, low, right and high end in pixels, once laid out; each holds its text."""
+    ax.get_figure(root=True).draw_without_rendering()
     boxes = [patch.get_window_extent().extents for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
     assert len(boxes) == len(ax.texts)
     for box, text in zip(boxes, ax.texts, strict=True):

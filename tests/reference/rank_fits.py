@@ -33,7 +33,7 @@ TIMES = np.column_stack([POSITIVE, np.where(T > -1, POSITIVE, np.inf)])  # ends 
 BINARY = np.where(T > 0.5, "yes", "no")
 CLASSES = np.digitize(T, [-0.5, 1.2])
 CLASSES[-1] = 3  # of the last rank
-COMMON = {"n_estimators": 8, "random_state": 4, "n_jobs": 1}
+COMMON = {"n_estimators": 4, "random_state": 4, "n_jobs": 1}
 # Whole queries on every rank.
 QUERIES = np.searchsorted(sorted({end for ends in ENDS.values() for end in ends}), np.arange(N_ROWS), side="right")
 
@@ -64,7 +64,7 @@ def fit_on_ranks(size, make, y, weight=None, table=X, **others):
         model, own = make(), rows_of(comm)
         given = {name: array[own] if isinstance(array, np.ndarray) else array for name, array in others.items()}
         with model._over(comm):
-            model.fit(table[own], y[own], None if weight is None else weight[own], **given)
+            model.fit(table[own], None if y is None else y[own], None if weight is None else weight[own], **given)
         return model
 
     return on_ranks(size, work)

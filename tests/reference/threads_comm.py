@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +53,7 @@ class ThreadsComm(Comm):
         self._reduce("max", np.maximum, arrays)
 
     def gather(self, value: Any) -> list[Any]:
-        return self._hub.exchange(self.rank, "gather", value)
+        return self._hub.exchange(self.rank, "gather", pickle.loads(pickle.dumps(value)))  # no rank sees it change
 
     def _reduce(self, kind: str, combined: Any, arrays: tuple[Any, ...]) -> None:
         for array in arrays:

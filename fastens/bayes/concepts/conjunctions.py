@@ -21,7 +21,14 @@ from fastens.table.tables import is_frame
 
 
 class _Any:
-    """The constraint that every value meets; one object, equal to nothing that a table may hold."""
+    """The constraint that every value meets; one object, equal to nothing that a table may hold.
+
+    Examples
+    --------
+    >>> from fastens import ANY, Conjunction
+    >>> Conjunction(("sunny", ANY)) >= Conjunction(("sunny", "warm"))
+    True
+    """
 
     def __repr__(self) -> str:
         return "?"
@@ -200,6 +207,11 @@ def sample_complexity(n_hypotheses: int, epsilon: float, delta: float) -> int:
         Size of the hypothesis space.
     epsilon, delta : float
         Error and risk, between 0 and 1.
+
+    Returns
+    -------
+    int
+        The least number of examples for which the bound holds.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from scipy import sparse
 from fastens.base import BaseClassifier
 from fastens.bayes.counts.counting import encode, encode_all
 from fastens.bayes.counts.declared import declared_values, distinct_values, with_values
-from fastens.bayes.counts.families import family_counts
+from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.table.columns.factorize import factorize, is_missing
 from fastens.table.columns.spellings import without_same
 from fastens.table.encoder import InputEncoder
@@ -59,7 +59,8 @@ class CodedInput(CategoricalInput):
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if self._is_whole(X):
             return super()._learn_table(Table(X, block=X), needs)
-        found = _ranges_of(X, self._encoder_threads()) if self._reads_codes and _holds_numbers(X) else None
+        is_whole_table = self._comm.size == 1 and self._reads_codes and _holds_numbers(X)
+        found = _ranges_of(X, self._encoder_threads()) if is_whole_table else None
         if found is None:
             return super()._learn_table(X, needs)
         codes, categories = found
@@ -89,7 +90,7 @@ def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list
     if found.faults.any() or found.largest.max() > LARGEST_PLAIN:
         return None
     sizes = found.largest + 1
-    counts = family_counts(found.codes, sizes, [(column,) for column in range(len(sizes))], None, n_threads)
+    counts = family_counts(CodedRows(found.codes, sizes, None, n_threads), [(column,) for column in range(len(sizes))])
     if not all(count.size and count.all() for count in counts):
         return None
     kind = X.dtype.type

@@ -3,10 +3,9 @@
 Code 0 is a missing value, position p has code p + 1, anything else the code after the last position's.
 """
 
-from cython.parallel cimport prange
-
 from fastens.bayes.counts.counted cimport any_code_t
-from fastens.engine.structs cimport float32_t, float64_t, int64_t, uint8_t
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from fastens.engine.team cimport share_pieces
 
 ctypedef fused position_t:
     float32_t
@@ -18,6 +17,11 @@ cdef enum:
     SUM_ROWS = 1024
 
 cdef double LARGEST_WHOLE = 9007199254740992.0      # 2**53
+
+cdef enum Kinds:
+    SINGLE
+    DOUBLE
+    WHOLE
 
 cdef enum Faults:
     NEGATIVE = 1
@@ -44,7 +48,7 @@ cdef inline int64_t _position_of(position_t x, uint8_t* fault) noexcept nogil:
 
 
 cdef void _encode_rows(
-    const char* x, Py_ssize_t stride, Py_ssize_t n, int64_t limit, any_code_t* out, position_t* kind,
+    const char* x, Py_ssize_t stride, Py_ssize_t n, int64_t limit, any_code_t* out, const position_t* kind,
     int64_t* most, uint8_t* fault
 ) noexcept nogil:
     cdef Py_ssize_t i
@@ -57,34 +61,51 @@ cdef void _encode_rows(
     most[0] = largest
 
 
-cdef struct Part:
-    # Rows that one thread encodes.
+cdef struct Encoding:
     const char* x
+    int32_t kind                # of the positions
     Py_ssize_t row_stride
     Py_ssize_t column_stride
     Py_ssize_t n_rows
     Py_ssize_t n_features
+    Py_ssize_t part_rows        # that one thread encodes
+    const int64_t* limits
+    void* codes
+    int32_t code_size
+    int64_t* largest            # by part and column, like the faults
+    uint8_t* faults
 
 
 cdef void _encode_part(
-    Part part, const int64_t* limits, any_code_t* codes, Py_ssize_t codes_stride, position_t* kind, int64_t* largest,
-    uint8_t* faults
+    const Encoding* e, Py_ssize_t part, any_code_t* codes, const position_t* kind
 ) noexcept nogil:
-    cdef Py_ssize_t block, first, j
-    for block in range((part.n_rows + BLOCK - 1) // BLOCK):
-        first = block * BLOCK
-        for j in range(part.n_features):
+    cdef Py_ssize_t first = part * e.part_rows, end = min(e.n_rows, first + e.part_rows), j
+    while first < end:
+        for j in range(e.n_features):
             _encode_rows(
-                part.x + first * part.row_stride + j * part.column_stride, part.row_stride,
-                min(<Py_ssize_t> BLOCK, part.n_rows - first), limits[j], codes + j * codes_stride + first, kind,
-                largest + j, faults + j)
+                e.x + first * e.row_stride + j * e.column_stride, e.row_stride, min(<Py_ssize_t> BLOCK, end - first),
+                e.limits[j], codes + j * e.n_rows + first, kind, e.largest + part * e.n_features + j,
+                e.faults + part * e.n_features + j)
+        first += BLOCK
 
 
-cdef inline Part _part_of(Part whole, Py_ssize_t index, Py_ssize_t rows) noexcept nogil:
-    cdef Part part = whole
-    part.x += index * rows * whole.row_stride
-    part.n_rows = max(0, min(rows, whole.n_rows - index * rows))
-    return part
+cdef inline void _encode_to(const Encoding* e, Py_ssize_t part, any_code_t* codes) noexcept nogil:
+    if e.kind == SINGLE:
+        _encode_part(e, part, codes, <const float32_t*> NULL)
+    elif e.kind == DOUBLE:
+        _encode_part(e, part, codes, <const float64_t*> NULL)
+    else:
+        _encode_part(e, part, codes, <const int64_t*> NULL)
+
+
+cdef void _encode_piece(void* job, Py_ssize_t part, int32_t thread) noexcept nogil:
+    cdef const Encoding* e = <const Encoding*> job
+    if e.code_size == sizeof(uint8_t):
+        _encode_to(e, part, <uint8_t*> e.codes)
+    elif e.code_size == sizeof(uint16_t):
+        _encode_to(e, part, <uint16_t*> e.codes)
+    else:
+        _encode_to(e, part, <uint32_t*> e.codes)
 
 
 def encode_positions(
@@ -96,18 +117,27 @@ def encode_positions(
     int n_threads,
 ):
     """Codes by columns; the largest position, and what is no position, of each part of the rows and column."""
-    cdef Part whole
-    whole.x = <const char*> &X[0, 0]
-    whole.row_stride, whole.column_stride = X.strides[0], X.strides[1]
-    whole.n_rows, whole.n_features = X.shape[0], X.shape[1]
+    cdef Encoding job
     cdef Py_ssize_t n_parts = largest.shape[0]
-    cdef Py_ssize_t part_rows = (whole.n_rows + n_parts - 1) // n_parts
-    cdef any_code_t* out = &codes[0, 0]
-    cdef Py_ssize_t part
-    for part in prange(n_parts, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        _encode_part(
-            _part_of(whole, part, part_rows), &limits[0], out + part * part_rows, whole.n_rows, <position_t*> NULL,
-            &largest[part, 0], &faults[part, 0])
+    job.x, job.row_stride, job.column_stride = <const char*> &X[0, 0], X.strides[0], X.strides[1]
+    job.kind = SINGLE if position_t is float32_t else DOUBLE if position_t is float64_t else WHOLE
+    job.n_rows, job.n_features = X.shape[0], X.shape[1]
+    job.part_rows = (job.n_rows + n_parts - 1) // n_parts
+    job.limits, job.codes, job.code_size = &limits[0], &codes[0, 0], sizeof(any_code_t)
+    job.largest, job.faults = &largest[0, 0], &faults[0, 0]
+    with nogil:
+        share_pieces(_encode_piece, &job, n_parts, n_threads)
+
+
+cdef struct Entries:
+    const void* codes
+    int32_t code_size
+    Py_ssize_t n_rows
+    Py_ssize_t n_features
+    Py_ssize_t n_classes
+    const int64_t* offsets
+    const float64_t* table
+    float64_t* out
 
 
 cdef void _add_column(
@@ -121,6 +151,24 @@ cdef void _add_column(
             out[i * n_classes + c] += entry[c]
 
 
+cdef inline void _add_rows(const Entries* entries, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
+    cdef Py_ssize_t j, n_classes = entries.n_classes
+    for j in range(entries.n_features):
+        _add_column(
+            codes + j * entries.n_rows + first, entries.table + entries.offsets[j] * n_classes,
+            min(<Py_ssize_t> SUM_ROWS, entries.n_rows - first), n_classes, entries.out + first * n_classes)
+
+
+cdef void _add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Entries* entries = <const Entries*> job
+    if entries.code_size == sizeof(uint8_t):
+        _add_rows(entries, block * SUM_ROWS, <const uint8_t*> entries.codes)
+    elif entries.code_size == sizeof(uint16_t):
+        _add_rows(entries, block * SUM_ROWS, <const uint16_t*> entries.codes)
+    else:
+        _add_rows(entries, block * SUM_ROWS, <const uint32_t*> entries.codes)
+
+
 def add_entries(
     const any_code_t[:, ::1] codes,
     const int64_t[::1] offsets,
@@ -129,13 +177,8 @@ def add_entries(
     int n_threads,
 ):
     """Add to out[i] the rows table[offsets[j] + codes[j, i]] of all columns j."""
-    cdef Py_ssize_t n_rows = codes.shape[1]
-    cdef Py_ssize_t n_classes = out.shape[1]
-    cdef Py_ssize_t n_blocks = (n_rows + SUM_ROWS - 1) // SUM_ROWS
-    cdef Py_ssize_t block, first, j
-    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        first = block * SUM_ROWS
-        for j in range(codes.shape[0]):
-            _add_column(
-                &codes[j, first], &table[offsets[j], 0], min(<Py_ssize_t> SUM_ROWS, n_rows - first), n_classes,
-                &out[first, 0])
+    cdef Entries job = Entries(
+        &codes[0, 0], sizeof(any_code_t), codes.shape[1], codes.shape[0], out.shape[1], &offsets[0], &table[0, 0],
+        &out[0, 0])
+    with nogil:
+        share_pieces(_add_piece, &job, (job.n_rows + SUM_ROWS - 1) // SUM_ROWS, n_threads)

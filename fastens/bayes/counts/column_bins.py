@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.comm import LOCAL, Comm
 
 Array = NDArray[np.float64]
 Limits = list[Array | None]  # the upper ends of each column's bins but the last; None where it has categories
@@ -24,7 +25,12 @@ def as_floats(X: Any) -> Any:
 
 
 def learn_limits(
-    X: Any, weights: Array | None, max_bins: int, is_categorical: NDArray[np.bool_], n_threads: int = 1
+    X: Any,
+    weights: Array | None,
+    max_bins: int,
+    is_categorical: NDArray[np.bool_],
+    n_threads: int = 1,
+    comm: Comm = LOCAL,
 ) -> Limits:
     """Bin limits of each column of numbers: quantiles, or between distinct values where these are few.
 
@@ -32,7 +38,7 @@ def learn_limits(
     """
     if is_categorical.all():
         return [None] * len(is_categorical)
-    binning = learn_binning(as_floats(X), weights, max_bins, is_categorical, n_threads)
+    binning = learn_binning(as_floats(X), weights, max_bins, is_categorical, n_threads, comm)
     return [None if kind else limits for kind, limits in zip(is_categorical, binning.thresholds, strict=True)]
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.codes import encode_positions
 from fastens.bayes.counts.counts import count_columns, count_pairs
+from fastens.engine.comm import LOCAL, Comm, counted
 from fastens.engine.threads import threads_for
 from fastens.table.tables import FLOATS, dense_blocks
 
@@ -31,27 +32,30 @@ class Codes(NamedTuple):
     faults: NDArray[np.uint8]  # of each column: 1 a negative value, 2 one that is not whole
 
 
+class LabelledCodes(NamedTuple):
+    """Rows to count, those of one rank."""
+
+    codes: NDArray[Any]  # (n_features, n_rows)
+    y: NDArray[np.int32]
+    weights: NDArray[np.float64] | None = None
+    n_threads: int = 1
+    comm: Comm = LOCAL
+
+
 def offsets_of(n_codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each column's cells begin when those of all columns stand one after another, and where the last end."""
     return np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
 
 
-def class_counts(
-    codes: NDArray[Any],
-    y: NDArray[np.int32],
-    n_codes: NDArray[np.int64],
-    n_classes: int,
-    weights: NDArray[np.float64] | None = None,
-    n_threads: int = 1,
-) -> Counts:
-    """Count the rows, or sum their weights, by class and code: (n_classes, n_codes.sum()).
+def class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int) -> Counts:
+    """Count the rows of all ranks, or sum their weights, by class and code: (n_classes, n_codes.sum()).
 
     Code c of column j is at ``offsets_of(n_codes)[j] + c``. Counts are int64, sums of weights float64. That each code
     is less than the column's `n_codes` is not checked.
     """
-    out = empty_counts(n_codes, n_classes, weights)
-    add_class_counts(codes, y, n_codes, out, weights, n_threads)
-    return out
+    out = empty_counts(n_codes, n_classes, rows.weights)
+    found: Counts = counted(rows.comm, out, lambda sums: add_class_counts(rows, n_codes, sums))
+    return found
 
 
 def empty_counts(n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
@@ -60,38 +64,28 @@ def empty_counts(n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np
     return out
 
 
-def add_class_counts(
-    codes: NDArray[Any],
-    y: NDArray[np.int32],
-    n_codes: NDArray[np.int64],
-    out: Counts,
-    weights: NDArray[np.float64] | None = None,
-    n_threads: int = 1,
-) -> None:
-    """Add the rows, or their weights, to the counts of `class_counts`, in their order."""
-    if codes.size and out.size:
-        count_columns(codes, y, weights, offsets_of(n_codes), out, threads_for(codes.size, n_threads, GRAIN))
+def add_class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], out: Counts) -> None:
+    """Add the rows of this rank, or their weights, to the counts of `class_counts`, in their order."""
+    if rows.codes.size and out.size:
+        n_threads = threads_for(rows.codes.size, rows.n_threads, GRAIN)
+        count_columns(rows.codes, rows.y, rows.weights, offsets_of(n_codes), out, n_threads)
 
 
-def pair_counts(
-    codes: NDArray[Any],
-    y: NDArray[np.int32],
-    n_codes: NDArray[np.int64],
-    n_classes: int,
-    weights: NDArray[np.float64] | None = None,
-    n_threads: int = 1,
-) -> Counts:
+def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int) -> Counts:
     """The same by class and the codes of every two columns: (n_classes, n_codes.sum(), n_codes.sum()), symmetric.
 
     The counts of a single column are on the diagonal. ValueError if there are more than 2^28 cells, of 8 bytes each.
     """
     check_pairs(n_codes, n_classes)
-    singles = class_counts(codes, y, n_codes, n_classes, weights, n_threads)
+    singles = class_counts(rows, n_codes, n_classes)
     offsets = offsets_of(n_codes)
-    out = np.zeros((n_classes, offsets[-1], offsets[-1]), dtype=singles.dtype)
-    if codes.size and out.size:
-        work = codes.size * codes.shape[0] / 2
-        count_pairs(codes, y, weights, offsets, out, threads_for(work, n_threads, GRAIN))
+
+    def add(sums: Counts) -> None:
+        if rows.codes.size and sums.size:
+            n_threads = threads_for(rows.codes.size * len(rows.codes) / 2, rows.n_threads, GRAIN)
+            count_pairs(rows.codes, rows.y, rows.weights, offsets, sums, n_threads)
+
+    out = counted(rows.comm, np.zeros((n_classes, offsets[-1], offsets[-1]), dtype=singles.dtype), add)
     diagonal = np.arange(offsets[-1])
     for index, single in enumerate(singles):
         out[index] += out[index].T

@@ -4,29 +4,52 @@ Codes are stored column after column. A thread owns whole columns, and adds its 
 the number of threads, sums of weights included.
 """
 
-from cython.parallel cimport prange
-
 from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
-from fastens.engine.structs cimport float64_t, int32_t, int64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from fastens.engine.team cimport share_pieces
 
 cdef enum:
     PAIR_ROWS = 2048    # a block's keys stay in the first-level cache while all partners of a column go by
 
 
-cdef struct Shape:
+cdef struct Counting:
+    const void* codes
+    int32_t code_size
+    const int32_t* y
+    const float64_t* weight     # NULL: 1 each, and the counts are whole numbers
+    const int64_t* offsets
+    const int64_t* pairs        # of triples
     Py_ssize_t n_features
     Py_ssize_t n_rows
-    Py_ssize_t n_cells      # of a class, along the last axis
+    Py_ssize_t n_cells          # of a class, along the last axis
+    void* out
 
 
-cdef void _count_column(
-    const any_code_t* codes, const int32_t* y, const float64_t* weight, Py_ssize_t n_rows, Py_ssize_t stride,
-    count_t* out
-) noexcept nogil:
-    # out[y * stride + code], where out already points to the column's first cell
-    cdef Py_ssize_t i
-    for i in range(n_rows):
+cdef void _count_column(const Counting* c, Py_ssize_t j, const any_code_t* codes, count_t* out) noexcept nogil:
+    cdef Py_ssize_t i, stride = c.n_cells
+    cdef const int32_t* y = c.y
+    cdef const float64_t* weight = c.weight
+    codes += j * c.n_rows
+    out += c.offsets[j]
+    for i in range(c.n_rows):
         count_row(&out[y[i] * stride + codes[i]], weight, i)
+
+
+cdef inline void _count_codes_of(const Counting* c, Py_ssize_t j, const any_code_t* codes) noexcept nogil:
+    if c.weight == NULL:
+        _count_column(c, j, codes, <int64_t*> c.out)
+    else:
+        _count_column(c, j, codes, <float64_t*> c.out)
+
+
+cdef void _column_piece(void* job, Py_ssize_t j, int32_t thread) noexcept nogil:
+    cdef const Counting* c = <const Counting*> job
+    if c.code_size == sizeof(uint8_t):
+        _count_codes_of(c, j, <const uint8_t*> c.codes)
+    elif c.code_size == sizeof(uint16_t):
+        _count_codes_of(c, j, <const uint16_t*> c.codes)
+    else:
+        _count_codes_of(c, j, <const uint32_t*> c.codes)
 
 
 def count_columns(
@@ -38,13 +61,11 @@ def count_columns(
     int n_threads,
 ):
     """Add to out[y, offsets[j] + codes[j, i]] the weight of row i, or 1."""
-    cdef Py_ssize_t n_features = codes.shape[0]
-    cdef Py_ssize_t n_rows = codes.shape[1]
-    cdef Py_ssize_t stride = out.shape[1]
-    cdef const float64_t* weights = first_of(weight)
-    cdef Py_ssize_t j
-    for j in prange(n_features, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        _count_column(&codes[j, 0], &y[0], weights, n_rows, stride, &out[0, offsets[j]])
+    cdef Counting job = Counting(
+        &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
+        out.shape[1], &out[0, 0])
+    with nogil:
+        share_pieces(_column_piece, &job, job.n_features, n_threads)
 
 
 cdef void _count_keys(
@@ -56,23 +77,41 @@ cdef void _count_keys(
 
 
 cdef void _count_partners(
-    const any_code_t* codes, Py_ssize_t column, const int32_t* y, const float64_t* weight,
-    Shape shape, const int64_t* offsets, count_t* out
+    const Counting* c, Py_ssize_t column, const any_code_t* codes, count_t* out
 ) noexcept nogil:
     # All pairs of a column with a later one
     cdef int64_t[PAIR_ROWS] keys
-    cdef Py_ssize_t n_rows = shape.n_rows, n_cells = shape.n_cells
-    cdef const float64_t* weights = weight
+    cdef Py_ssize_t n_rows = c.n_rows, n_cells = c.n_cells
+    cdef const int32_t* y = c.y
+    cdef const int64_t* offsets = c.offsets
+    cdef const float64_t* weights = c.weight
     cdef Py_ssize_t block, first, n, i, j
     for block in range((n_rows + PAIR_ROWS - 1) // PAIR_ROWS):
         first = block * PAIR_ROWS
-        if weight != NULL:
-            weights = weight + first
+        if weights != NULL:
+            weights = c.weight + first
         n = min(<Py_ssize_t> PAIR_ROWS, n_rows - first)
         for i in range(n):
             keys[i] = (y[first + i] * n_cells + offsets[column] + codes[column * n_rows + first + i]) * n_cells
-        for j in range(column + 1, shape.n_features):
+        for j in range(column + 1, c.n_features):
             _count_keys(codes + j * n_rows + first, keys, weights, n, out + offsets[j])
+
+
+cdef inline void _count_partners_of(const Counting* c, Py_ssize_t column, const any_code_t* codes) noexcept nogil:
+    if c.weight == NULL:
+        _count_partners(c, column, codes, <int64_t*> c.out)
+    else:
+        _count_partners(c, column, codes, <float64_t*> c.out)
+
+
+cdef void _partners_piece(void* job, Py_ssize_t column, int32_t thread) noexcept nogil:
+    cdef const Counting* c = <const Counting*> job
+    if c.code_size == sizeof(uint8_t):
+        _count_partners_of(c, column, <const uint8_t*> c.codes)
+    elif c.code_size == sizeof(uint16_t):
+        _count_partners_of(c, column, <const uint16_t*> c.codes)
+    else:
+        _count_partners_of(c, column, <const uint32_t*> c.codes)
 
 
 def count_pairs(
@@ -84,14 +123,11 @@ def count_pairs(
     int n_threads,
 ):
     """Add to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] the weight of each row, or 1, for columns i < j."""
-    cdef Shape shape = Shape(codes.shape[0], codes.shape[1], out.shape[1])
-    cdef const float64_t* weights = first_of(weight)
-    cdef Py_ssize_t i
-    for i in prange(
-        codes.shape[0], nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
-        use_threads_if=n_threads > 1,
-    ):
-        _count_partners(&codes[0, 0], i, &y[0], weights, shape, &offsets[0], &out[0, 0, 0])
+    cdef Counting job = Counting(
+        &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
+        out.shape[1], &out[0, 0, 0])
+    with nogil:
+        share_pieces(_partners_piece, &job, job.n_features, n_threads)
 
 
 cdef void _count_third(
@@ -104,32 +140,49 @@ cdef void _count_third(
             count_row(&out[keys[i] + codes[rows[i]] - 1], weight, rows[i])
 
 
-cdef void _count_thirds(
-    const any_code_t* codes, const int64_t* pair, const int32_t* y, const float64_t* weight,
-    Shape shape, const int64_t* offsets, count_t* out
-) noexcept nogil:
+cdef void _count_thirds(const Counting* c, Py_ssize_t index, const any_code_t* codes, count_t* out) noexcept nogil:
     # All triples of a pair of columns with a later one; pair: columns, start
     cdef int64_t[PAIR_ROWS] keys
     cdef int32_t[PAIR_ROWS] rows
-    cdef Py_ssize_t n_rows = shape.n_rows, n_cells = shape.n_cells
+    cdef Py_ssize_t n_rows = c.n_rows, n_cells = c.n_cells
+    cdef const int32_t* y = c.y
+    cdef const int64_t* pair = c.pairs + 3 * index
+    cdef const int64_t* offsets = c.offsets
     cdef const any_code_t* one = codes + pair[0] * n_rows
     cdef const any_code_t* other = codes + pair[1] * n_rows
     cdef int64_t size = offsets[pair[1] + 1] - offsets[pair[1]]
-    cdef int64_t width = offsets[shape.n_features] - offsets[pair[1] + 1]
-    cdef const float64_t* weights = weight
+    cdef int64_t width = offsets[c.n_features] - offsets[pair[1] + 1]
+    cdef const float64_t* weights = c.weight
     cdef Py_ssize_t block, first, n, i, k
     for block in range((n_rows + PAIR_ROWS - 1) // PAIR_ROWS):
         first = block * PAIR_ROWS
-        if weight != NULL:
-            weights = weight + first
+        if weights != NULL:
+            weights = c.weight + first
         n = 0
         for i in range(min(<Py_ssize_t> PAIR_ROWS, n_rows - first)):
             keys[n] = y[first + i] * n_cells + pair[2] + ((one[first + i] - 1) * size + other[first + i] - 1) * width
             rows[n] = <int32_t> i
             n += one[first + i] != 0 and other[first + i] != 0
-        for k in range(pair[1] + 1, shape.n_features):
+        for k in range(pair[1] + 1, c.n_features):
             _count_third(
                 codes + k * n_rows + first, keys, rows, weights, n, out + (offsets[k] - offsets[pair[1] + 1]))
+
+
+cdef inline void _count_thirds_of(const Counting* c, Py_ssize_t index, const any_code_t* codes) noexcept nogil:
+    if c.weight == NULL:
+        _count_thirds(c, index, codes, <int64_t*> c.out)
+    else:
+        _count_thirds(c, index, codes, <float64_t*> c.out)
+
+
+cdef void _thirds_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+    cdef const Counting* c = <const Counting*> job
+    if c.code_size == sizeof(uint8_t):
+        _count_thirds_of(c, index, <const uint8_t*> c.codes)
+    elif c.code_size == sizeof(uint16_t):
+        _count_thirds_of(c, index, <const uint16_t*> c.codes)
+    else:
+        _count_thirds_of(c, index, <const uint32_t*> c.codes)
 
 
 def count_triples(
@@ -147,11 +200,8 @@ def count_triples(
     not counted. `pairs` holds i, j and where the pair's block begins in out[y]: its rows are the cells of i and j, that
     of j counting fast, its columns the cells of all columns after j.
     """
-    cdef Shape shape = Shape(codes.shape[0], codes.shape[1], out.shape[1])
-    cdef const float64_t* weights = first_of(weight)
-    cdef Py_ssize_t pair
-    for pair in prange(
-        pairs.shape[0], nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
-        use_threads_if=n_threads > 1,
-    ):
-        _count_thirds(&codes[0, 0], &pairs[pair, 0], &y[0], weights, shape, &offsets[0], &out[0, 0])
+    cdef Counting job = Counting(
+        &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
+        codes.shape[1], out.shape[1], &out[0, 0])
+    with nogil:
+        share_pieces(_thirds_piece, &job, pairs.shape[0], n_threads)

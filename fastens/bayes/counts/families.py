@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.counting import GRAIN, Counts
 from fastens.bayes.counts.family_counts import add_family_entries, add_margins, count_families, find_complete
+from fastens.engine.comm import LOCAL, Comm, counted, gathered
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
@@ -32,12 +33,27 @@ def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class CodedRows:
-    """Rows as codes: 0 for a missing value, p + 1 for position p."""
+    """Rows as codes, those of one rank: 0 for a missing value, p + 1 for position p."""
 
     codes: NDArray[Any]  # (n_variables, n_rows)
     sizes: NDArray[np.int64]  # number of values of each variable
     weights: Array | None
     n_threads: int = 1
+    comm: Comm = LOCAL
+
+    def of_all_ranks(self) -> CodedRows:
+        """Return the rows of all ranks, on each of them."""
+        if self.comm.size == 1:
+            return self
+        (codes,), (weights,) = gathered(self.comm, [self.codes], axis=1), gathered(self.comm, [self.weights])
+        return replace(self, codes=np.ascontiguousarray(codes), weights=weights, comm=LOCAL)
+
+    def n_copies(self) -> float:
+        """Return the number of the rows of all ranks, or the sum of their weights."""
+        if self.weights is None:
+            return float(sum(self.comm.gather(self.codes.shape[1])))
+        (weights,) = gathered(self.comm, [self.weights])
+        return float(weights.sum())
 
 
 class FamilyLayout:
@@ -53,13 +69,17 @@ class FamilyLayout:
         self.strides = np.array(strides, dtype=np.int64)
         self.offsets = _running(map(math.prod, self.shapes))
 
-    def count(
-        self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], n_threads: int
-    ) -> Counts:
+    def count(self, rows: CodedRows, is_complete: NDArray[np.uint8]) -> Counts:
         """The counts of `family_counts`, in one array; `is_complete` is that of `complete_columns`."""
-        out = np.zeros(self.offsets[-1], dtype=np.int64 if weights is None else np.float64)
+        out = np.zeros(self.offsets[-1], dtype=np.int64 if rows.weights is None else np.float64)
+        found: Counts = counted(rows.comm, out, lambda sums: self._add_rows(rows, is_complete, sums))
+        return found
+
+    def _add_rows(self, rows: CodedRows, is_complete: NDArray[np.uint8], out: Counts) -> None:
+        """Add the rows of this rank."""
+        codes, weights, n_threads = rows.codes, rows.weights, rows.n_threads
         if not codes.size or not out.size:
-            return out
+            return
         n_rows = codes.shape[1]
         is_large = len(self.families) * n_rows >= JOIN_GRAIN and out.size <= n_rows
         if is_large and weights is None and is_complete[self.columns].all():
@@ -70,7 +90,6 @@ class FamilyLayout:
             self._add_margins(joint, places, found, out)
         else:
             self._count_rows(codes, weights, is_complete, out, n_threads)
-        return out
 
     def _count_rows(
         self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
@@ -131,20 +150,14 @@ def _running(numbers: Iterable[int]) -> NDArray[np.int64]:
     return np.array(list(accumulate(numbers, initial=0)), dtype=np.int64)
 
 
-def family_counts(
-    codes: NDArray[Any],
-    sizes: NDArray[np.int64],
-    families: Sequence[Family],
-    weights: Array | None = None,
-    n_threads: int = 1,
-) -> list[Counts]:
-    """Count the rows, or sum their weights, by the values of the variables of each family.
+def family_counts(rows: CodedRows, families: Sequence[Family]) -> list[Counts]:
+    """Count the rows of all ranks, or sum their weights, by the values of the variables of each family.
 
     Returns an array for each family, with an axis for each of its variables. Rows with a missing value in the family
     are left out.
     """
-    layout = FamilyLayout(families, sizes)
-    return layout.split(layout.count(codes, weights, complete_columns(codes, sizes, n_threads), n_threads))
+    layout = FamilyLayout(families, rows.sizes)
+    return layout.split(layout.count(rows, complete_columns(rows.codes, rows.sizes, rows.n_threads)))
 
 
 def complete_columns(codes: NDArray[Any], sizes: NDArray[np.int64], n_threads: int = 1) -> NDArray[np.uint8]:

@@ -5,10 +5,9 @@ a stride each: a row's cell is the sum of position times stride, in mixed radix.
 or no position, has no cell.
 """
 
-from cython.parallel cimport prange
-
 from fastens.bayes.counts.counted cimport any_code_t, count_t, first_of
-from fastens.engine.structs cimport float64_t, int64_t, uint8_t, uint16_t, uint32_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from fastens.engine.team cimport share_pieces
 
 cdef enum:
     BLOCK = 2048        # rows whose cells stay in the first-level cache while a family's columns go by
@@ -25,14 +24,27 @@ cdef struct Family:
     Py_ssize_t n_columns
 
 
-cdef inline Family _family_of(
-    Py_ssize_t index, const int64_t* starts, const int64_t* columns, const int64_t* strides
-) noexcept nogil:
-    cdef Family family
-    family.columns = columns + starts[index]
-    family.strides = strides + starts[index]
-    family.n_columns = starts[index + 1] - starts[index]
-    return family
+cdef struct Families:
+    const void* codes
+    int32_t code_size
+    Py_ssize_t n_rows
+    const int64_t* sizes
+    uint8_t* is_complete        # by column
+    Py_ssize_t n_families
+    const int64_t* starts
+    const int64_t* columns
+    const int64_t* strides
+    const int64_t* offsets
+    const float64_t* weight     # NULL: 1 each, and the counts are whole numbers
+    void* counts
+    const float64_t* table
+    Py_ssize_t width            # of the table and of `out`
+    float64_t* out
+
+
+cdef inline Family _family_of(const Families* all, Py_ssize_t index) noexcept nogil:
+    cdef int64_t start = all.starts[index]
+    return Family(all.columns + start, all.strides + start, all.starts[index + 1] - start)
 
 
 cdef inline void _add_column(
@@ -135,18 +147,34 @@ cdef inline void _empty(uint32_t* sides, Py_ssize_t n_cells, count_t* out) noexc
         sides[i] = 0
 
 
-cdef inline void _count(
-    const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, const int64_t* sizes,
-    const uint8_t* is_complete, Py_ssize_t n_cells, count_t* out
-) noexcept nogil:
+cdef inline void _count(const Families* all, Py_ssize_t index, const any_code_t* codes, count_t* out) noexcept nogil:
+    cdef Family family = _family_of(all, index)
+    cdef Py_ssize_t k, n_cells = all.offsets[index + 1] - all.offsets[index]
     cdef bint near = n_cells <= 65536
-    cdef Py_ssize_t k
+    out += all.offsets[index]
     for k in range(family.n_columns):
-        near = near and is_complete[family.columns[k]]
+        near = near and all.is_complete[family.columns[k]]
     if near:
-        _count_near_family(codes, weight, n_rows, family, n_cells, out)
+        _count_near_family(codes, all.weight, all.n_rows, family, n_cells, out)
     else:
-        _count_family(codes, weight, n_rows, family, sizes, out)
+        _count_family(codes, all.weight, all.n_rows, family, all.sizes, out)
+
+
+cdef inline void _count_codes_of(const Families* all, Py_ssize_t index, const any_code_t* codes) noexcept nogil:
+    if all.weight == NULL:
+        _count(all, index, codes, <int64_t*> all.counts)
+    else:
+        _count(all, index, codes, <float64_t*> all.counts)
+
+
+cdef void _count_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+    cdef const Families* all = <const Families*> job
+    if all.code_size == sizeof(uint8_t):
+        _count_codes_of(all, index, <const uint8_t*> all.codes)
+    elif all.code_size == sizeof(uint16_t):
+        _count_codes_of(all, index, <const uint16_t*> all.codes)
+    else:
+        _count_codes_of(all, index, <const uint32_t*> all.codes)
 
 
 cdef void _look_for_gaps(const any_code_t* codes, Py_ssize_t n, int64_t size, uint8_t* is_complete) noexcept nogil:
@@ -158,15 +186,29 @@ cdef void _look_for_gaps(const any_code_t* codes, Py_ssize_t n, int64_t size, ui
     is_complete[0] = least == 1 and most <= size
 
 
+cdef inline void _look_at(const Families* all, Py_ssize_t j, const any_code_t* codes) noexcept nogil:
+    _look_for_gaps(codes + j * all.n_rows, all.n_rows, all.sizes[j], all.is_complete + j)
+
+
+cdef void _look_piece(void* job, Py_ssize_t j, int32_t thread) noexcept nogil:
+    cdef const Families* all = <const Families*> job
+    if all.code_size == sizeof(uint8_t):
+        _look_at(all, j, <const uint8_t*> all.codes)
+    elif all.code_size == sizeof(uint16_t):
+        _look_at(all, j, <const uint16_t*> all.codes)
+    else:
+        _look_at(all, j, <const uint32_t*> all.codes)
+
+
 def find_complete(
     const any_code_t[:, ::1] codes, const int64_t[::1] sizes, uint8_t[::1] is_complete, int n_threads
 ):
     """Write in which columns every code is that of a position."""
-    cdef Py_ssize_t j
-    for j in prange(
-        codes.shape[0], nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1
-    ):
-        _look_for_gaps(&codes[j, 0], codes.shape[1], sizes[j], &is_complete[j])
+    cdef Families job
+    job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
+    job.sizes, job.is_complete = &sizes[0], &is_complete[0]
+    with nogil:
+        share_pieces(_look_piece, &job, codes.shape[0], n_threads)
 
 
 def count_families(
@@ -177,21 +219,17 @@ def count_families(
     const int64_t[::1] strides,
     const int64_t[::1] offsets,
     const float64_t[::1] weight,
-    const uint8_t[::1] is_complete,
+    uint8_t[::1] is_complete,
     count_t[::1] out,
     int n_threads,
 ):
     """Add to out[offsets[f] + cell] the weight of each row, or 1, for each family f; a thread owns whole families."""
-    cdef Py_ssize_t n_rows = codes.shape[1]
-    cdef const float64_t* weights = first_of(weight)
-    cdef Py_ssize_t f
-    for f in prange(
-        starts.shape[0] - 1, nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads,
-        use_threads_if=n_threads > 1,
-    ):
-        _count(
-            &codes[0, 0], weights, n_rows, _family_of(f, &starts[0], &columns[0], &strides[0]), &sizes[0],
-            &is_complete[0], offsets[f + 1] - offsets[f], &out[offsets[f]])
+    cdef Families job
+    job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
+    job.sizes, job.is_complete, job.weight, job.counts = &sizes[0], &is_complete[0], first_of(weight), &out[0]
+    job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
+    with nogil:
+        share_pieces(_count_piece, &job, starts.shape[0] - 1, n_threads)
 
 
 cdef void _sum_out(
@@ -253,6 +291,24 @@ cdef inline void _add_entries(
                 out[i * width + c] += entry[c]
 
 
+cdef inline void _add_rows(const Families* all, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
+    cdef int64_t[BLOCK] cells
+    cdef Py_ssize_t f, n = min(<Py_ssize_t> BLOCK, all.n_rows - first)
+    for f in range(all.n_families):
+        _find_cells(codes + first, all.n_rows, n, _family_of(all, f), all.sizes, cells)
+        _add_entries(cells, n, all.width, all.table + all.offsets[f] * all.width, all.out + first * all.width)
+
+
+cdef void _add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Families* all = <const Families*> job
+    if all.code_size == sizeof(uint8_t):
+        _add_rows(all, block * BLOCK, <const uint8_t*> all.codes)
+    elif all.code_size == sizeof(uint16_t):
+        _add_rows(all, block * BLOCK, <const uint16_t*> all.codes)
+    else:
+        _add_rows(all, block * BLOCK, <const uint32_t*> all.codes)
+
+
 def add_family_entries(
     const any_code_t[:, ::1] codes,
     const int64_t[::1] sizes,
@@ -265,23 +321,9 @@ def add_family_entries(
     int n_threads,
 ):
     """Add to out[i] the rows table[offsets[f] + cell of row i] of all families f in which row i has a cell."""
-    cdef Py_ssize_t n_rows = codes.shape[1]
-    cdef Py_ssize_t n_families = starts.shape[0] - 1
-    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
-    cdef Py_ssize_t block
-    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        _add_block(
-            &codes[0, block * BLOCK], n_rows, min(<Py_ssize_t> BLOCK, n_rows - block * BLOCK), n_families, &sizes[0],
-            &starts[0], &columns[0], &strides[0], &offsets[0], table.shape[1], &table[0, 0], &out[block * BLOCK, 0])
-
-
-cdef void _add_block(
-    const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Py_ssize_t n_families, const int64_t* sizes,
-    const int64_t* starts, const int64_t* columns, const int64_t* strides, const int64_t* offsets, Py_ssize_t width,
-    const float64_t* table, float64_t* out
-) noexcept nogil:
-    cdef int64_t[BLOCK] cells
-    cdef Py_ssize_t f
-    for f in range(n_families):
-        _find_cells(codes, n_rows, n, _family_of(f, starts, columns, strides), sizes, cells)
-        _add_entries(cells, n, width, table + offsets[f] * width, out)
+    cdef Families job
+    job.codes, job.code_size, job.n_rows, job.sizes = &codes[0, 0], sizeof(any_code_t), codes.shape[1], &sizes[0]
+    job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
+    job.n_families, job.table, job.width, job.out = starts.shape[0] - 1, &table[0, 0], table.shape[1], &out[0, 0]
+    with nogil:
+        share_pieces(_add_piece, &job, (job.n_rows + BLOCK - 1) // BLOCK, n_threads)

@@ -15,6 +15,7 @@ from fastens.bayes.naive.dependence import average_parents
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, log_probability
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood
 from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
+from fastens.engine.elementary import log
 from fastens.engine.threads import threads_for
 
 # Rows that a thread scores at a time. A model of two parents has a larger part of the table, which more rows must use.
@@ -39,9 +40,9 @@ class Average(NamedTuple):
         scores = np.empty((n_threads, self.n_rows * out.shape[1]))
         places = np.empty((n_threads, self.n_rows), dtype=np.int64)
         given = self.models, self.place, self.table
-        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places, n_threads)
+        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places)
         applies = n_parents > 0
-        out[applies] = averaged[applies] - np.log(n_parents[applies])[:, None]
+        out[applies] = averaged[applies] - log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
 
 
@@ -135,7 +136,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
         super()._count_codes(codes, batch)
-        self.triples = triple_counts(codes, batch.y, self.sizes, batch.n_classes, batch.weight, batch.n_threads)
+        self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
 
     def add(self, other: Any) -> None:
         if not isinstance(other, TwoDependenceLikelihood):

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
-from fastens.bayes.naive.likelihoods import Batch, Likelihood
+from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
 from fastens.docstrings import Docs
+from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
@@ -38,6 +38,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
 
     _docs: ClassVar[Docs] = DOCS
+    _takes_parts = True
     _fits_codes = False
     _reads_parts = False
     categorical_features: Any = None
@@ -147,14 +148,13 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def _count(self, data: TrainingData) -> list[Likelihood]:
         likelihoods = self._make_likelihoods()
         n_threads = resolve_n_jobs(self.n_jobs)
-        y = data.y.astype(np.int32)
+        given = data.X, data.y.astype(np.int32), data.sample_weight
         for likelihood in likelihoods:
-            likelihood.count(Batch(data.X, y, data.sample_weight, len(self.classes_), n_threads, self._encoder.names))
+            likelihood.count(Batch(*given, len(self.classes_), n_threads, self._encoder.names, data.comm))
         return likelihoods
 
     def _class_counts(self, data: TrainingData) -> Array:
-        counts = np.bincount(data.y.astype(np.intp), weights=data.sample_weight, minlength=len(self.classes_))
-        return counts.astype(np.float64)
+        return sums_by_class(data.y.astype(np.intp), data.sample_weight, len(self.classes_), data.comm)
 
     def _take(self, likelihoods: list[Any], class_count: Array) -> None:
         self.class_log_prior_ = self._log_prior(class_count)
@@ -177,22 +177,21 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
                 raise ValueError(f"The sum of the priors should be 1; got {prior.sum()}.")
         else:
             prior = class_count if fit_prior else np.ones(len(class_count))
-        with np.errstate(divide="ignore"):
-            return np.log(prior) - np.log(prior.sum())
+        return log(prior) - log(prior.sum())
 
     # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         # A row of weight 0 is absent, also from the categories that a table is searched for.
         if sample_weight is not None and y is not None and _may_hold_categories(X):
-            weight = check_weights(sample_weight, X.shape[0])
+            weight = check_weights(sample_weight, X.shape[0], self._comm)
             y = np.asarray(y)
             if weight is not None and not weight.all() and y.shape[:1] == weight.shape:
                 X, y, sample_weight = _rows(X, weight > 0), y[weight > 0], weight[weight > 0]
         return super()._start_fit(X, y, sample_weight)
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        if not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
+        if self._comm.size > 1 or not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
             return super()._learn_table(X, needs)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_columns()
@@ -240,13 +239,13 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        scores -= log(exp(scores).sum(axis=1, keepdims=True))
         return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        np.exp(scores, out=scores)
+        exp(scores, out=scores)
         scores /= scores.sum(axis=1, keepdims=True)
         return scores
 

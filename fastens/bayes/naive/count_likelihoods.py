@@ -6,11 +6,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.bayes.counts.dirichlet import Smoothing
-from fastens.bayes.naive.likelihoods import Array, Batch, CategoricalLikelihood, DirichletLikelihood, Likelihood
-from fastens.bayes.naive.moments import add_gaussian, add_moments, add_sparse_sums
+from fastens.bayes.naive.likelihoods import (
+    Array,
+    Batch,
+    CategoricalLikelihood,
+    DirichletLikelihood,
+    Likelihood,
+    sums_by_class,
+)
+from fastens.bayes.naive.moments import add_gaussian, add_moments, add_products, add_sparse_sums
+from fastens.engine.comm import in_turn
+from fastens.engine.elementary import log
 from fastens.engine.threads import threads_for
 from fastens.table.tables import FLOATS, dense_blocks
 
@@ -49,18 +57,21 @@ class BernoulliLikelihood(CategoricalLikelihood):
         return positions
 
     def count(self, batch: Batch) -> None:
-        if not sparse.issparse(next(batch.blocks()).X):
+        if not any(batch.comm.gather(batch.is_sparse)):
             super().count(batch)
             return
         if self.threshold < 0:
             raise ValueError(f"binarize must be at least 0 for a sparse X; got {self.threshold!r}.")
         n_columns = self.n_columns(batch.X)
-        missing, yes = np.zeros((2, batch.n_classes, n_columns))
-        for block in batch.blocks():
-            X = self.select(block.X)
-            _add_sums(X, np.isnan(X.data), block, missing)
-            _add_sums(X, X.data > self.threshold, block, yes)
-        known = np.bincount(batch.y, weights=batch.weight, minlength=batch.n_classes)[:, None] - missing
+
+        def add(sums: Array) -> None:
+            for block in batch.blocks():
+                X = self.select(block.X)
+                _add_sums(X, np.isnan(X.data), block, sums[0])
+                _add_sums(X, X.data > self.threshold, block, sums[1])
+
+        missing, yes = in_turn(batch.comm, np.zeros((2, batch.n_classes, n_columns)), add)
+        known = sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing
         self.sizes = np.full(n_columns, 2, dtype=np.int64)
         self.counts = np.stack([known - yes, yes], axis=2).reshape(batch.n_classes, -1)
 
@@ -96,15 +107,19 @@ class MultinomialLikelihood(DirichletLikelihood):
     def count(self, batch: Batch) -> None:
         n_columns = self.n_columns(batch.X)
         self.sizes = np.array([n_columns], dtype=np.int64)
-        self.counts, total = np.zeros((2, batch.n_classes, n_columns))
-        for block in batch.blocks():
-            X = self.select(block.X)
-            self._refuse(X, batch.names)
-            if isinstance(X, np.ndarray):
-                n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-                add_moments(_as_floats(X), block.y, block.weight, None, total, self.counts, n_threads)
-            else:
-                _add_sums(X, np.nan_to_num(X.data), block, self.counts)
+        total = np.zeros((batch.n_classes, n_columns))
+
+        def add(sums: Array) -> None:
+            for block in batch.blocks():
+                X = self.select(block.X)
+                self._refuse(X, batch.names)
+                if isinstance(X, np.ndarray):
+                    n_threads = threads_for(X.size, batch.n_threads, GRAIN)
+                    add_moments(_as_floats(X), block.y, block.weight, None, total, sums, n_threads)
+                else:
+                    _add_sums(X, np.nan_to_num(X.data), block, sums)
+
+        self.counts = in_turn(batch.comm, np.zeros((batch.n_classes, n_columns)), add)
         with np.errstate(over="ignore"):
             is_finite = np.isfinite(self.counts.sum())
         if not is_finite:
@@ -128,7 +143,7 @@ class MultinomialLikelihood(DirichletLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         table = np.maximum(self.log_prob, IMPOSSIBLE).T
         for first, block in _filled_blocks(self.select(X)):
-            scores = _finite_scores(block, table)
+            scores = _finite_scores(block, table, n_threads)
             scores[scores < IMPOSSIBLE / 1e10] = -np.inf
             out[first : first + len(scores)] += scores
 
@@ -150,10 +165,15 @@ def _filled_blocks(X: Any) -> Any:
     yield 0, X
 
 
-def _finite_scores(counts: Any, table: Array) -> Array:
+def _finite_scores(counts: Any, table: Array, n_threads: int) -> Array:
     """Counts times a table; infinite scores of several classes would have no difference."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = counts @ table
+    if isinstance(counts, np.ndarray):
+        scores = np.zeros((len(counts), table.shape[1]))
+        n_threads = threads_for(counts.size * table.shape[1], n_threads, GRAIN)
+        add_products(np.ascontiguousarray(counts), np.ascontiguousarray(table), scores, n_threads)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = counts @ table
     return np.nan_to_num(scores, copy=False, nan=0.0, posinf=-IMPOSSIBLE, neginf=IMPOSSIBLE)
 
 
@@ -170,8 +190,7 @@ class ComplementLikelihood(MultinomialLikelihood):
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
         others = self.counts.sum(axis=0) - self.counts
         shares = self.groups().estimate(np.maximum(others, 0), mode)
-        with np.errstate(divide="ignore"):
-            self.log_prob = np.log(shares)
+        self.log_prob = log(shares)
         finite = np.maximum(self.log_prob, IMPOSSIBLE)
         total = finite.sum(axis=1, keepdims=True)
         # A single event carries no information.
@@ -180,7 +199,7 @@ class ComplementLikelihood(MultinomialLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood; these scores are no log probabilities of rows."""
         for first, block in _filled_blocks(self.select(X)):
-            scores = _finite_scores(block, self.weights.T)
+            scores = _finite_scores(block, self.weights.T, n_threads)
             out[first : first + len(scores)] += scores
 
     def log_evidence(self) -> None:
@@ -217,14 +236,20 @@ class GaussianLikelihood(Likelihood):
 
     def _count_blocks(self, batch: Batch) -> None:
         """Add up the moments of blocks of rows that begin at the same rows however the table is read."""
-        self.weight, self.mean, self.squares = np.zeros((3, batch.n_classes, self.n_columns(batch.X)))
         block_rows = max(1, min(_MOMENT_ROWS, _MOMENT_VALUES // max(1, batch.X.shape[1])))
-        for first, block in dense_blocks(batch.X, block_rows):
-            rows = slice(first, first + len(block))
-            part = GaussianLikelihood(self.var_smoothing, self.columns)
-            own = None if batch.weight is None else batch.weight[rows]
-            part._count_block(batch._replace(X=block, y=batch.y[rows], weight=own))
-            self.add(part)
+        parts: list[GaussianLikelihood] = []
+        for block in batch.equal_blocks(block_rows):
+            parts.append(GaussianLikelihood(self.var_smoothing, self.columns))
+            parts[-1]._count_block(block)
+
+        def add(sums: Array) -> None:
+            self.weight, self.mean, self.squares = sums
+            for part in parts:
+                self.add(part)
+            sums[...] = self.weight, self.mean, self.squares
+
+        sums = in_turn(batch.comm, np.zeros((3, batch.n_classes, self.n_columns(batch.X))), add)
+        self.weight, self.mean, self.squares = sums
 
     def _count_block(self, batch: Batch) -> None:
         X = _as_floats(self.select(batch.X))
@@ -279,7 +304,7 @@ class GaussianLikelihood(Likelihood):
         self.var = np.maximum(var + self.epsilon, np.finfo(np.float64).tiny)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * np.log(2 * np.pi * self.var.T)], axis=1)
+        table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * log(2 * np.pi * self.var.T)], axis=1)
         for first, block in [(0, X)] if isinstance(X, np.ndarray) else dense_blocks(X):
             selected = _as_floats(self.select(block))
             work = selected.size * out.shape[1]

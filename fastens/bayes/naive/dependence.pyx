@@ -3,10 +3,11 @@
 Codes are stored column after column: 0 for a missing value, p + 1 for category p, one more for a category never seen.
 """
 
-from cython.parallel cimport prange
-from libc.math cimport INFINITY, exp, log
+from libc.math cimport INFINITY
 
+from fastens.engine.exact cimport exp, log
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
+from fastens.engine.team cimport share_pieces
 
 ctypedef fused any_code_t:
     uint8_t
@@ -30,6 +31,8 @@ cdef void _add_family(
 
 
 cdef struct Families:
+    const void* codes
+    int32_t code_size
     const int64_t* parents
     const int64_t* widths
     const int64_t* starts
@@ -37,11 +40,10 @@ cdef struct Families:
     Py_ssize_t n_features
     Py_ssize_t n_rows
     Py_ssize_t n_classes
+    float64_t* out
 
 
-cdef void _add_block(
-    const Families* families, const any_code_t* codes, Py_ssize_t first, float64_t* out
-) noexcept nogil:
+cdef inline void _add_block(const Families* families, const any_code_t* codes, Py_ssize_t first) noexcept nogil:
     cdef Py_ssize_t[3] shape
     cdef Py_ssize_t j
     shape[0], shape[2] = min(<Py_ssize_t> ROWS, families.n_rows - first), families.n_classes
@@ -50,7 +52,17 @@ cdef void _add_block(
         _add_family(
             codes + j * families.n_rows,
             codes + families.parents[j] * families.n_rows if families.parents[j] >= 0 else NULL,
-            families.table + families.starts[j] * families.n_classes, shape, out)
+            families.table + families.starts[j] * families.n_classes, shape,
+            families.out + first * families.n_classes)
+
+
+cdef void _block_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Families* families = <const Families*> job
+    cdef Py_ssize_t first = block * ROWS
+    if families.code_size == sizeof(uint8_t):
+        _add_block(families, <const uint8_t*> families.codes + first, first)
+    else:
+        _add_block(families, <const uint16_t*> families.codes + first, first)
 
 
 def add_families(
@@ -64,11 +76,10 @@ def add_families(
 ):
     """Add to out[i] the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j."""
     cdef Families families = Families(
-        &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0], codes.shape[1], out.shape[1])
-    cdef const Families* all = &families
-    cdef Py_ssize_t block, n_blocks = (families.n_rows + ROWS - 1) // ROWS
-    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        _add_block(all, &codes[0, block * ROWS], block * ROWS, &out[block * ROWS, 0])
+        &codes[0, 0], sizeof(any_code_t), &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
+        codes.shape[1], out.shape[1], &out[0, 0])
+    with nogil:
+        share_pieces(_block_piece, &families, (families.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 cdef struct Averaged:
@@ -81,10 +92,18 @@ cdef struct Averaged:
     Py_ssize_t n_cells
     Py_ssize_t n_classes
     Py_ssize_t n_models
+    const void* codes
+    int32_t code_size
     const int64_t* models       # first parent, second or -1, start, and what one code of the first moves
     const int64_t* place
     const int64_t* offsets
     const float64_t* table
+    float64_t* out
+    float64_t* totals
+    int32_t* n_parents
+    Py_ssize_t block_rows       # of which each thread has room for scores and places
+    float64_t* scores
+    int64_t* places
 
 
 cdef Py_ssize_t _find_places(
@@ -152,6 +171,24 @@ cdef void _average_block(
             out[i] += log(totals[i])
 
 
+cdef inline void _average_rows(
+    const Averaged* given, const any_code_t* codes, Py_ssize_t first, int32_t thread
+) noexcept nogil:
+    cdef Py_ssize_t room = thread * given.block_rows
+    _average_block(
+        given, codes + first, min(given.block_rows, given.n_rows - first), given.out + first * given.n_classes,
+        given.totals + first * given.n_classes, given.scores + room * given.n_classes, given.places + room,
+        given.n_parents + first)
+
+
+cdef void _average_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Averaged* given = <const Averaged*> job
+    if given.code_size == sizeof(uint8_t):
+        _average_rows(given, <const uint8_t*> given.codes, block * given.block_rows, thread)
+    else:
+        _average_rows(given, <const uint16_t*> given.codes, block * given.block_rows, thread)
+
+
 def average_parents(
     const any_code_t[:, ::1] codes,
     const int64_t[::1] offsets,
@@ -163,25 +200,20 @@ def average_parents(
     int32_t[::1] n_parents,
     float64_t[:, ::1] scores,
     int64_t[:, ::1] places,
-    int n_threads,
 ):
     """Write to out[i] the log of the sum over models of the row's probabilities, -inf where no model applies.
 
-    `out` starts as -inf, `totals` and `n_parents` as 0. For each thread `places` has room for as many rows as are to be
-    scored at a time, so that what they need of the table stays in the cache, and `scores` for those by classes.
+    `out` starts as -inf, `totals` and `n_parents` as 0. For each of the threads to use `places` has room for as many
+    rows as are to be scored at a time, so that what they need of the table stays in the cache, and `scores` for those
+    by classes.
     """
     cdef Averaged given
     given.n_features, given.n_rows = codes.shape[0], codes.shape[1]
     given.n_cells, given.n_classes, given.n_models = table.shape[1], table.shape[2], models.shape[0]
     given.offsets, given.models, given.place = &offsets[0], &models[0, 0], &place[0]
-    given.table = &table[0, 0, 0]
-    cdef const Averaged* tables = &given
-    cdef Py_ssize_t n_parts = places.shape[0], size = places.shape[1]
-    cdef Py_ssize_t n_blocks = (given.n_rows + size - 1) // size
-    cdef Py_ssize_t part, block, first
-    for part in prange(n_parts, nogil=True, schedule="static", num_threads=n_threads, use_threads_if=n_threads > 1):
-        for block in range(part * n_blocks // n_parts, (part + 1) * n_blocks // n_parts):
-            first = block * size
-            _average_block(
-                tables, &codes[0, first], min(size, codes.shape[1] - first), &out[first, 0], &totals[first, 0],
-                &scores[part, 0], &places[part, 0], &n_parents[first])
+    given.table, given.codes, given.code_size = &table[0, 0, 0], &codes[0, 0], sizeof(any_code_t)
+    given.out, given.totals, given.n_parents = &out[0, 0], &totals[0, 0], &n_parents[0]
+    given.scores, given.places, given.block_rows = &scores[0, 0], &places[0, 0], places.shape[1]
+    cdef Py_ssize_t n_blocks = (given.n_rows + given.block_rows - 1) // given.block_rows
+    with nogil:
+        share_pieces(_average_piece, &given, n_blocks, <int32_t> places.shape[0])

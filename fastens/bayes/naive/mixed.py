@@ -105,6 +105,9 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         for _, part in parts_of(X):
             for index, known in values.items():
                 values[index] = np.union1d(known, part[~np.isnan(part[:, index]), index])
+        if self._comm.size > 1:
+            of_ranks = self._comm.gather(values)
+            values = {index: np.unique(np.concatenate([own[index] for own in of_ranks])) for index in values}
         for index, known in values.items():
             if np.isinf(known).any():
                 name = self._encoder.names[index] if self._encoder.names else index
@@ -240,7 +243,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
-            X = open_table(X, type(self).__name__).with_date_parts()
+            X = open_table(X, type(self).__name__, fewest=0).with_date_parts()
             self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(Table(X, array=X))
@@ -260,7 +263,8 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             given = dict(enumerate(given))
         kinds = ["gaussian"] * n_features
         if isinstance(given, str) or len(given) < n_features:
-            kinds = _kinds_from_dtype(table)
+            of_ranks = self._comm.gather(_kinds_from_dtype(table))
+            kinds = [min(found) for found in zip(*of_ranks, strict=True)]  # "categorical" on any is so on all
         for column, kind in {} if isinstance(given, str) else given.items():
             one_of(*KINDS).check(f"kinds[{column!r}]", kind)
             kinds[_index_of(table, column)] = kind

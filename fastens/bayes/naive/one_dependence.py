@@ -47,8 +47,8 @@ class _PairModel(CategoryInput):
         return self._count(data)
 
     def _learn_limits(self, data: TrainingData) -> Limits:
-        n_threads = resolve_n_jobs(self.n_jobs)
-        return learn_limits(data.X, data.sample_weight, self.max_bins, self._encoder.is_categorical, n_threads)
+        how = self.max_bins, self._encoder.is_categorical, resolve_n_jobs(self.n_jobs), data.comm
+        return learn_limits(data.X, data.sample_weight, *how)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         sizes = [

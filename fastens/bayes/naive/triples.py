@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.counting import GRAIN, Counts, offsets_of
+from fastens.bayes.counts.counting import GRAIN, Counts, LabelledCodes, offsets_of
 from fastens.bayes.counts.counts import count_triples
+from fastens.engine.comm import counted
 from fastens.engine.threads import threads_for
 
 MOST_TRIPLES = 1 << 28  # cells of a table of all columns by pairs of columns: 2 GiB
@@ -87,25 +88,22 @@ class TripleLayout:
         return out
 
 
-def triple_counts(
-    codes: NDArray[Any],
-    y: NDArray[np.int32],
-    sizes: NDArray[np.int64],
-    n_classes: int,
-    weights: NDArray[np.float64] | None = None,
-    n_threads: int = 1,
-) -> Counts:
+def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int) -> Counts:
     """Count the rows, or sum their weights, by class and the categories of every three columns, where all are known.
 
     As `class_counts`, but `sizes` are numbers of categories, and cells are in the order of `TripleLayout`.
     """
     layout = TripleLayout(sizes)
-    out: Any = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if weights is None else np.float64)
-    if codes.size and out.size:
-        pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
-        work = codes.size * codes.shape[0] ** 2 / 6
-        count_triples(codes, y, weights, layout.offsets, pairs, out, threads_for(work, n_threads, GRAIN))
-    return out
+
+    def add(sums: Counts) -> None:
+        if rows.codes.size and sums.size:
+            pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
+            n_threads = threads_for(rows.codes.size * len(rows.codes) ** 2 / 6, rows.n_threads, GRAIN)
+            count_triples(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, n_threads)
+
+    out = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if rows.weights is None else np.float64)
+    found: Counts = counted(rows.comm, out, add)
+    return found
 
 
 def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | None) -> None:

@@ -12,6 +12,7 @@ from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.bayes.networks.components import expected_counts, find_components
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.networks.inference import logs, missing_in
+from fastens.engine.elementary import exp, log
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-10  # relative; a fall of more than that is none of rounding
@@ -31,10 +32,8 @@ class Optimum:
 def objective(table: Array, counts: Array, pseudo: Array) -> float:
     """Log likelihood of counts, plus the pseudo-counts times the logs of the probabilities; arrays of all cells."""
     mass = counts + pseudo
-    with np.errstate(divide="ignore"):
-        terms = np.log(table, out=np.zeros(table.shape), where=mass > 0)
-    terms *= mass
-    return float(terms.sum())
+    counted = mass > 0
+    return float((log(table[counted]) * mass[counted]).sum())
 
 
 class _Objective:
@@ -42,12 +41,12 @@ class _Objective:
 
     def __init__(self, network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float]) -> None:
         self._rows, self._pseudo = rows, pseudo
-        known = family_counts(rows.codes, network.sizes, network.families, rows.weights, rows.n_threads)
+        known = family_counts(rows, network.families)
         self._known = [counts.astype(np.float64) for counts in known]
         self._known_cells = joined(self._known)
         self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known])
         self._components = find_components(network, missing_in(network, rows.codes), prune=False)
-        self.weight = float(rows.codes.shape[1] if rows.weights is None else rows.weights.sum())
+        self.weight = rows.n_copies()
 
     def at(self, network: DiscreteNetwork) -> tuple[float, list[Array]]:
         """Its value, and the expected counts without pseudo-counts."""
@@ -139,7 +138,7 @@ def _slopes(tables: Sequence[Array], mass: Sequence[Array]) -> list[Array]:
 def _moved(table: Array, change: Array) -> Array:
     logits = logs(table) + change
     logits -= logits.max(axis=-1, keepdims=True)
-    moved = np.exp(logits)
+    moved = exp(logits)
     return moved / moved.sum(axis=-1, keepdims=True)
 
 

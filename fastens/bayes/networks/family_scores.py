@@ -32,8 +32,7 @@ class FamilyScores:
     """
 
     def __init__(self, rows: CodedRows, score: str = "bic", ess: float = 1.0) -> None:
-        self.codes, self.sizes, self.weights, self.n_threads = rows.codes, rows.sizes, rows.weights, rows.n_threads
-        self.n_rows = float(self.codes.shape[1] if self.weights is None else self.weights.sum())
+        self.rows, self.sizes, self.n_rows = rows, rows.sizes, rows.n_copies()
         self._per_parameter = {"bic": 0.5 * math.log(max(self.n_rows, 1.0)), "aic": 1.0}.get(score)
         self._ess = ess if score == "bdeu" else None
         self._found: dict[Candidate, float] = {}
@@ -68,22 +67,24 @@ class FamilyScores:
     def _score_batch(self, batch: list[Candidate]) -> None:
         families = [(*parents, child) for child, parents in batch]
         if batch:
-            self._score(batch, family_counts(self.codes, self.sizes, families, self.weights, self.n_threads))
+            self._score(batch, family_counts(self.rows, families))
 
     def _sparse_counts(self, candidate: Candidate) -> Array:
         """Counts by the combinations of the parents' values that come, and the child's value."""
         child, parents = candidate
-        known = (self.codes[[*parents, child]] > 0).all(axis=0)
+        self.rows = self.rows.of_all_ranks()  # combinations are numbered over all of them
+        codes, weights = self.rows.codes, self.rows.weights
+        known = (codes[[*parents, child]] > 0).all(axis=0)
         if not known.any():
             return np.zeros((1, int(self.sizes[child])))
         combination = np.zeros(int(known.sum()), dtype=np.int64)
         for parent in parents:
             # Numbered anew after each parent: the product of all sizes need not fit an integer.
-            keys = combination * self.sizes[parent] + self.codes[parent][known]
+            keys = combination * self.sizes[parent] + codes[parent][known]
             combination = np.unique(keys, return_inverse=True)[1].ravel()
         n_combinations, size = int(combination.max()) + 1, int(self.sizes[child])
-        weights = None if self.weights is None else self.weights[known]
-        cells = combination * size + self.codes[child][known] - 1
+        weights = None if weights is None else weights[known]
+        cells = combination * size + codes[child][known] - 1
         return np.bincount(cells, weights, minlength=n_combinations * size).reshape(-1, size).astype(np.float64)
 
     def _score(self, batch: list[Candidate], counts: Sequence[NDArray[Any]]) -> None:

@@ -26,6 +26,7 @@ from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn
 from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
+from fastens.engine.comm import is_any
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
@@ -172,6 +173,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         "n_jobs": ANYTHING,
     }
     _poor_score = True
+    _takes_parts = True
 
     structure: Any = field(default="hill-climb", kw_only=False)
     criterion: str = "bic"
@@ -227,12 +229,13 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         self
         """
         positions, labels, weights = self._start(X, y, sample_weight)
-        n_threads = resolve_n_jobs(self.n_jobs)
-        self._limits = learn_limits(positions, weights, self.max_bins or 1, self._encoder.is_categorical, n_threads)
+        n_threads, comm = resolve_n_jobs(self.n_jobs), self._comm
+        how = self.max_bins or 1, self._encoder.is_categorical, n_threads, comm
+        self._limits = learn_limits(positions, weights, *how)
         names, states = self._variables()
         self._warn_of_numbers(names, states)
         codes = self._join_codes(positions, labels, n_threads)
-        data = CodedRows(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads)
+        data = CodedRows(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads, comm)
         parents = self._choose_parents(names, data)
         self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
         return self
@@ -257,10 +260,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         else:
             self._check_parameters()
             X = self._learn_table(X)
-            weights = check_weights(sample_weight, X.shape[0])
+            weights = check_weights(sample_weight, X.shape[0], self._comm)
             is_cut = weights is not None and not weights.all()
             if weights is not None and is_cut:
                 X, weights = X[weights > 0], weights[weights > 0]
+        is_cut = is_any(self._comm, is_cut)
         X = in_memory(X)  # numbers that will be bins; else it is codes already
         return self._declare(self._forget_absent(X) if is_cut else X, declared), y, weights
 
@@ -271,8 +275,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         for index, known in enumerate(categories):
             if known is not None:
                 is_there = out[:, index] >= first
-                present, place = np.unique(out[is_there, index], return_inverse=True)
-                out[is_there, index] = place + first
+                present = np.unique(np.concatenate(self._comm.gather(np.unique(out[is_there, index]))))
+                out[is_there, index] = np.searchsorted(present, out[is_there, index]) + first
                 categories[index] = [known[int(code) - first] for code in present]
         self._encoder = InputEncoder(self._encoder.names, categories)
         return out

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counts.chow_liu import class_information, maximum_spanning_tree, mutual_information
-from fastens.bayes.counts.counting import class_counts, pair_counts, without_missing
+from fastens.bayes.counts.counting import LabelledCodes, class_counts, pair_counts, without_missing
 from fastens.bayes.counts.families import CodedRows
 from fastens.bayes.networks.family_scores import FamilyScores
 from fastens.bayes.networks.graphs import Parents
@@ -82,13 +82,17 @@ def _information(data: CodedRows) -> tuple[Array, Array]:
     """Mutual information of every two variables given the class (the last variable), and of each with the class."""
     last = len(data.sizes) - 1
     y = data.codes[last].astype(np.int32) - 1
-    others = CodedRows(np.ascontiguousarray(data.codes[:last]), data.sizes[:last], data.weights, data.n_threads)
+    others = replace(data, codes=np.ascontiguousarray(data.codes[:last]), sizes=data.sizes[:last])
     n_classes = int(data.sizes[last])
     of_pairs = mutual_information(_pairs(others, y, n_classes), others.sizes)
-    counts = class_counts(others.codes, y, others.sizes + 1, n_classes, data.weights, data.n_threads)
+    counts = class_counts(_labelled(others, y), others.sizes + 1, n_classes)
     return of_pairs, class_information(without_missing(counts, others.sizes + 1), others.sizes)
 
 
 def _pairs(data: CodedRows, y: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
     n_codes = data.sizes + 1
-    return without_missing(pair_counts(data.codes, y, n_codes, n_classes, data.weights, data.n_threads), n_codes)
+    return without_missing(pair_counts(_labelled(data, y), n_codes, n_classes), n_codes)
+
+
+def _labelled(data: CodedRows, y: NDArray[np.int32]) -> LabelledCodes:
+    return LabelledCodes(data.codes, y, data.weights, data.n_threads, data.comm)

@@ -16,6 +16,7 @@ from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.networks.em import objective, run_em, run_gradient_ascent
 from fastens.bayes.networks.initial_tables import initial_tables
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
+from fastens.engine.comm import is_any
 from fastens.table.encoder import InputEncoder
 from fastens.warn import warn
 
@@ -53,17 +54,17 @@ class TableEstimation(ParameterPosteriorMixin):
                 )
         layout = FamilyLayout(network.families, data.sizes)
         is_complete = complete_columns(data.codes, data.sizes, data.n_threads)
-        cells = layout.count(data.codes, data.weights, is_complete, data.n_threads).astype(np.float64)
+        cells = layout.count(data, is_complete).astype(np.float64)
         groups = self._groups(layout.shapes)
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
-        if not is_complete.all() or self.learning_rate is not None:
+        if is_any(data.comm, not is_complete.all()) or self.learning_rate is not None:
             pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
             first, n_hidden = len(self._encoder.categories), len(self.hidden or ())
             hidden = set(range(first, first + n_hidden))
             rng = generator(self.random_state)
             start = initial_tables(self.start, network, counts, hidden, rng)
-            self._maximise_likelihood(network.with_tables(start), data, pseudo)
+            self._maximise_likelihood(network.with_tables(start), data.of_all_ranks(), pseudo)
             return
         self._network, self._counts = network, counts
         self.history_ = np.array([objective(tables, cells, groups.pseudo)])

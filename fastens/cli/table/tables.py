@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.parquet
 
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.outputs import writing
+from fastens.engine.threads import ahead
 from fastens.files import TableFileError, TableSchema
 from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import ReadTable, read
@@ -38,19 +40,20 @@ def write_table(table: pa.Table, path: str) -> None:
 
 
 def write_tables(tables: Iterable[pa.Table], path: str) -> None:
-    """Write tables of the same columns, one below the other, each before the next is made."""
-    tables = iter(tables)
-    first = next(tables)
+    """Write tables of the same columns, one below the other, each while the next is made."""
+    coming = ahead(tables)
+    first = next(coming)
     with writing(path) as unfinished, _writer(unfinished, first.schema) as writer:
-        writer.write_table(first)
-        for table in tables:
+        for table in chain([first], coming):
             writer.write_table(table)
 
 
 @contextmanager
 def _writer(path: str, schema: pa.Schema) -> Iterator[pa.csv.CSVWriter | pa.parquet.ParquetWriter]:
     if output_format(path) == PARQUET:
-        with pa.parquet.ParquetWriter(path, schema) as writer:
+        # Numbers with fractions seldom repeat, and looking for it takes longer than all else.
+        repeated = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        with pa.parquet.ParquetWriter(path, schema, use_dictionary=repeated) as writer:
             yield writer
         return
     options = pa.csv.WriteOptions(delimiter="\t" if ".tsv" in Path(path).suffixes else ",", quoting_style="needed")

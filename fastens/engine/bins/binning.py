@@ -15,12 +15,17 @@ import numpy as np
 
 from fastens.engine.bins.binned import BinnedMatrix, make_matrix, make_records, record_stride
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
+from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.places import MEMORY, place_of
 from fastens.engine.bins.row_sketch import RowSketch
 from fastens.engine.comm import LOCAL, Comm, max_floats
 from fastens.engine.parts import is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
+
+# How numbers are positions of categories, unless cut off to the whole number below: toward zero, only whole ones, and
+# rounded to float32 first.
+TOWARD_ZERO, WHOLE, SINGLE = 1, 2, 4
 
 
 class Binning:
@@ -32,6 +37,9 @@ class Binning:
         Ascending; empty for a categorical feature.
     category_codes : list of uint16 arrays or None
         The code of each category by its position, 0 for one never seen; None for a numeric feature.
+    lookup : int32 array of shape (n_features, 2) or None
+        For each feature the code of numbers that are no position of a category, and a sum of `TOWARD_ZERO`, `WHOLE`
+        and `SINGLE`. None: zeros.
     """
 
     thresholds: list[np.ndarray]
@@ -39,10 +47,18 @@ class Binning:
     is_categorical: np.ndarray
     n_codes: np.ndarray
     code_dtype: np.dtype
+    lookup: np.ndarray | None = None
 
-    def __init__(self, thresholds: list[np.ndarray], category_codes: list[np.ndarray | None]) -> None:
+    def __init__(
+        self,
+        thresholds: list[np.ndarray],
+        category_codes: list[np.ndarray | None],
+        lookup: np.ndarray | None = None,
+    ) -> None:
         self.thresholds = thresholds
         self.category_codes = category_codes
+        if lookup is not None and lookup.any():
+            self.lookup = np.ascontiguousarray(lookup, dtype=np.int32)
         self.is_categorical = np.array([codes is not None for codes in category_codes], dtype=bool)
         self.n_codes = np.array(
             [
@@ -51,6 +67,8 @@ class Binning:
             ],
             dtype=np.int32,
         )
+        if self.lookup is not None:
+            self.n_codes = np.maximum(self.n_codes, self.lookup[:, 0] + 1)
         self.code_dtype = np.dtype(np.uint8 if self.n_codes.max(initial=0) <= 256 else np.uint16)
 
     @property
@@ -61,17 +79,27 @@ class Binning:
     @cached_property
     def table(self) -> BinTable:
         """The search tables of the kernels."""
-        return BinTable(self.thresholds, self.category_codes)
+        return BinTable(self.thresholds, self.category_codes, self.lookup)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "table"}
+
+    def with_thresholds(self, thresholds: list[np.ndarray]) -> Binning:
+        """Return a binning of the same categories with other thresholds."""
+        return Binning(thresholds, self.category_codes, self.lookup)
+
+    def of_features(self, features: list[int]) -> Binning:
+        """Return the binning of some features."""
+        thresholds, codes = [self.thresholds[f] for f in features], [self.category_codes[f] for f in features]
+        return Binning(thresholds, codes, None if self.lookup is None else self.lookup[features])
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
         """Return the codes of X, shape (n_features, n_rows), in C order."""
         if is_coded(X) and X.has_codes_of(self):
             return X.codes()
-        columns = place_of(X).zeros((self.n_features, X.shape[0]), self.code_dtype)
-        self.fill(X, columns, None, 0, n_threads)
+        place = place_of(X)
+        columns = place.zeros((self.n_features, X.shape[0]), self.code_dtype)
+        self.fill(X, columns, None, 0, n_threads, place.pages(columns))
         return columns
 
     @shared
@@ -90,8 +118,9 @@ class Binning:
             columns = place.zeros((self.n_features, n_rows), self.code_dtype)
             records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
             matrix = self.matrix_of(columns, records)
-        self.fill(X, matrix.columns, matrix.records, 0, n_threads)
-        return replace(matrix, is_spilled=place.is_file)
+        pages = place.pages(matrix.columns, matrix.records)
+        self.fill(X, matrix.columns, matrix.records, 0, n_threads, pages)
+        return replace(matrix, pages=pages)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
         """Return the binned rows of which these are the codes by column; those by row may be filled in later."""
@@ -103,10 +132,21 @@ class Binning:
         copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
         return matrix
 
-    def fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, first_row: int, n_threads: int) -> None:
+    def fill(
+        self,
+        X: Any,
+        columns: np.ndarray,
+        records: np.ndarray | None,
+        first_row: int,
+        n_threads: int,
+        pages: MappedPages | None = None,
+    ) -> None:
         """Write the codes of X, whose rows are first_row and on, by column, and by row unless None."""
+        of_row = columns.shape[0] * columns.itemsize + (0 if records is None else records.shape[1])
         for start, part in parts_of(X):
             n_near = threads_for(part.size, n_threads, _BIN_GRAIN)
+            if pages is not None:
+                pages.note(part.shape[0] * of_row + columns.shape[0] * _PAGE)
             bin_matrix(self.table, part, columns, records, first_row + start, n_near)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -118,7 +158,7 @@ class Binning:
             "category_codes": np.concatenate([np.zeros(0, np.uint16), *codes]),
             "n_categories": np.array([len(part) for part in codes], dtype=np.int64),
             "is_categorical": self.is_categorical,
-        }
+        } | ({} if self.lookup is None else {"lookup": self.lookup.ravel()})
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Binning:
@@ -126,7 +166,12 @@ class Binning:
         thresholds = np.split(arrays["thresholds"], np.cumsum(arrays["n_thresholds"])[:-1])
         codes = np.split(arrays["category_codes"], np.cumsum(arrays["n_categories"])[:-1])
         kinds = arrays["is_categorical"]
-        return cls(list(thresholds), [part if kind else None for part, kind in zip(codes, kinds, strict=True)])
+        lookup = arrays.get("lookup")
+        return cls(
+            list(thresholds),
+            [part if kind else None for part, kind in zip(codes, kinds, strict=True)],
+            None if lookup is None else lookup.reshape(len(kinds), 2),
+        )
 
 
 class BinningSketch(RowSketch):
@@ -139,6 +184,8 @@ class BinningSketch(RowSketch):
 
 # Values that keep a thread busy for some tens of microseconds.
 _BIN_GRAIN = 20_000
+# Of each column of a file, a page at the end of what is written has few bytes of it.
+_PAGE = 1 << 16
 # Most bins whose codes are bytes.
 BYTE_BINS = 255
 

@@ -1,4 +1,4 @@
-from fastens.engine.structs cimport FeatureBins, code_t, value_t
+from fastens.engine.structs cimport FeatureBins, code_t, int32_t, value_t
 
 
 cdef void bin_values(
@@ -13,4 +13,4 @@ cdef class BinTable:
     # What the features point to.
     cdef object thresholds, bucket_start, category_codes
     cdef _set_thresholds(self, list thresholds)
-    cdef _set_categories(self, list category_codes)
+    cdef _set_categories(self, list category_codes, const int32_t[:, ::1] lookup)

@@ -6,7 +6,7 @@ a fixed number of binary steps, usually one or two, does the rest.
 
 from cython cimport final
 from libc.float cimport DBL_MAX
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY, fabs, floor
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -26,6 +26,12 @@ cdef enum:
     MIN_BUCKETS_PER_THRESHOLD = 2
     MAX_BUCKETS = 8192
     MAX_TABLE = 2097152         # buckets of all features together: 4 MiB
+    # How a number is a position; those of binning.py.
+    TOWARD_ZERO = 1
+    WHOLE = 2
+    SINGLE = 4
+
+cdef float64_t LEAST_BELOW_ZERO = -5e-324
 
 
 # Search ---------------------------------------------------------------------------------------------------------------
@@ -67,14 +73,16 @@ cdef inline void _search(
 cdef inline void _look_up(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out
 ) noexcept nogil:
-    # Behind the last category stands a code 0, for missing values and categories never seen.
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, position
     cdef float64_t value
     for i in range(n):
         value = x[i * stride]
-        out[i] = <code_t> bins.category_codes[
-            <Py_ssize_t> value if value >= 0.0 and value < bins.n_categories else bins.n_categories
-        ]
+        if bins.is_single:
+            value = <float32_t> value
+        position = bins.n_categories + (value == value)
+        if value > bins.above and value < bins.n_categories and (not bins.is_whole or value == floor(value)):
+            position = <Py_ssize_t> value
+        out[i] = <code_t> bins.category_codes[position]
 
 
 cdef void bin_values(
@@ -176,30 +184,38 @@ cdef class BinTable:
         Ascending; empty for a categorical feature.
     category_codes : list of uint16 arrays or None
         The code of each category; None for a numeric feature.
+    lookup : int32 array of shape (n_features, 2) or None
+        As in Binning.
     """
 
-    def __init__(self, list thresholds, list category_codes):
+    def __init__(self, list thresholds, list category_codes, lookup=None):
         self.n_features = len(thresholds)
         self.features = <FeatureBins*> calloc(self.n_features + 1, sizeof(FeatureBins))
         if self.features == NULL:
             raise MemoryError(f"no memory for the bins of {self.n_features} features")
-        self._set_categories(category_codes)
+        self._set_categories(category_codes, np.zeros((self.n_features, 2), np.int32) if lookup is None else lookup)
         self._set_thresholds(thresholds)
 
     def __dealloc__(self):
         free(self.features)
 
-    cdef _set_categories(self, list category_codes):
+    cdef _set_categories(self, list category_codes, const int32_t[:, ::1] lookup):
         cdef Py_ssize_t f, at = 0
         cdef const uint16_t[::1] codes
-        unseen = np.zeros(1, dtype=np.uint16)
-        parts = [part for own in category_codes if own is not None for part in (own, unseen)]
-        self.category_codes = codes = np.concatenate([*parts, unseen])      # never empty
+        parts = [np.zeros(1, dtype=np.uint16)]                              # never empty
+        for f in range(self.n_features):
+            if category_codes[f] is not None:
+                parts += [category_codes[f], np.array([0, lookup[f, 0]], dtype=np.uint16)]
+        self.category_codes = codes = np.concatenate(parts)
+        at = 1
         for f in range(self.n_features):
             if category_codes[f] is not None:
                 self.features[f].category_codes = &codes[at]
                 self.features[f].n_categories = len(category_codes[f])
-                at += len(category_codes[f]) + 1
+                self.features[f].above = -1.0 if lookup[f, 1] & TOWARD_ZERO else LEAST_BELOW_ZERO
+                self.features[f].is_whole = lookup[f, 1] & WHOLE != 0
+                self.features[f].is_single = lookup[f, 1] & SINGLE != 0
+                at += len(category_codes[f]) + 2
 
     cdef _set_thresholds(self, list thresholds):
         cdef Py_ssize_t f, n, n_thresholds = 0, n_buckets = 0, at = 0, table_at = 0

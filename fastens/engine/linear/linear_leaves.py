@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, is_any, sum_ints
-from fastens.engine.linear.normal_equations import add_linear, fit_leaves
+from fastens.engine.linear.normal_equations import fit_leaves
+from fastens.engine.linear.predict_lines import add_linear
 from fastens.engine.linear.rank_sums import reduce_sums
 from fastens.engine.predict.predict import add_to_raw
 from fastens.engine.threads import threads_for

@@ -1,4 +1,4 @@
-"""Linear models in the leaves of a tree: normal equations, a Cholesky decomposition each, and their predictions.
+"""Linear models in the leaves of a tree: normal equations, and a Cholesky decomposition each.
 
 A leaf's rows are gathered once, column by column, for all that is done with them. Values are measured from the middle
 of the leaf's range, in halves of it, so that all are between -1 and 1. Products are rounded to multiples of a power of
@@ -6,14 +6,13 @@ two that is fine enough, and coarse enough for their sums to be exact: neither t
 matter, and a whole-number weight is, to the bit, so many copies of the row.
 """
 
-import numpy as np
-
-from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from fastens.engine.strided cimport Values, value_at, values_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, value_t
+from fastens.engine.team cimport share_pieces
 
 cdef extern from "engine/linear/linear_loops.h" nogil:
     enum:
@@ -30,7 +29,6 @@ cdef extern from "engine/linear/linear_loops.h" nogil:
 
 cdef enum:
     SUM_BITS = 50           # of a sum, at most, above the unit that products are rounded to
-    BLOCK_ROWS = 256        # rows that a thread predicts for at a time
     STATISTICS = 3          # columns behind those of the features: gradients, hessians, copies
     MOST_NUMBERS = 1 << 22  # that a thread keeps of a leaf's rows; the rest of a larger leaf is gathered for each use
     MEASURE = 0             # stages of a fit: what leaves have measured, and then summed up, may be reduced over ranks
@@ -109,14 +107,14 @@ cdef void give_room(Leaf* leaf, float64_t* memory, Py_ssize_t most) noexcept nog
 
 
 cdef void read_block(
-    const value_t[:, :] X, const Data* data, const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns
+    const Values* X, const Data* data, const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns
 ) noexcept nogil:
     """Copy the values and statistics of some rows."""
     cdef Py_ssize_t i, j, pitch = leaf.pitch
     cdef float64_t* of_gradients = columns + leaf.k * pitch
     for j in range(leaf.k):
         for i in range(n):
-            columns[j * pitch + i] = X[rows[i], leaf.features[j]]
+            columns[j * pitch + i] = value_at(X, rows[i], leaf.features[j])
     for i in range(n):
         of_gradients[i] = data.gradients[rows[i]]
         of_gradients[pitch + i] = data.hessians[rows[i]]
@@ -156,7 +154,7 @@ cdef Py_ssize_t keep_complete(
     return n - kept
 
 
-cdef void gather(const value_t[:, :] X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
+cdef void gather(const Values* X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
     """Read the rows from `first` on that there is room for, unless they are there already."""
     cdef Py_ssize_t row, n, last = min(first + leaf.pitch, leaf.n_rows), n_left_out = 0
     if leaf.first == first:
@@ -181,7 +179,7 @@ cdef inline LinearRows rows_of_block(const Leaf* leaf, Py_ssize_t block) noexcep
 
 # --------------------------------------------------------------------------------------------------------- equations
 
-cdef void measure(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
+cdef void measure(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
     """The ranges of features and derivatives, and the weight, over complete rows."""
     cdef Py_ssize_t i, k = leaf.k, first = 0
     cdef LinearRows gathered
@@ -215,7 +213,7 @@ cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
         leaf.upper[j] = 1.0 / half if half > LEAST_HALF else 1.0
 
 
-cdef void accumulate(const value_t[:, :] X, const Data* data, Leaf* leaf) noexcept nogil:
+cdef void accumulate(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
     """The sums of the normal equations over complete rows."""
     cdef Py_ssize_t first = 0, block, k = leaf.k
     cdef LinearRows rows
@@ -302,7 +300,7 @@ cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogi
 
 
 cdef float64_t predict_incomplete(
-    const value_t[:, :] X, const Leaf* leaf, const Line* line, float64_t intercept, uint32_t row
+    const Values* X, const Leaf* leaf, const Line* line, float64_t intercept, uint32_t row
 ) noexcept nogil:
     """The prediction of a leaf for a row with something missing: perhaps where it has no slope."""
     cdef float64_t value, out = intercept
@@ -310,14 +308,14 @@ cdef float64_t predict_incomplete(
     for j in range(leaf.k):
         if line.slopes[j] == 0:
             continue
-        value = X[row, leaf.features[j]]
+        value = value_at(X, row, leaf.features[j])
         if not isfinite(value):
             return line.value
         out += line.slopes[j] * min(max(value, line.lower[j]), line.upper[j])
     return out
 
 
-cdef void predict_rows(const value_t[:, :] X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
+cdef void predict_rows(const Values* X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
     """Write the line's predictions for the leaf's rows. Complete ones are within its range."""
     cdef float64_t[LINEAR_BLOCK] fitted
     cdef Py_ssize_t first = 0, block, i, j, n
@@ -351,7 +349,7 @@ cdef Line line_of(float64_t value, float64_t factor, float64_t* terms, Py_ssize_
     return Line(value, factor, terms, terms + n_terms, terms + 2 * n_terms, terms + 3 * n_terms)
 
 
-cdef void fit_leaf(const value_t[:, :] X, const Data* data, float64_t* memory, Leaf leaf, Line line) noexcept nogil:
+cdef void fit_leaf(const Values* X, const Data* data, float64_t* memory, Leaf leaf, Line line) noexcept nogil:
     give_room(&leaf, memory, data.most)
     if leaf.k > 0 and data.first <= MEASURE:
         measure(X, data, &leaf)
@@ -363,6 +361,36 @@ cdef void fit_leaf(const value_t[:, :] X, const Data* data, float64_t* memory, L
     if leaf.k > 0:
         fit_line(data, &leaf, &line)
     predict_rows(X, data, &leaf, &line)
+
+
+cdef struct Leaves:
+    # All leaves, and room for the rows of one in each thread.
+    Values X
+    Data data
+    const uint32_t* rows
+    const int64_t* row_starts
+    const int32_t* features
+    const int64_t* starts
+    const float64_t* value
+    const float64_t* factor
+    float64_t* terms
+    Py_ssize_t n_terms
+    float64_t* sums
+    Py_ssize_t n_sums
+    Py_ssize_t pitch
+    float64_t* memory
+    Py_ssize_t size
+
+
+cdef void fit_piece(void* job, Py_ssize_t number, int32_t thread) noexcept nogil:
+    cdef const Leaves* leaves = <const Leaves*> job
+    cdef int64_t row = leaves.row_starts[number], start = leaves.starts[number]
+    fit_leaf(
+        &leaves.X, &leaves.data, leaves.memory + thread * leaves.size,
+        leaf_of(
+            leaves.rows + row, leaves.row_starts[number + 1] - row, leaves.features + start,
+            leaves.starts[number + 1] - start, leaves.pitch, leaves.sums + number * leaves.n_sums),
+        line_of(leaves.value[number], leaves.factor[number], leaves.terms + start, leaves.n_terms))
 
 
 def fit_leaves(
@@ -399,100 +427,23 @@ def fit_leaves(
     cdef const float64_t[::1] weights = statistics.weights
     cdef float64_t[:, ::1] sums = leaves.sums
     cdef Py_ssize_t number, most = leaves.most_features, most_rows = 1, n_leaves = value.shape[0]
-    cdef const uint32_t* of_rows = &rows[0]
-    cdef const int32_t* of_features = &features[0] if features.shape[0] else NULL
-    cdef float64_t* of_terms = &terms[0, 0] if terms.shape[1] else NULL
     cdef const float64_t* of_weights = &weights[0] if weights is not None else NULL
-    cdef Data data = Data(
+    cdef Leaves job
+    job.X = values_of(X)
+    job.data = Data(
         &gradients[0], &hessians[0], of_weights, statistics.whole, l2, &fitted[0], most, stages[0], stages[1])
+    job.rows, job.row_starts, job.starts = &rows[0], &row_starts[0], &starts[0]
+    job.features = &features[0] if features.shape[0] else NULL
+    job.value, job.factor = &value[0], &factor[0]
+    job.terms, job.n_terms = &terms[0, 0] if terms.shape[1] else NULL, terms.shape[1]
+    job.sums, job.n_sums = &sums[0, 0], sums.shape[1]
     for number in range(n_leaves):
         most_rows = max(most_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
-    cdef Py_ssize_t pitch = min(most_rows, MOST_NUMBERS // (most + STATISTICS + 1))
-    cdef Py_ssize_t size = room_for(most, pitch)
-    cdef float64_t* memory = <float64_t*> malloc(n_threads * size * sizeof(float64_t))
-    if memory == NULL:
+    job.pitch = min(most_rows, MOST_NUMBERS // (most + STATISTICS + 1))
+    job.size = room_for(most, job.pitch)
+    job.memory = <float64_t*> malloc(n_threads * job.size * sizeof(float64_t))
+    if job.memory == NULL:
         raise MemoryError(f"no memory for linear models of {most} features")
-    for number in prange(
-        n_leaves, nogil=True, num_threads=n_threads, schedule="dynamic", use_threads_if=n_threads > 1
-    ):
-        fit_leaf(
-            X, &data, memory + threadid() * size,
-            leaf_of(
-                of_rows + row_starts[number], row_starts[number + 1] - row_starts[number], of_features + starts[number],
-                starts[number + 1] - starts[number], pitch, &sums[number, 0]),
-            line_of(value[number], factor[number], of_terms + starts[number], terms.shape[1]))
-    free(memory)
-
-
-cdef struct Model:
-    # All trees: the value and the intercept of each node, and its terms from starts[node] to starts[node + 1].
-    const int64_t* offsets
-    const int32_t* outputs
-    const float64_t* value
-    const float64_t* intercepts
-    const int64_t* starts
-    const int32_t* features
-    const float64_t* slopes
-    const float64_t* lower
-    const float64_t* upper
-
-
-cdef inline float64_t line_at(
-    const Model* model, const value_t[:, :] X, Py_ssize_t row, Py_ssize_t node
-) noexcept nogil:
-    cdef Py_ssize_t term
-    cdef float64_t value, out = model.intercepts[node]
-    for term in range(model.starts[node], model.starts[node + 1]):
-        value = X[row, model.features[term]]
-        if not isfinite(value):
-            return model.value[node]
-        out += model.slopes[term] * min(max(value, model.lower[term]), model.upper[term])
-    return out
-
-
-cdef void add_block(
-    const Model* model, const value_t[:, :] X, const int32_t[:, ::1] leaves, Py_ssize_t first, Py_ssize_t last,
-    float64_t[:, :] raw
-) noexcept nogil:
-    cdef Py_ssize_t tree, row
-    for tree in range(leaves.shape[0]):
-        for row in range(first, last):
-            raw[row, model.outputs[tree]] += line_at(model, X, row, model.offsets[tree] + leaves[tree, row])
-
-
-def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, places, float64_t[:, :] raw, int n_threads):
-    """Add the predictions of leaves with linear models to raw predictions, tree after tree.
-
-    Parameters
-    ----------
-    trees : LinearTree or LinearEnsemble
-        The trees. A node's value is what it adds to rows without a model, or with something missing.
-    X : float32 or float64 array of shape (n_rows, n_features)
-        Values.
-    leaves : int32 array of shape (n_trees, n_rows)
-        The leaf of each row in each tree.
-    places : tuple of int64 and int32 arrays of shape (n_trees,)
-        The first node of each tree, and the column of `raw` that it adds to.
-    raw : float64 array of shape (n_rows, n_outputs)
-        Raw predictions, in any strides.
-    n_threads : int
-        Number of threads.
-    """
-    linear = trees.linear
-    cdef const int64_t[::1] offsets = places[0], starts = linear.starts
-    cdef const int32_t[::1] outputs = places[1], features = linear.features
-    cdef const float64_t[::1] value = np.ascontiguousarray(trees.value[:, 0])
-    cdef const float64_t[::1] intercepts = linear.intercepts(trees.value[:, 0])
-    cdef const float64_t[::1] slopes = linear.slopes, lower = linear.lower, upper = linear.upper
-    cdef Py_ssize_t n_rows = leaves.shape[1], block
-    cdef Model model
-    if n_rows == 0 or leaves.shape[0] == 0:
-        return
-    model.offsets, model.outputs, model.value = &offsets[0], &outputs[0], &value[0]
-    model.starts, model.intercepts = &starts[0], &intercepts[0]
-    if slopes.shape[0]:
-        model.features, model.slopes, model.lower, model.upper = &features[0], &slopes[0], &lower[0], &upper[0]
-    for block in prange(
-        (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, nogil=True, num_threads=n_threads, use_threads_if=n_threads > 1
-    ):
-        add_block(&model, X, leaves, block * BLOCK_ROWS, min(n_rows, (block + 1) * BLOCK_ROWS), raw)
+    with nogil:
+        share_pieces(fit_piece, &job, n_leaves, n_threads)
+    free(job.memory)

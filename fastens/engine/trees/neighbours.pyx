@@ -6,9 +6,13 @@ cleared by that list: work is in proportion to the neighbours, not to all rows.
 
 import numpy as np
 
-from cython.parallel cimport prange, threadid
 from libc.stdlib cimport calloc, free, qsort
 from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from fastens.engine.team cimport share_pieces
+
+cdef enum:
+    ROWS = 16           # that a thread looks at before it takes others
 
 
 cdef struct Leaves:
@@ -63,9 +67,17 @@ cdef inline void clear(Gathered* found) noexcept nogil:
         found.sums[found.touched[i]] = 0
 
 
-cdef inline void levels_of(
-    Gathered* found, const double[::1] values, const double[::1] levels, double* out
-) noexcept nogil:
+cdef struct Levels:
+    const Leaves* leaves
+    const int32_t* leaf         # of each row and tree
+    Py_ssize_t n_rows
+    const double* values
+    const double* levels
+    Py_ssize_t n_levels
+    double* out
+
+
+cdef inline void levels_of(Gathered* found, const Levels* asked, double* out) noexcept nogil:
     # The smallest value that has at least a share `level` of the weight at or below it; members are ranks of values.
     cdef Py_ssize_t i = 0, k
     cdef double total = 0, reached
@@ -74,12 +86,12 @@ cdef inline void levels_of(
         total += found.sums[found.touched[i]]
     i = 0
     reached = found.sums[found.touched[0]]
-    for k in range(levels.shape[0]):
+    for k in range(asked.n_levels):
         # Sums of shares such as 1/3 miss their level by rounding.
-        while reached < levels[k] * total * (1 - 1e-12) and i + 1 < found.n_touched:
+        while reached < asked.levels[k] * total * (1 - 1e-12) and i + 1 < found.n_touched:
             i += 1
             reached += found.sums[found.touched[i]]
-        out[k] = values[found.touched[i]]
+        out[k] = asked.values[found.touched[i]]
 
 
 cdef Leaves leaves_from(leaves, Py_ssize_t n_members, int n_threads):
@@ -115,25 +127,25 @@ def leaf_quantiles(
         Ascending levels.
     """
     cdef Leaves all_leaves = leaves_from(leaves, values.shape[0], n_threads)
-    cdef Py_ssize_t row, n_rows = leaf.shape[0]
-    cdef double[:, ::1] out = np.empty((n_rows, levels.shape[0]))
-    with nogil:
-        for row in prange(
-            n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
-        ):
-            quantiles_of_row(&all_leaves, &leaf[row, 0], values, levels, &out[row, 0], threadid())
+    cdef double[:, ::1] out = np.empty((leaf.shape[0], levels.shape[0]))
+    cdef Levels asked
+    if leaf.shape[0]:
+        asked = Levels(
+            &all_leaves, &leaf[0, 0], leaf.shape[0], &values[0], &levels[0], levels.shape[0], &out[0, 0])
+        with nogil:
+            share_pieces(quantiles_piece, &asked, (asked.n_rows + ROWS - 1) // ROWS, n_threads)
     free(all_leaves.memory)
     return np.asarray(out)
 
 
-cdef void quantiles_of_row(
-    const Leaves* leaves, const int32_t* leaf, const double[::1] values, const double[::1] levels, double* out,
-    int thread,
-) noexcept nogil:
-    cdef Gathered found = room_of(leaves, thread)
-    gather(leaves, leaf, True, &found)
-    levels_of(&found, values, levels, out)
-    clear(&found)
+cdef void quantiles_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    cdef const Levels* asked = <const Levels*> job
+    cdef Gathered found = room_of(asked.leaves, thread)
+    cdef Py_ssize_t row
+    for row in range(piece * ROWS, min((piece + 1) * ROWS, asked.n_rows)):
+        gather(asked.leaves, asked.leaf + row * asked.leaves.n_trees, True, &found)
+        levels_of(&found, asked, asked.out + row * asked.n_levels)
+        clear(&found)
 
 
 # ------------------------------------------------------------------------------------------------------- proximities
@@ -141,6 +153,17 @@ cdef void quantiles_of_row(
 cdef struct Neighbour:
     double shared
     uint32_t row
+
+
+cdef struct Sharing:
+    const Leaves* leaves
+    const int32_t* leaf         # of each row and tree
+    Py_ssize_t n_rows
+    Py_ssize_t n_most
+    int64_t* indptr             # first how many neighbours each row has, then where they begin
+    Neighbour* sorted           # room in each thread
+    uint32_t* indices
+    int32_t* counts
 
 
 cdef int nearest_first(const void* a, const void* b) noexcept nogil:
@@ -168,54 +191,54 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
     indptr, indices, counts : arrays of a CSR matrix, a row's nearest neighbours first
     """
     cdef Leaves all_leaves = leaves_from(leaves, n_members, n_threads)
-    cdef Py_ssize_t row, n_rows = leaf.shape[0]
+    cdef Py_ssize_t n_rows = leaf.shape[0]
     cdef int64_t[::1] indptr = np.zeros(n_rows + 1, dtype=np.int64)
     cdef uint32_t[::1] indices
     cdef int32_t[::1] counts
-    cdef Neighbour* sorted = <Neighbour*> calloc(n_threads * n_members, sizeof(Neighbour))
-    if sorted == NULL:
+    cdef Sharing job = Sharing(&all_leaves, NULL, n_rows, n_most, &indptr[0], NULL, NULL, NULL)
+    job.sorted = <Neighbour*> calloc(n_threads * n_members, sizeof(Neighbour))
+    if job.sorted == NULL:
         free(all_leaves.memory)
         raise MemoryError(f"cannot allocate memory for {n_members} rows and {n_threads} threads")
-    with nogil:
-        for row in prange(
-            n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
-        ):
-            indptr[row + 1] = min(n_most, n_sharing(&all_leaves, &leaf[row, 0], threadid()))
+    if n_rows:
+        job.leaf = &leaf[0, 0]
+        with nogil:
+            share_pieces(count_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
     np.cumsum(indptr, out=np.asarray(indptr))
     indices = np.empty(indptr[n_rows], dtype=np.uint32)
     counts = np.empty(indptr[n_rows], dtype=np.int32)
-    with nogil:
-        for row in prange(
-            n_rows, num_threads=n_threads, schedule="dynamic", chunksize=16, use_threads_if=n_threads > 1
-        ):
-            if indptr[row + 1] > indptr[row]:
-                nearest(
-                    &all_leaves, &leaf[row, 0], threadid(), sorted, indptr[row + 1] - indptr[row],
-                    &indices[indptr[row]], &counts[indptr[row]])
+    if indices.shape[0]:
+        job.indices, job.counts = &indices[0], &counts[0]
+        with nogil:
+            share_pieces(nearest_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
     free(all_leaves.memory)
-    free(sorted)
+    free(job.sorted)
     return np.asarray(indptr), np.asarray(indices), np.asarray(counts)
 
 
-cdef Py_ssize_t n_sharing(const Leaves* leaves, const int32_t* leaf, int thread) noexcept nogil:
-    cdef Gathered found = room_of(leaves, thread)
-    gather(leaves, leaf, False, &found)
-    clear(&found)
-    return found.n_touched
+cdef void count_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    cdef const Sharing* asked = <const Sharing*> job
+    cdef Gathered found = room_of(asked.leaves, thread)
+    cdef Py_ssize_t row
+    for row in range(piece * ROWS, min((piece + 1) * ROWS, asked.n_rows)):
+        gather(asked.leaves, asked.leaf + row * asked.leaves.n_trees, False, &found)
+        asked.indptr[row + 1] = min(asked.n_most, found.n_touched)
+        clear(&found)
 
 
-cdef void nearest(
-    const Leaves* leaves, const int32_t* leaf, int thread, Neighbour* sorted, Py_ssize_t n_most, uint32_t* rows,
-    int32_t* counts,
-) noexcept nogil:
-    cdef Gathered found = room_of(leaves, thread)
-    cdef Neighbour* own = sorted + thread * leaves.n_members
-    cdef Py_ssize_t i
-    gather(leaves, leaf, False, &found)
-    for i in range(found.n_touched):
-        own[i] = Neighbour(found.sums[found.touched[i]], found.touched[i])
-    qsort(own, found.n_touched, sizeof(Neighbour), nearest_first)
-    for i in range(n_most):
-        rows[i] = own[i].row
-        counts[i] = <int32_t> own[i].shared
-    clear(&found)
+cdef void nearest_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    cdef const Sharing* asked = <const Sharing*> job
+    cdef Gathered found = room_of(asked.leaves, thread)
+    cdef Neighbour* own = asked.sorted + thread * asked.leaves.n_members
+    cdef Py_ssize_t row, i
+    cdef int64_t start
+    for row in range(piece * ROWS, min((piece + 1) * ROWS, asked.n_rows)):
+        start = asked.indptr[row]
+        gather(asked.leaves, asked.leaf + row * asked.leaves.n_trees, False, &found)
+        for i in range(found.n_touched):
+            own[i] = Neighbour(found.sums[found.touched[i]], found.touched[i])
+        qsort(own, found.n_touched, sizeof(Neighbour), nearest_first)
+        for i in range(asked.indptr[row + 1] - start):
+            asked.indices[start + i] = own[i].row
+            asked.counts[start + i] = <int32_t> own[i].shared
+        clear(&found)

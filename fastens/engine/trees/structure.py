@@ -46,7 +46,8 @@ def read_binning(arrays: dict[str, np.ndarray]) -> Binning:
     except (TypeError, LookupError) as error:
         raise ValueError("the arrays do not describe a binning") from error
     ascending = all(np.all(t[:-1] < t[1:]) for t in binning.thresholds)
-    if not (same and ascending and binning.n_codes.max(initial=0) <= MAX_CODES):
+    lookup = np.zeros(0) if binning.lookup is None else binning.lookup
+    if not (same and ascending and binning.n_codes.max(initial=0) <= MAX_CODES and (lookup >= 0).all()):
         raise ValueError("the arrays do not describe a binning")
     return binning
 

@@ -320,7 +320,7 @@ class TreeEnsemble:
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
         arrays["bin_threshold"] = arrays["bin_threshold"].copy()
         arrays["bin_threshold"][numeric] = rank[place]
-        return TreeEnsemble(Binning(used, self.binning.category_codes), **arrays)
+        return TreeEnsemble(self.binning.with_thresholds(used), **arrays)
 
     # -------------------------------------------------------------------------------------------------- prediction
 

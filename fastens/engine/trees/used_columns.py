@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from fastens.engine.bins.binning import Binning
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble, renumbered
 
 _NOTE = "used columns"
@@ -46,6 +45,4 @@ def _narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
     """The columns that trees split on, at least one, and the trees of these columns."""
     columns, feature = renumbered(trees.feature)
     arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES} | {"feature": feature}
-    thresholds, categories = trees.binning.thresholds, trees.binning.category_codes
-    kept = columns.tolist()
-    return columns, TreeEnsemble(Binning([thresholds[f] for f in kept], [categories[f] for f in kept]), **arrays)
+    return columns, TreeEnsemble(trees.binning.of_features(columns.tolist()), **arrays)

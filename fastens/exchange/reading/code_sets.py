@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from fastens.exchange.reading.records import Columns, refuse
 
-# Codes after the largest in a set that are known to be of no set, where missing values go another way than they.
-N_OTHERS = 4096
 _MOST_CODES = 60_000
 
 
@@ -40,7 +38,7 @@ def set_codes(trees: Sequence[dict[str, Any]], columns: Columns) -> None:
             column = int(tree["feature"][node])
             largest[column] = max(largest.get(column, 0), int(own.codes.max(initial=0)))
             if bool(tree["missing_left"][node]) == own.is_left and column not in columns.categories:
-                columns.n_others[column] = N_OTHERS
+                columns.has_others.add(column)
     for column, most in largest.items():
         known = columns.categories.get(column)
         if most > _MOST_CODES or (known is not None and most >= len(known)):
@@ -57,5 +55,5 @@ def set_codes(trees: Sequence[dict[str, Any]], columns: Columns) -> None:
 def _without(codes: NDArray[np.int64], columns: Columns, column: int) -> NDArray[np.int64]:
     """All positions of a column but some."""
     known = columns.categories.get(column)
-    n = len(known) if known is not None else columns.n_codes[column] + (column in columns.n_others)
+    n = len(known) if known is not None else columns.n_codes[column] + (column in columns.has_others)
     return np.setdiff1d(np.arange(n), codes)

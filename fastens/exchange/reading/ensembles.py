@@ -49,8 +49,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     if np.isnan(threshold[inner & ~has_set]).any():
         raise refuse("a threshold is not a number")
     thresholds, bin_threshold = _thresholds(feature, threshold, inner & ~has_set, columns)
-    codes = _category_codes(columns, is_categorical) + [None] * len(columns.repeated)
-    binning = Binning(thresholds, codes)
+    binning = _binning(thresholds, columns, is_categorical)
     missing_left = np.where(inner, trees.missing_left[source], False)
     first_word, words = _words(trees, source, np.flatnonzero(inner & has_set), binning, missing_left)
     value = np.where(inner[:, None], 0.0, trees.value[source])
@@ -92,6 +91,13 @@ def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
     arrays["baseline"] = np.diff(ensemble.baseline)
     out = TreeEnsemble(ensemble.binning, **arrays)
     return LinearEnsemble(out, ensemble.linear.times(sign)) if isinstance(ensemble, LinearEnsemble) else out
+
+
+def in_single_precision(ensemble: TreeEnsemble) -> TreeEnsemble:
+    """The same with values in float32, if those of the leaves are."""
+    value = ensemble.value.astype(np.float32)
+    is_leaf = ensemble.left_child == 0
+    return ensemble.with_values(value) if (value[is_leaf] == ensemble.value[is_leaf]).all() else ensemble
 
 
 class _Order:
@@ -218,19 +224,21 @@ def _thresholds(
     return found, code
 
 
-def _category_codes(columns: Columns, is_categorical: NDArray[np.bool_]) -> list[NDArray[np.uint16] | None]:
+def _binning(thresholds: list[NDArray[np.float64]], columns: Columns, is_categorical: NDArray[np.bool_]) -> Binning:
     codes: list[NDArray[np.uint16] | None] = []
+    lookup = np.zeros((len(thresholds), 2), dtype=np.int32)
     for column in range(columns.n_features):
         if not is_categorical[column]:
             codes.append(None)
             continue
         known = columns.categories.get(column)
-        n = columns.n_codes[column] if known is None else len(known)
+        n = columns.n_codes[column] if known is None else len(known) + columns.missing_is_category
         if n > MAX_CODES - 2:
             raise refuse(f"column {column} has {n} categories, and fastens holds {MAX_CODES - 2}")
-        others = np.full(columns.n_others.get(column, 0), n + 1, dtype=np.uint16)
-        codes.append(np.append(np.arange(1, n + 1, dtype=np.uint16), others))
-    return codes
+        codes.append(np.arange(1, n + 1, dtype=np.uint16))
+        if known is None:
+            lookup[column] = n + 1 if column in columns.has_others else 0, columns.code_rule
+    return Binning(thresholds, codes + [None] * len(columns.repeated), lookup)
 
 
 def _words(

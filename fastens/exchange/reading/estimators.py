@@ -15,7 +15,8 @@ from fastens.boosting.ranker import GradientBoostingRanker
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.boosting.survival import GradientBoostingSurvival
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.exchange.reading.ensembles import of_second_class, to_ensemble
+from fastens.exchange.reading.ensembles import in_single_precision, of_second_class, to_ensemble
+from fastens.exchange.reading.notes import set_noted
 from fastens.exchange.reading.records import Columns, FlatTrees, ForeignModel, refuse
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -55,11 +56,14 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
     categories : mapping of column names or indices to lists, optional
         The categories of columns of which the model knows only the codes 0, 1, ..., in the order of the codes.
     """
+    set_noted(found)
     _name_categories(found.columns, found.trees, categories or {})
     ensemble = to_ensemble(found.trees, found.columns, found.baseline)
     parameters = dict(found.parameters)
     if _are_two_of_softmax(found, ensemble):
         ensemble = of_second_class(ensemble)
+    if found.note is not None and found.note.get("is_single") is True:
+        ensemble = in_single_precision(ensemble)
     if not ensemble.has_constant_leaves:
         parameters["linear_leaves"] = LinearLeaves()
     kind = KINDS[found.estimator]
@@ -86,7 +90,7 @@ def _are_two_of_softmax(found: ForeignModel, ensemble: TreeEnsemble) -> bool:
     is_log_loss = found.parameters.get("loss", "log_loss") == "log_loss"
     if found.estimator != "GradientBoostingClassifier" or not is_log_loss or found.classes is None:
         return False
-    return len(found.classes) == ensemble.n_outputs == 2
+    return found.n_targets == 1 and len(found.classes) == ensemble.n_outputs == 2
 
 
 def _learned(kind: type, n_rounds: int) -> dict[str, Any]:
@@ -118,7 +122,8 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
             codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
             raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
         n = columns.n_codes.pop(column)
-        has_others = columns.n_others.pop(column, 0) > 0
+        has_others = column in columns.has_others
+        columns.has_others.discard(column)
         found = list(values)
         if len(found) < n or len(set(found)) != len(found):
             raise ValueError(
@@ -142,11 +147,9 @@ def _set_table(model: Any, found: ForeignModel) -> None:
     if names is not None and len(set(names)) != len(names):
         names = None
     kinds = [columns.categories.get(column) for column in range(columns.n_features)]
-    encoder = InputEncoder(names, kinds)
+    encoder = InputEncoder(names, kinds, missing_is_category=columns.missing_is_category)
     encoder.hashed, encoder.repeated = columns.hashed, columns.repeated
-    if columns.zero_is_missing:
-        coded = {*columns.categories, *columns.n_codes}
-        encoder.zero_is_missing = [column for column in range(columns.n_features) if column not in coded]
+    encoder.zero_is_missing = columns.zero_is_missing
     model._encoder, model._statistics = encoder, None
     model._set_columns()
     if found.classes is not None:

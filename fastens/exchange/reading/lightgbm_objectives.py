@@ -65,9 +65,10 @@ def objective_of(text: str, per_round: int) -> Objective:
     """
     name, *given = text.split(" ")
     options = dict(word.partition(":")[::2] for word in given)
+    if "sqrt" in options:  # reg_sqrt of any objective of the kind of "regression"
+        return Objective(REGRESSOR, {"loss": "squared_error_of_root"})
     if name in _NUMBERS:
-        loss = "squared_error_of_root" if "sqrt" in options and name == "regression" else _NUMBERS[name]
-        return Objective(REGRESSOR, {"loss": loss})
+        return Objective(REGRESSOR, {"loss": _NUMBERS[name]})
     if name == "quantile":
         return Objective(REGRESSOR, {"loss": "quantile", "quantile": _number(options.get("alpha", "0.9"))})
     if name == "tweedie":

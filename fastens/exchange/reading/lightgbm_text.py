@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bins.binning import TOWARD_ZERO
 from fastens.exchange.reading.lightgbm_objectives import Objective, objective_of
+from fastens.exchange.reading.notes import note_in
 from fastens.exchange.reading.records import Columns, ForeignModel, Line, join_trees, refuse
+from fastens.exchange.reading.vectors import with_vectors
 
 _VERSIONS = ("v2", "v3", "v4")
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
@@ -59,11 +62,13 @@ def read_lightgbm(text: str) -> ForeignModel:
     parts = [_tree(block, number) for number, block in enumerate(blocks)]
     if per_round < 1 or len(parts) % per_round:
         raise refuse(f"{len(parts)} trees are not whole rounds of {per_round}")
-    columns = Columns(n_features, None if all(map(_DEFAULT_NAME.fullmatch, names)) else names)
+    columns = Columns(n_features, None if all(map(_DEFAULT_NAME.fullmatch, names)) else names, code_rule=TOWARD_ZERO)
     _set_missing(parts, columns)
     _set_categories(parts, columns, infos, _pandas_categories(tail))
     objective = objective_of(header.get("objective", ""), per_round)
-    return _model(parts, columns, objective, per_round, averages="average_output" in header)
+    found = _model(parts, columns, objective, per_round, averages="average_output" in header)
+    found.note = note_in(header.get("fastens"))
+    return found
 
 
 def read_booster(booster: Any) -> ForeignModel:
@@ -209,7 +214,7 @@ def _add_lines(tree: dict[str, Any], fields: Mapping[str, str], n_leaves: int, n
 
 
 def _set_missing(parts: list[dict[str, Any]], columns: Columns) -> None:
-    """Which way missing values go; whether zeros are missing."""
+    """Which way missing values go; in which columns zeros are missing."""
     kinds: dict[int, set[int]] = {}
     for tree in parts:
         decision, inner = tree.pop("decision"), tree["left"] >= 0
@@ -226,10 +231,10 @@ def _set_missing(parts: list[dict[str, Any]], columns: Columns) -> None:
         tree["missing_left"] = np.where(kind == _NONE, threshold >= 0, default) & numeric
         if set(tree["sets"]) != set(np.flatnonzero(inner & is_set).tolist()):
             raise refuse("a split by categories must have its set")
-    found = set().union(*kinds.values())
-    if _ZERO in found and (found != {_ZERO} or 3 in found):
-        raise refuse("zeros must be missing in all columns of numbers, or in none; the model mixes both")
-    columns.zero_is_missing = _ZERO in found
+    columns.zero_is_missing = sorted(column for column, found in kinds.items() if _ZERO in found)
+    mixed = [column for column in columns.zero_is_missing if kinds[column] != {_ZERO}]
+    if mixed or 3 in set().union(*kinds.values()):
+        raise refuse(f"zeros of a column must be missing in all its splits, or in none; columns {mixed} mix both")
 
 
 def _pandas_categories(tail: str) -> list[list[Any]]:
@@ -295,14 +300,17 @@ def _model(
     factor, n_rounds = objective.scale, max(1, len(parts) // per_round)
     estimator = objective.estimator
     is_mean = averages and estimator == "GradientBoostingRegressor" and objective.parameters in ({}, _PLAIN)
+    is_mean &= not any(tree["lines"] for tree in parts)
+    trees = join_trees(parts, [number % per_round for number in range(len(parts))])
+    if is_mean and per_round > 1:
+        vectors = with_vectors(trees, per_round)
+        trees, is_mean = (trees, False) if vectors is None else (vectors, True)
     if averages and not is_mean:
         factor /= n_rounds
     if factor != 1.0:
-        for tree in parts:
-            tree["value"] = tree["value"] * factor
-            for line in tree["lines"].values():
-                line.constant, line.slopes = line.constant * factor, [slope * factor for slope in line.slopes]
-    trees = join_trees(parts, [number % per_round for number in range(len(parts))])
+        trees.value = trees.value * factor
+        for line in trees.lines.values():
+            line.constant, line.slopes = line.constant * factor, [slope * factor for slope in line.slopes]
     return ForeignModel(
         estimator="RandomForestRegressor" if is_mean else estimator,
         parameters={} if is_mean else objective.parameters,
@@ -310,6 +318,7 @@ def _model(
         columns=columns,
         baseline=[0.0] * per_round,
         classes=objective.classes,
+        n_targets=per_round if objective.classes is None else 1,
     )
 
 

@@ -89,24 +89,30 @@ class Columns:
         Categories by value, in the order of the positions that sets hold.
     n_codes : dict of int to int
         Of columns whose values are category codes 0, 1, ...: how many positions sets may hold.
-    n_others : dict of int to int
-        How many positions after those stand for one more category, that of all others.
+    has_others : set of int
+        Columns of codes with one more position after those, that of all other numbers, which else count as missing.
+    code_rule : int
+        How numbers are category codes: a sum of `TOWARD_ZERO`, `WHOLE` and `SINGLE` of engine/bins/binning.py.
     hashed : list of int
         Columns whose categories are known by CatBoost's hashes: whole numbers, or texts.
     repeated : list of int
         Columns that stand once more after all, as `to_ensemble` sets them.
-    zero_is_missing : bool
-        Whether 0 counts as missing in numeric columns.
+    missing_is_category : bool
+        Whether missing values of columns with categories have the position after those.
+    zero_is_missing : list of int
+        Columns of numbers in which 0 counts as missing.
     """
 
     n_features: int
     names: list[str] | None = None
     categories: dict[int, list[Any]] = field(default_factory=dict)
     n_codes: dict[int, int] = field(default_factory=dict)
-    n_others: dict[int, int] = field(default_factory=dict)
+    has_others: set[int] = field(default_factory=set)
+    code_rule: int = 0
     hashed: list[int] = field(default_factory=list)
     repeated: list[int] = field(default_factory=list)
-    zero_is_missing: bool = False
+    missing_is_category: bool = False
+    zero_is_missing: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -131,6 +137,8 @@ class ForeignModel:
         Number of targets.
     fitted : dict
         More attributes of the fitted estimator.
+    note : dict or None
+        What `export` noted besides the trees.
     """
 
     estimator: str
@@ -141,6 +149,7 @@ class ForeignModel:
     classes: Any = None
     n_targets: int = 1
     fitted: dict[str, Any] = field(default_factory=dict)
+    note: dict[str, Any] | None = None
 
 
 def refuse(message: str) -> ModelFileError:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bins.binning import SINGLE
 from fastens.exchange.reading.checks import whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
+from fastens.exchange.reading.notes import note_in
 from fastens.exchange.reading.outputs import Outputs, sum_of_trees
 from fastens.exchange.reading.records import Columns, ForeignModel, refuse
 
 _LESS, _AT_MOST = 2, 3
 _LEAF, _NUMBER, _CATEGORY = range(3)
-_KINDS = {2: "<f4", 3: "<f8"}
+_SINGLE = 2
+_KINDS = {_SINGLE: "<f4", 3: "<f8"}
 _BINARY, _REGRESSOR, _MULTICLASS, _RANKING, _ISOLATION = range(5)
 
 
@@ -73,7 +77,7 @@ def read_treelite(content: bytes) -> ForeignModel:
     target, class_id = data.array("<i4", n_trees), data.array("<i4", n_trees)
     link, alpha, ratio = data.text(), data.one("<f4"), data.one("<f4")
     base = data.array("<f8")
-    data.text()
+    attributes = data.text()
     data.skip_options()
     width = int(shape[0]) * int(shape[1])
     if not (shape >= 1).all() or width > len(content) or not ((n_classes >= 1) & (n_classes <= 2**16)).all():
@@ -82,7 +86,7 @@ def read_treelite(content: bytes) -> ForeignModel:
     parts = [_tree(data, _KINDS[kinds[0]], width) for _ in range(n_trees)]
     if data.at != len(content):
         raise refuse("treelite's bytes must end with the last tree")
-    columns = Columns(n_features)
+    columns = Columns(n_features, code_rule=SINGLE if kinds[0] == _SINGLE else 0)
     set_codes(parts, columns)
     output = np.zeros(n_trees, np.int64) if width > 1 else np.maximum(target, 0) * most + np.maximum(class_id, 0)
     if width > 1 and n_targets > 1 and most > 1 and (n_classes != most).any():
@@ -97,7 +101,16 @@ def read_treelite(content: bytes) -> ForeignModel:
         link=link if task != _ISOLATION else "isolation",
         alpha=ratio if task == _ISOLATION else alpha,
     )
-    return sum_of_trees(parts, output, columns, outputs)
+    return sum_of_trees(parts, output, columns, outputs, _note(attributes))
+
+
+def _note(attributes: str) -> dict[str, Any] | None:
+    """The note of `export` among attributes, which are JSON or nothing."""
+    try:
+        found = json.loads(attributes or "{}")
+    except (ValueError, RecursionError) as error:
+        raise refuse("treelite's attributes must be JSON") from error
+    return note_in(found.get("fastens")) if isinstance(found, dict) else None
 
 
 def _tree(data: _Bytes, kind: str, width: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.trees.code_sets import set_of
+from fastens.exchange.writing.notes import text_of
 from fastens.exchange.writing.targets import CannotHoldError, Target
 from fastens.exchange.writing.view import Column, FlatTree, ModelView
 
@@ -30,11 +31,12 @@ def write(view: ModelView) -> str:
         "feature_names": " ".join(re.sub(r"\s", "_", column.name) for column in view.columns),
         "feature_infos": " ".join(_infos(view)),
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
+        "fastens": text_of(view.note),
     }
     lines = [f"{name}={value}" for name, value in header.items()]
     if view.is_mean:
         lines.insert(lines.index(f"feature_names={header['feature_names']}"), "average_output")
-    categories = [column.categories for column in view.columns if column.categories is not None]
+    categories = [own.categories for own in view.columns if own.categories is not None and not own.is_coded]
     end = ["end of trees", "", "feature_importances:", "", "parameters:", "end of parameters", ""]
     end += [f"pandas_categorical:{json.dumps(categories) if categories else 'null'}", ""]
     return "\n".join(["tree", *lines, "", ""]) + "".join(trees) + "\n".join(end)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.trees.code_sets import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.writing.notes import note_of
 from fastens.exchange.writing.targets import CannotHoldError, Target, targets_of
 
 Array = NDArray[np.float64]
@@ -21,6 +22,7 @@ class Column(NamedTuple):
 
     name: str
     categories: list[Any] | None  # by position, where it holds categories
+    is_coded: bool = False  # whether it holds categories as numbers 0, 1, ..., which are their positions
 
     @property
     def has_strings(self) -> bool:
@@ -91,6 +93,8 @@ class ModelView:
         Whether raw predictions are divided by the number of trees.
     targets : list of Target
         What becomes of raw predictions.
+    note : dict
+        What formats have no place for.
     """
 
     estimator: str
@@ -100,6 +104,7 @@ class ModelView:
     baseline: Array
     is_mean: bool
     targets: list[Target]
+    note: dict[str, Any]
 
     @property
     def n_outputs(self) -> int:
@@ -166,22 +171,32 @@ def view_of(model: Any) -> ModelView:
         raise CannotHoldError("leaves with linear models")
     if getattr(model._encoder, "zero_is_missing", None):
         raise CannotHoldError("zeros that count as missing")
-    names, categories = model._encoder.names, model._encoder.categories
-    names = [f"x{column}" for column in range(len(categories))] if names is None else names
+    columns = _columns(model, trees)
     targets, factor = targets_of(model)
     return ModelView(
         type(model).__name__,
-        [Column(*pair) for pair in zip(names, categories, strict=True)],
-        _flat_trees(model, trees, factor),
+        columns,
+        _flat_trees(model, trees, columns, factor),
         trees.tree_output.tolist(),
         factor * trees.baseline,
         model._combination in ("mean", "path length"),
         targets,
+        note_of(model, columns, targets),
     )
 
 
-def _flat_trees(model: Any, trees: TreeEnsemble, factor: float) -> list[FlatTree]:
-    is_categorical = model._encoder.is_categorical
+def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
+    """The columns of X; those of other libraries' models may hold codes of categories."""
+    encoder, found = model._encoder, []
+    for column, categories in enumerate(encoder.categories):
+        name = f"x{column}" if encoder.names is None else encoder.names[column]
+        codes = trees.binning.category_codes[column] if categories is None else None
+        found.append(Column(name, categories) if codes is None else Column(name, list(range(len(codes))), True))
+    return found
+
+
+def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: float) -> list[FlatTree]:
+    is_categorical = np.array([own.categories is not None for own in columns])
     column = np.where(trees.feature >= 0, model._column_of[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
     threshold, missing_left = trees.threshold.copy(), trees.missing_left.astype(bool)
@@ -191,9 +206,9 @@ def _flat_trees(model: Any, trees: TreeEnsemble, factor: float) -> list[FlatTree
     missing_left ^= swapped
     threshold[by_category] = np.nan
     members: dict[int, NDArray[np.int64]] = {}
-    sides = _Sides(model, trees)
+    sides = _Sides(model, trees, columns)
     for node in np.flatnonzero(by_category).tolist():
-        size = len(model._encoder.categories[column[node]])
+        size = len(columns[column[node]].categories or ())
         left = sides.of(node)
         missing, unseen = left[-2:]
         members[node] = np.flatnonzero(left[:size] != unseen)
@@ -226,16 +241,16 @@ def _flat_trees(model: Any, trees: TreeEnsemble, factor: float) -> list[FlatTree
 class _Sides:
     """Which categories go left at a node: by position, and last a missing and an unseen one."""
 
-    def __init__(self, model: Any, trees: TreeEnsemble) -> None:
+    def __init__(self, model: Any, trees: TreeEnsemble, columns: list[Column]) -> None:
         encoder = model._encoder
-        sizes = [len(found or ()) for found in encoder.categories]
+        sizes = [len(column.categories or ()) for column in columns]
         most = max(sizes, default=0)
         rows = np.full((most + 2, len(sizes)), np.nan)
-        for column, size in enumerate(sizes):
-            if encoder.categories[column] is not None:
+        for column, (size, own) in enumerate(zip(sizes, columns, strict=True)):
+            if own.categories is not None:
                 rows[:size, column] = np.arange(size)
-                rows[-2, column] = size if encoder.missing_is_category else np.nan
-                rows[-1, column] = encoder.unseen
+                rows[-2, column] = size if encoder.missing_is_category and not own.is_coded else np.nan
+                rows[-1, column] = size if own.is_coded else encoder.unseen
         # Means of targets, which stand for categories, turn into codes as in predictions.
         encoded = rows if model._statistics is None else model._statistics.transform(rows)
         self._codes = trees.binning.codes(np.ascontiguousarray(encoded)).astype(np.int64)

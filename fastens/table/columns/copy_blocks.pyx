@@ -1,10 +1,12 @@
 """Tables of whole numbers as codes, all columns in one pass over the rows."""
 
-from cython.parallel cimport prange
+import numpy as np
+
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from fastens.engine.structs cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.team cimport share_pieces
 
 ctypedef fused unsigned_t:
     uint8_t
@@ -171,21 +173,61 @@ cdef uint64_t _code_part(
     return bits
 
 
+cdef struct Coding:
+    Part whole
+    Py_ssize_t part_rows
+    const void* lows
+    int32_t value_size
+    void* codes
+    int32_t code_size
+    uint8_t* present            # by part, like the next two
+    int64_t* n_first
+    uint64_t* bits
+
+
+cdef inline void _code_to(const Coding* c, Py_ssize_t index, const unsigned_t* lows, code_t* codes) noexcept nogil:
+    cdef Py_ssize_t n_columns = c.whole.n_columns
+    c.bits[index] = _code_part(
+        _rows_of(c.whole, index * c.part_rows, c.part_rows), lows, codes,
+        c.present + index * n_columns * (c.whole.n_places + 1), c.n_first + index * n_columns)
+
+
+cdef inline void _code_from(const Coding* c, Py_ssize_t index, const unsigned_t* lows) noexcept nogil:
+    if c.code_size == sizeof(uint8_t):
+        _code_to(c, index, lows, <uint8_t*> c.codes)
+    else:
+        _code_to(c, index, lows, <uint16_t*> c.codes)
+
+
+cdef void _code_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+    cdef const Coding* c = <const Coding*> job
+    if c.value_size == sizeof(uint8_t):
+        _code_from(c, index, <const uint8_t*> c.lows)
+    elif c.value_size == sizeof(uint16_t):
+        _code_from(c, index, <const uint16_t*> c.lows)
+    elif c.value_size == sizeof(uint32_t):
+        _code_from(c, index, <const uint32_t*> c.lows)
+    else:
+        _code_from(c, index, <const uint64_t*> c.lows)
+
+
 cdef bint _code(
     const Column* columns, bint by_rows, const unsigned_t[::1] lows, code_t[:, ::1] codes, uint8_t[:, :, ::1] present,
     int64_t[:, ::1] n_first, int n_threads
 ):
-    cdef Part whole = Part(columns, by_rows, 0, codes.shape[1], codes.shape[0], codes.shape[1], present.shape[2] - 1)
-    cdef Py_ssize_t n_parts = present.shape[0]
-    cdef Py_ssize_t n = (whole.n_rows + n_parts - 1) // n_parts
-    cdef uint64_t bits = 0
-    cdef Py_ssize_t part
-    for part in prange(
-        n_parts, nogil=True, schedule="dynamic", chunksize=1, num_threads=n_threads, use_threads_if=n_threads > 1
-    ):
-        bits |= _code_part(
-            _rows_of(whole, part * n, n), &lows[0], &codes[0, 0], &present[part, 0, 0], &n_first[part, 0])
-    return bits < <uint64_t> whole.n_places
+    cdef Coding job
+    cdef Py_ssize_t n_parts = present.shape[0], part
+    cdef uint64_t[::1] bits = np.zeros(n_parts, np.uint64)
+    cdef uint64_t all_bits = 0
+    job.whole = Part(columns, by_rows, 0, codes.shape[1], codes.shape[0], codes.shape[1], present.shape[2] - 1)
+    job.part_rows = (job.whole.n_rows + n_parts - 1) // n_parts
+    job.lows, job.value_size, job.codes, job.code_size = &lows[0], sizeof(unsigned_t), &codes[0, 0], sizeof(code_t)
+    job.present, job.n_first, job.bits = &present[0, 0, 0], &n_first[0, 0], &bits[0]
+    with nogil:
+        share_pieces(_code_piece, &job, n_parts, n_threads)
+    for part in range(n_parts):
+        all_bits |= bits[part]
+    return all_bits < <uint64_t> job.whole.n_places
 
 
 cdef Column* _new_columns(Py_ssize_t n) except NULL:

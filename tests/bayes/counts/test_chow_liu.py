@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastens.bayes.counts.chow_liu import class_information, maximum_spanning_tree, mutual_information
-from fastens.bayes.counts.counting import class_counts, encode, pair_counts, without_missing
+from fastens.bayes.counts.counting import LabelledCodes, class_counts, encode, pair_counts, without_missing
 from reference import dependence as plain
 
 
@@ -15,7 +15,7 @@ def information_of(X, y, n_classes, weights=None):
     sizes = np.nanmax(X, axis=0, initial=-1).astype(np.int64) + 1
     codes = encode(X, sizes).codes
     counts = [
-        without_missing(count(codes, y, sizes + 1, n_classes, weights), sizes + 1)
+        without_missing(count(LabelledCodes(codes, y, weights), sizes + 1, n_classes), sizes + 1)
         for count in (pair_counts, class_counts)
     ]
     return mutual_information(counts[0], sizes), class_information(counts[1], sizes)
@@ -96,4 +96,4 @@ def test_equal_weights_give_the_first_tree_and_one_column_none():
 def test_pairs_have_a_limit():
     codes = np.zeros((2, 3), np.uint16)
     with pytest.raises(ValueError, match="at most 268435456 counts"):
-        pair_counts(codes, np.zeros(3, np.int32), np.array([9000, 9000]), 2)
+        pair_counts(LabelledCodes(codes, np.zeros(3, np.int32)), np.array([9000, 9000]), 2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fastens.bayes.counts.counts import count_columns, count_pairs
 
-from fastens.bayes.counts.counting import CODE_DTYPES, class_counts, pair_counts
+from fastens.bayes.counts.counting import CODE_DTYPES, LabelledCodes, class_counts, pair_counts
 from reference import counts as plain
 
 
@@ -22,10 +22,10 @@ def test_counts_are_those_of_the_twin(rng, dtype, weighted):
     codes, y, n_codes = make_codes(rng, dtype, n_rows=300)
     weights = rng.integers(0, 5, 300) / 4 if weighted else None
     ones = np.ones(300) if weights is None else weights
-    found = class_counts(codes, y, n_codes, 3, weights)
+    found = class_counts(LabelledCodes(codes, y, weights), n_codes, 3)
     assert found.dtype == (np.float64 if weighted else np.int64)
     np.testing.assert_array_equal(found, plain.class_counts(codes, y, n_codes, 3, ones))
-    pairs = pair_counts(codes, y, n_codes, 3, weights)
+    pairs = pair_counts(LabelledCodes(codes, y, weights), n_codes, 3)
     np.testing.assert_array_equal(pairs, plain.pair_counts(codes, y, n_codes, 3, ones))
 
 
@@ -45,8 +45,8 @@ def test_threads_change_nothing(rng, weighted):
 
 def test_a_wide_code_and_no_rows():
     codes = np.array([[70_000]], dtype=np.uint32)
-    counts = class_counts(codes, np.array([1], dtype=np.int32), np.array([70_001]), 2)
+    counts = class_counts(LabelledCodes(codes, np.array([1], dtype=np.int32)), np.array([70_001]), 2)
     assert counts[1, 70_000] == counts.sum() == 1
-    empty = class_counts(np.empty((2, 0), np.uint8), np.empty(0, np.int32), np.array([2, 3]), 2)
+    empty = class_counts(LabelledCodes(np.empty((2, 0), np.uint8), np.empty(0, np.int32)), np.array([2, 3]), 2)
     assert empty.shape == (2, 5)
     assert not empty.any()

@@ -52,7 +52,7 @@ def test_averages(rng, dtype, n_threads, order):
     out, totals = np.full((N_ROWS, 2), -np.inf), np.zeros((N_ROWS, 2))
     n_parents = np.zeros(N_ROWS, dtype=np.int32)
     scores, places = np.empty((n_threads, 256 * 2)), np.empty((n_threads, 256), dtype=np.int64)
-    average_parents(codes, offsets, models, place, table, out, totals, n_parents, scores, places, n_threads)
+    average_parents(codes, offsets, models, place, table, out, totals, n_parents, scores, places)
     for i in range(N_ROWS):
         cells = []
         for one, other, start, stride in models:

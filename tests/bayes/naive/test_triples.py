@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.bayes.counts.counting import CODE_DTYPES
+from fastens.bayes.counts.counting import CODE_DTYPES, LabelledCodes
 from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
 from reference import counts as plain
 
@@ -32,7 +32,7 @@ def by_cells(layout, counts):
 def test_counts_are_those_of_the_twin(rng, dtype, weighted):
     codes, y = make_codes(rng, dtype)
     weights = rng.integers(0, 5, 300) / 4 if weighted else None
-    found = triple_counts(codes, y, SIZES, 3, weights)
+    found = triple_counts(LabelledCodes(codes, y, weights), SIZES, 3)
     assert found.dtype == (np.float64 if weighted else np.int64)
     expected = plain.triple_counts(codes, y, SIZES, 3, np.ones(300) if weights is None else weights)
     np.testing.assert_array_equal(by_cells(TripleLayout(SIZES), found), expected)
@@ -43,13 +43,13 @@ def test_counts_are_those_of_the_twin(rng, dtype, weighted):
 def test_threads_change_nothing(rng, weighted):
     codes, y = make_codes(rng, n_rows=20_000)
     weights = rng.random(20_000) if weighted else None
-    one = triple_counts(codes, y, SIZES, 3, weights)
-    np.testing.assert_array_equal(one, triple_counts(codes, y, SIZES, 3, weights, n_threads=4))
+    one = triple_counts(LabelledCodes(codes, y, weights), SIZES, 3)
+    np.testing.assert_array_equal(one, triple_counts(LabelledCodes(codes, y, weights, 4), SIZES, 3))
 
 
 def test_counts_of_a_pair_with_all_columns(rng):
     codes, y = make_codes(rng)
-    layout, counts = TripleLayout(SIZES), triple_counts(codes, y, SIZES, 3)
+    layout, counts = TripleLayout(SIZES), triple_counts(LabelledCodes(codes, y), SIZES, 3)
     whole = plain.triple_counts(codes, y, SIZES, 3, np.ones(300))
     whole = sum(whole.transpose(0, *order) for order in [(1, 2, 3), (1, 3, 2), (2, 3, 1)])  # the pair first, in order
     whole = np.where(np.arange(12)[:, None, None] < np.arange(12)[:, None], whole, 0)
@@ -66,15 +66,15 @@ def test_counts_in_more_categories(rng):
         [np.concatenate([[0], found + 1])[row] for found, row in zip(places, codes, strict=True)], dtype=np.uint8
     )
     wider = TripleLayout(SIZES + 1)
-    found = TripleLayout(SIZES).moved(triple_counts(codes, y, SIZES, 3), places, wider)
-    np.testing.assert_array_equal(found, triple_counts(moved, y, SIZES + 1, 3))
+    found = TripleLayout(SIZES).moved(triple_counts(LabelledCodes(codes, y), SIZES, 3), places, wider)
+    np.testing.assert_array_equal(found, triple_counts(LabelledCodes(moved, y), SIZES + 1, 3))
 
 
 @pytest.mark.parametrize("n_columns", [0, 1, 2])
 def test_few_columns(n_columns):
     sizes = np.full(n_columns, 2)
     codes = np.ones((n_columns, 4), dtype=np.uint8)
-    assert triple_counts(codes, np.zeros(4, dtype=np.int32), sizes, 2).shape == (2, 0)
+    assert triple_counts(LabelledCodes(codes, np.zeros(4, dtype=np.int32)), sizes, 2).shape == (2, 0)
 
 
 def test_too_many_are_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.bayes.counts.families import family_counts
+from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.bayes.networks.bif import parse_bif
 from fastens.bayes.networks.components import expected_counts, find_components
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
@@ -80,7 +80,7 @@ def test_expected_counts(seed, prune, monkeypatch):
         monkeypatch.setattr("fastens.bayes.networks.components.JOINT_CELLS", 2)
     components = find_components(network, missing_in(network, codes), prune=False)
     hidden, value = expected_counts(network, components, codes, weights)
-    known = family_counts(codes, network.sizes, network.families, weights)
+    known = family_counts(CodedRows(codes, network.sizes, weights), network.families)
     value += sum((k * np.log(table)).sum() for k, table in zip(known, network.tables, strict=True))
     expected, total = plain.expected_counts(network, codes, weights)
     for one, other, whole in zip(known, hidden, expected, strict=True):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fastens.engine.linear.predict_lines import add_linear
 
 from fastens.engine.linear import normal_equations as kernels
 from fastens.engine.linear.linear_leaves import LeafRows, LeafStatistics, LinearLeaves
@@ -120,7 +121,7 @@ def test_what_leaves_say_to_their_rows_is_what_they_predict(rng, n, n_threads):
     linear = LinearLeaves.of_terms(node, np.concatenate(FEATURES).astype(np.int32), terms, 4)
     raw, leaves, first = np.zeros((n, 1)), leaf.astype(np.int32)[None], np.zeros(1, np.int64)
     trees = SimpleNamespace(value=VALUE[:, None], linear=linear)
-    kernels.add_linear(trees, X, leaves, (first, np.zeros(1, np.int32)), raw, 1)
+    add_linear(trees, X, leaves, (first, np.zeros(1, np.int32)), raw, 1)
     np.testing.assert_array_equal(raw[:, 0], said)
 
 
@@ -155,7 +156,7 @@ def test_predictions(rng, dtype, n_threads):
     leaves = leaf.astype(np.int32)[None]
     first, output = np.zeros(1, np.int64), np.ones(1, np.int32)
     trees = SimpleNamespace(value=value[:, None], linear=linear)
-    kernels.add_linear(trees, X, leaves, (first, output), raw, n_threads)
+    add_linear(trees, X, leaves, (first, output), raw, n_threads)
     of_nodes = [np.split(part, np.cumsum(counts)[:-1]) for part in (features, slopes, lower, upper, at_means)]
     terms = list(zip(*of_nodes, strict=True))
     np.testing.assert_allclose(raw[:, 1], naive.predict(X.astype(float), leaf, value, terms), rtol=1e-12, atol=1e-12)

@@ -1,0 +1,124 @@
+"""Predictions for Dask collections: a task for each partition, and a collection of what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy, deepcopy
+from operator import getitem
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from scipy import sparse
+
+from fastens.distributed.dask_table import DaskTable, in_parts, is_collection, partitions, table_of_collection
+from fastens.distributed.rank_fit import bare, joined
+from fastens.engine.threads import limited_threads
+from fastens.table.answers import BY_ROW
+
+
+def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> Any:
+    """Return what a method answers for the rows of a collection, not computed yet.
+
+    For a dataframe or an array an array, or a list of them where the method returns one; for a list of delayed
+    partitions a list of delayed answers. Each worker gets the model once.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A copy is used: later changes of it do not matter.
+    method : str
+        Its name.
+    X : DaskTable or collection
+        The table.
+    given : dict
+        The other arguments, collections among them where they have something for each row.
+    """
+    model._check_fitted()
+    X = table_of_collection(X)
+    by_row = {name: given.pop(name) for name in BY_ROW if given.get(name) is not None and not _is_name(given[name])}
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
+        named = {*names, *(value for value in given.values() if _is_name(value))}
+        X = X[[name for name in X.columns if name in named]]  # others need not be read
+    parts = partitions(X, by_row)
+    shared = dask.delayed(deepcopy(bare(model)), pure=False, traverse=False)
+    answer = dask.delayed(_answer, pure=False)
+    answers = [answer(shared, method, part.pop("X"), given, part) for part in parts]
+    if isinstance(X, list | tuple):
+        return answers
+    lengths = X.chunks[0] if hasattr(X, "rechunk") else [np.nan] * len(answers)
+    meta = _answer(model, method, _without_rows(X), given, {})
+    if not isinstance(meta, list):
+        return _array(answers, lengths, meta)
+    item = dask.delayed(getitem, pure=False)
+    return [_array([item(each, place) for each in answers], lengths, own) for place, own in enumerate(meta)]
+
+
+def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[str, Any]) -> float:
+    """Return the score of a model for the rows of a collection; only predictions and targets come to this process.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Predicts on the workers.
+    score : function
+        The model's `score`, which sees predictions as its table.
+    X : DaskTable or collection
+        The table.
+    given : dict
+        The other arguments.
+    """
+    table = table_of_collection(X)
+    named = {name: value for name, value in given.items() if _is_name(value)}
+    for name, column in named.items():
+        if column not in getattr(table, "columns", ()):
+            raise ValueError(f"{name} must name a column of X; got {column!r}.")
+    given = given | {name: table[column] for name, column in named.items()}
+    rest = table[[name for name in table.columns if name not in named.values()]] if named else table
+    collections = {"X": model.predict(rest), **{name: value for name, value in given.items() if is_collection(value)}}
+    needed = {name: in_parts(name, values) for name, values in collections.items()}
+    client = X.client if isinstance(X, DaskTable) else None
+    (answers,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
+    found = {name: joined(parts, is_table=False) for name, parts in answers.items()}
+    predicted = copy(model)
+    vars(predicted)["predict"] = lambda rows: rows
+    return score(predicted, **(given | found))
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _answer(model: Any, method: str, part: Any, given: dict[str, Any], by_row: dict[str, Any]) -> Any:
+    """The answer for a partition, in one thread: other partitions have the others."""
+    with limited_threads(1):
+        if part.shape[0]:
+            return getattr(model, method)(part, **given, **by_row)
+        found = getattr(model, method)(_some_rows(part), **given)
+    return [own[:0] for own in found] if isinstance(found, list) else found[:0]
+
+
+def _without_rows(X: Any) -> Any:
+    return np.empty((0, X.shape[1]), dtype=X.dtype) if hasattr(X, "rechunk") else X._meta
+
+
+def _some_rows(part: Any) -> Any:
+    """Rows of any values, in a table like one without rows."""
+    if sparse.issparse(part):
+        return sparse.csr_matrix((1, part.shape[1]), dtype=part.dtype)
+    if isinstance(part, np.ndarray):
+        return np.zeros((1, part.shape[1]), dtype=part.dtype)
+    from dask.dataframe.utils import meta_nonempty
+
+    return meta_nonempty(part)
+
+
+def _array(answers: list[Any], lengths: Any, meta: Any) -> Any:
+    """One array of the answers to partitions of so many rows."""
+    found = [
+        da.from_delayed(each, (length, *meta.shape[1:]), meta=meta)
+        for each, length in zip(answers, lengths, strict=True)
+    ]
+    return da.concatenate(found, allow_unknown_chunksizes=True)

@@ -1,0 +1,158 @@
+"""Predictions for Dask collections: lazy, of the same kind, and those of one machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from fastens import (
+    BaggingClassifier,
+    BayesianNetwork,
+    CategoricalNB,
+    GaussianNB,
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
+from fastens.distributed import DaskTable
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.cluster
+N_ROWS = 300
+COLUMNS = ["size", "number", "word"]
+
+
+def make_frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=N_ROWS), "number": rng.integers(0, 4, N_ROWS)})
+    frame["word"] = rng.choice(["a", "b", "c"], N_ROWS)
+    target = frame["size"] + (frame["word"] == "b")
+    return frame.assign(weight=rng.random(N_ROWS), target=target, label=np.where(target > 0.3, "yes", "no"))
+
+
+FRAME = make_frame()
+X, T = FRAME[["size", "number"]].to_numpy(), FRAME[["target", "weight"]].to_numpy()
+
+
+@pytest.fixture(autouse=True)
+def in_this_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def frame_of(frame=FRAME, n_parts=4):
+    return dd.from_pandas(frame, npartitions=n_parts, sort=False)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GradientBoostingClassifier(n_estimators=3),
+        RandomForestClassifier(n_estimators=3),
+        BaggingClassifier(n_estimators=2),
+        CategoricalNB(),
+        BayesianNetwork("tan", max_bins=4),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_frames(model):
+    model.fit(FRAME[COLUMNS], FRAME["label"])
+    frame = frame_of()
+    labels, shares = model.predict(frame), model.predict_proba(frame[frame["size"] > -9])
+    assert isinstance(labels, da.Array)
+    assert (labels.npartitions, labels.dtype) == (4, model.predict(FRAME[COLUMNS]).dtype)
+    assert shares.shape[1] == 2
+    np.testing.assert_array_equal(labels.compute(), model.predict(FRAME[COLUMNS]))
+    np.testing.assert_array_equal(shares.compute(), model.predict_proba(FRAME[COLUMNS]))
+
+
+def test_arrays_have_their_chunks():
+    table = da.from_array(X, chunks=(90, 1))
+    model = RandomForestRegressor(n_estimators=3).fit(X, T)
+    found = model.predict(table)
+    assert (found.chunks, found.dtype) == (((90, 90, 90, 30), (2,)), np.float64)
+    np.testing.assert_array_equal(found.compute(), model.predict(X))
+    np.testing.assert_array_equal(model.apply(DaskTable(table)).compute(), model.apply(X))
+
+
+def test_delayed_partitions_and_lists():
+    model = RandomForestClassifier(n_estimators=3).fit(X, FRAME[["label", "word"]].to_numpy())
+    expected = model.predict_proba(X)
+    found = model.predict_proba(da.from_array(X, chunks=(90, 2)))
+    assert [own.shape for own in found] == [own.shape for own in expected]
+    for own, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(own.compute(), other)
+    answers = dask.compute(model.predict_proba([dask.delayed(X[:100]), dask.delayed(X[100:])]))[0]
+    np.testing.assert_array_equal(np.concatenate([own for own, _ in answers]), expected[0])
+
+
+def test_partitions_without_rows_and_sparse_answers():
+    model = RandomTreesEmbedding(n_estimators=3).fit(FRAME[COLUMNS])
+    frame = frame_of()
+    chosen = frame[frame["size"] > FRAME["size"].nlargest(3).min()]
+    found = model.transform(chosen).compute()
+    assert sparse.issparse(found)
+    assert found.shape[0] == 2
+    whole = model.transform(FRAME[FRAME["size"] > FRAME["size"].nlargest(3).min()][COLUMNS])
+    assert (found != whole).nnz == 0
+    nothing = GaussianNB().fit(X, FRAME["label"]).predict_proba(da.from_array(X, chunks=90)[:0])
+    assert nothing.compute().shape == (0, 2)
+
+
+def test_what_belongs_to_rows_is_divided_with_them():
+    model = GradientBoostingRegressor(n_estimators=3).fit(X, T[:, 0])
+    found = model.predict(da.from_array(X, chunks=(90, 2)), init_score=da.from_array(T[:, 1], chunks=70))
+    np.testing.assert_array_equal(found.compute(), model.predict(X, init_score=T[:, 1]))
+    with pytest.raises(ValueError, match=r"init_score must have the 4 partitions of X; it has 2\."):
+        model.predict(frame_of(), init_score=frame_of(n_parts=2)["target"])
+
+
+def test_scores():
+    frame, rows = frame_of(), FRAME[COLUMNS]
+    model = GradientBoostingClassifier(n_estimators=3).fit(rows, FRAME["label"])
+    expected = model.score(rows, FRAME["label"], FRAME["weight"])
+    assert model.score(frame[[*COLUMNS, "label", "weight"]], "label", "weight") == expected
+    assert model.score(frame, frame["label"], sample_weight=frame["weight"]) == expected
+    model = GradientBoostingRegressor(n_estimators=3).fit(X, T)
+    assert model.score(da.from_array(X, chunks=90), T) == model.score(X, T)
+    qid, relevance = np.repeat(np.arange(30), 10), np.digitize(T[:, 0], [0.0, 1.5])
+    ranker = GradientBoostingRanker(n_estimators=3).fit(X, relevance, qid=qid)
+    given = [da.from_array(each, chunks=100) for each in (relevance, qid)]
+    assert ranker.score(da.from_array(X, chunks=90), given[0], qid=given[1]) == ranker.score(X, relevance, qid=qid)
+    with pytest.raises(ValueError, match="y must name a column of X; got 'nothing'"):
+        model.score(frame, "nothing")
+
+
+def test_the_model_is_one_task_and_a_copy():
+    model = GradientBoostingRegressor(n_estimators=3).fit(X, T[:, 0])
+    expected = model.predict(X)
+    found = model.predict(da.from_array(X, chunks=20))
+    assert sum(str(key).startswith("GradientBoosting") for key in found.__dask_graph__()) == 1
+    model.fit(X, T[:, 1])
+    np.testing.assert_array_equal(found.compute(), expected)
+
+
+def test_errors_come_at_once():
+    with pytest.raises(NotFittedError):
+        GaussianNB().predict(da.ones((4, 2)))
+    with pytest.raises(ValueError, match="size"):
+        GaussianNB().fit(FRAME[["size", "number"]], FRAME["label"]).predict(frame_of()[["number"]])
+
+
+def test_workers(tmp_path):
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    model = GradientBoostingRegressor(n_estimators=3).fit(X, T[:, 0])
+    table, target = da.from_array(X, chunks=(50, 2)), da.from_array(T[:, 0], chunks=50)
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        np.testing.assert_array_equal(client.compute(model.predict(table), sync=True), model.predict(X))
+        assert model.score(DaskTable(table, client=client), target) == model.score(X, T[:, 0])
