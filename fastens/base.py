@@ -291,6 +291,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     classes_: Any
     # Whether scikit-learn's checks may expect bad predictions on their tables.
     _poor_score: bool = False
+    # A target of one class is an error where there must be two.
+    _fewest_classes: int = 2
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
@@ -324,9 +326,10 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         if y.ndim == 1:
-            self.classes_, index = learn_labels(y, self._comm)
+            self.classes_, index = learn_labels(y, self._comm, self._fewest_classes)
             return index
-        self.classes_, columns = map(list, zip(*(learn_labels(column, self._comm) for column in y.T), strict=True))
+        learned = (learn_labels(column, self._comm, self._fewest_classes) for column in y.T)
+        self.classes_, columns = map(list, zip(*learned, strict=True))
         return np.column_stack(columns)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:

@@ -34,7 +34,8 @@ MODULES = {
     "tree/test_monotonic_tree": FORESTS,
     "tree/test_export": TREES,
 }
-# The fixtures are those of scikit-learn's own conftest.py, with one seed.
+# The fixtures are those of scikit-learn's own conftest.py, with one seed. One thread: what records which method called
+# `fit` of a member finds the caller on the stack of its own thread only.
 CONFTEST = """
 import os
 import numpy as np
@@ -49,6 +50,13 @@ for name in os.environ["REPLACED"].split():
 @pytest.fixture
 def global_random_seed():
     return 42
+
+@pytest.fixture
+def pyplot():
+    from matplotlib import pyplot
+    pyplot.switch_backend("agg")
+    yield pyplot
+    pyplot.close("all")
 
 @pytest.fixture(params=[np.float32, np.float64])
 def global_dtype(request):
@@ -68,7 +76,8 @@ def run(module: str, show: bool) -> tuple[int, int]:
         found = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE", f"{name}.py"],
             cwd=place,
-            env=os.environ | {"REPLACED": MODULES[module], "COLUMNS": "400", "PYTHONPATH": paths},
+            env=os.environ
+            | {"REPLACED": MODULES[module], "OMP_NUM_THREADS": "1", "COLUMNS": "400", "PYTHONPATH": paths},
             capture_output=True,
             text=True,
             check=False,

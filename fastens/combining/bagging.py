@@ -66,6 +66,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     """
 
     voting: str = parameter(one_of("soft", "hard"), default="soft")
+    _fewest_classes = 1
 
     def _template(self) -> Any:
         return DecisionTreeClassifier(max_bins=MAX_BINS) if self.estimator is None else self.estimator

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.responses import places_of_classes
 from fastens.inspection.model_plots import column_names
 from fastens.table.parts import take_columns
@@ -49,7 +48,7 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) 
     base = np.full((n_rows, n_outputs), constant)
     data, shown = np.full((n_rows, n_columns), np.nan), np.full((n_rows, n_columns), np.nan, dtype=object)
     for part in parts:
-        if isinstance(part.model, OneClassClassifier):
+        if is_classifier(owner) and len(part.model.classes_) == 1:
             base += part.weight * (owner.classes_ == part.model.classes_[0])
             continue
         found = _explained(part, rows.of(part.columns))

@@ -17,7 +17,10 @@ Loss = Callable[[Array, Array], Array]
 
 
 class ClassTargets(NamedTuple):
-    """Classes: a leaf has for each target the share of the second of two classes, or of each of more."""
+    """Classes: a leaf has for each target the share of the second of two classes, or of each of more.
+
+    Of a target of one class it has the share of a second one, which is 0.
+    """
 
     classes: Any  # the sorted labels; a list of them with several targets
     has_all: bool = False  # two classes have a share each, and shares are probabilities as they are: of other libraries
@@ -35,7 +38,7 @@ class ClassTargets(NamedTuple):
     @property
     def widths(self) -> list[int]:
         """The number of values that each target has in a leaf."""
-        return [1 if count == 2 and not self.has_all else count for count in self.counts]
+        return [1 if count < 3 and not self.has_all else count for count in self.counts]
 
     @property
     def n_values(self) -> int:
@@ -44,7 +47,7 @@ class ClassTargets(NamedTuple):
 
     def to_grow(self, y: Array, comm: Comm = LOCAL) -> Target:
         """The targets as the engine takes them."""
-        return class_target(y, self.counts)
+        return class_target(y, [max(count, 2) for count in self.counts])
 
     def by_target(self, mean: Values) -> list[Values]:
         """Leaf values split by targets."""
@@ -70,7 +73,9 @@ class ClassTargets(NamedTuple):
     def parts(self, mean: Values) -> list[Any]:
         """The probabilities of the classes of each target."""
         parts = self.by_target(mean)
-        return parts if self.has_all else [_shares(part) for part in parts]
+        if self.has_all:
+            return parts
+        return [_shares(part)[:, :count] for part, count in zip(parts, self.counts, strict=True)]
 
     def votes(self, value: Values) -> Values:
         """Leaf values that are votes: all of a leaf's share for its largest class, the first of equals."""

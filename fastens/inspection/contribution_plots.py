@@ -323,5 +323,5 @@ def explained_quantity(estimator: Any, output: int) -> str:
         has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
         return "logarithm of the prediction" if has_link else "prediction"
     labels = output_labels(estimator, output + 1)
-    label = labels[output] if len(labels) > 2 or isinstance(estimator.classes_, list) else labels[1]
+    label = labels[output] if len(labels) > 2 or isinstance(estimator.classes_, list) else labels[-1]
     return f"{'probability' if getattr(estimator, '_has_class_shares', False) else 'log odds'} of {label}"

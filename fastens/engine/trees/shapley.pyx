@@ -399,17 +399,9 @@ cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_g
     return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
 
-def groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
-    """Cut the trees into groups of about as many nodes, whose sums are added up in order.
-
-    So threads have pieces of work where rows are few. The groups depend on the trees and on what is asked of them
-    alone, so that the sums do too.
-
-    Returns
-    -------
-    int64 array of shape (n_groups + 1,)
-        Where groups begin, and the last one ends.
-    """
+cdef groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
+    # Where groups of trees begin, and the last one ends: of about as many nodes, for threads where rows are few. Their
+    # sums are added up in order; they depend on the trees and on what is asked of them alone, so that the sums do too.
     cdef Py_ssize_t n_nodes = first_node[len(first_node) - 1]
     cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * FEWEST_NODES), MOST_GROUPS)
     ends = np.searchsorted(first_node, np.arange(1, max(n, 1)) * n_nodes // max(n, 1))

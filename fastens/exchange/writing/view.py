@@ -165,6 +165,8 @@ def leaf(value: float) -> FlatTree:
 def view_of(model: Any) -> ModelView:
     """Return the view of a fitted estimator that holds one TreeEnsemble."""
     trees: TreeEnsemble = model._predicting_trees()
+    if 1 in np.atleast_1d(getattr(model, "n_classes_", 2)):
+        raise CannotHoldError("a target of one class")
     if not trees.has_constant_leaves:
         raise CannotHoldError("leaves with linear models")
     if getattr(model._encoder, "zero_is_missing", None):
