@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any, ClassVar
 
@@ -30,7 +29,9 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.sparse_binned import binned
 from fastens.engine.comm import max_floats
+from fastens.engine.elementary import exp
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.parts import as_array, in_memory, map_parts
@@ -193,7 +194,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             return _Regressors(self.estimator, data)
         n_threads = resolve_n_jobs(self.n_jobs)
         binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads, comm)
-        matrix = replace(binning.transform(data.X, n_threads), comm=comm)
+        matrix = binned(binning, data.X, n_threads, comm)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight, comm)
         rules = TreeRules(
@@ -220,7 +221,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         if self.loss == "square":
             loss = loss**2
         elif self.loss == "exponential":
-            loss = 1 - np.exp(-loss)
+            loss = 1 - exp(-loss)
         mean = weighted_mean(loss, weights.whole.astype(np.float64), self._comm)
         if mean <= 0:
             return 1.0, 0.0, None
@@ -288,6 +289,13 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         """
         return staged_scores(self, X, y, sample_weight)
 
+    def explain(self, X: ArrayLike, *given: Any, **options: Any) -> Any:
+        """Raise ValueError: the median of trees is not their sum, which Shapley values of trees are of."""
+        raise ValueError(
+            "predictions must be sums of trees to be explained; those of AdaBoostRegressor are weighted medians. "
+            "Explain regressors of estimators_, or use sklearn.inspection.permutation_importance."
+        )
+
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""
         predictions = np.hstack([number_response("estimator", model, X) for model in self._models])
@@ -312,8 +320,10 @@ class _TreeRegressors:
     def __init__(self, trees: Trees, center: float) -> None:
         self._trees, self._center = trees, center
 
-    def content(self) -> NDArray[Any]:
-        return np.vstack([self._trees.columns.astype(np.float64), self._trees.target.y.T])
+    def content(self) -> Iterator[NDArray[Any]]:
+        columns = self._trees.columns
+        yield from (columns[feature].astype(np.float64) for feature in range(columns.shape[0]))
+        yield from self._trees.target.y.T
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         tree = self._trees.grow(weights, drawn, index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weak_rounds import Vote, VotingRules, VotingRun, Weak
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.sparse_binned import binned, codes_of
 from fastens.engine.comm import Comm, sum_ints
 from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
@@ -77,15 +77,15 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     else:
         max_bins = model.max_bins if model.estimator is None else model.estimator.max_bins
         binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads, comm)
-    validation_codes = None if X_val is None else binning.codes(X_val, n_threads)
+    validation_codes = None if X_val is None else codes_of(binning, X_val, n_threads)
     rules = own_rules or TreeRules(
         model.criterion, max_depth=model.max_depth, monotone=monotone_columns(model), **path_rules(model)
     )
     if own_rules is None and rules.monotone is None and model.max_depth == 1:
-        rows = BinnedRows(binning, binning.codes(data.X, n_threads), validation_codes, n_threads)
+        rows = BinnedRows(binning, codes_of(binning, data.X, n_threads), validation_codes, n_threads)
         finder = StumpLearner(binning, rows.columns, classes, n_classes, model.criterion, n_threads)
         return Stumps(rows, finder, comm)
-    matrix = replace(binning.transform(data.X, n_threads), comm=comm)
+    matrix = binned(binning, data.X, n_threads, comm)
     rows = BinnedRows(binning, matrix.columns, validation_codes, n_threads)
     return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
 

@@ -15,8 +15,8 @@ from sklearn.utils import check_random_state
 from fastens.adaboost.weak_rounds import Vote, Weak
 from fastens.adaboost.weights import RowWeights
 from fastens.combining.responses import label_places
-from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
 from fastens.engine.comm import LOCAL, Comm, sum_ints
 from fastens.engine.forest.branches import Totals
 from fastens.engine.forest.forests import ForestGrower, Target, TreeRules, TreeSample
@@ -26,7 +26,6 @@ from fastens.engine.trees.adding import add_tree_to_raw
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.saving import nested_arrays, nested_model
 
-Codes = NDArray[np.unsignedinteger]
 MODELS = "estimators."
 MOST_LEAVES = 1 << 15
 
@@ -37,16 +36,16 @@ _TREE_BITS = 39
 class BinnedRows:
     """Training rows, and perhaps rows to validate on, binned alike; columns are of shape (n_features, n_rows)."""
 
-    def __init__(self, binning: Binning, columns: Codes, validation: Codes | None, n_threads: int) -> None:
+    def __init__(self, binning: Binning, columns: AnyCodes, validation: AnyCodes | None, n_threads: int) -> None:
         self.binning, self.columns, self.validation = binning, columns, validation
         self._n_threads = n_threads
 
-    def nodes(self, tree: Tree) -> tuple[Codes, Codes | None]:
+    def nodes(self, tree: Tree) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None]:
         """The leaves of a tree, as node numbers, that the rows fall into."""
         validation = None if self.validation is None else self._nodes_of(tree, self.validation)
         return self._nodes_of(tree, self.columns), validation
 
-    def _nodes_of(self, tree: Tree, columns: Codes) -> NDArray[np.uint16]:
+    def _nodes_of(self, tree: Tree, columns: AnyCodes) -> NDArray[np.uint16]:
         numbers = np.zeros(columns.shape[1])
         numbered = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
         add_tree_to_raw(columns, numbered, numbers, self._n_threads)
@@ -79,9 +78,7 @@ class Stumps:
 class Trees:
     """Fits trees on the forests' engine, each on one thread or more, to classes or numbers."""
 
-    def __init__(
-        self, rows: BinnedRows, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int
-    ) -> None:
+    def __init__(self, rows: BinnedRows, matrix: AnyMatrix, target: Target, rules: TreeRules, n_threads: int) -> None:
         self.rows, self.target = rows, target
         self.columns = rows.columns
         self.monotone = rules.monotone

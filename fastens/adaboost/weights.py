@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.adaboost.reweight import advance, class_sums, make_whole
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
+from fastens.engine.elementary import log
 from fastens.engine.rows.sampling import Bootstrap, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
@@ -60,7 +62,7 @@ class RowWeights:
         if is_whole and sum(self._comm.gather(float(sample_weight.sum()))) < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
         else:
-            np.log(sample_weight, out=self.logs)
+            self.logs[:] = log(sample_weight)
 
     def _find_largest(self) -> None:
         (self._largest,) = max_floats(self._comm, float(self.logs.max(initial=-np.inf)))
@@ -139,8 +141,10 @@ class RowWeights:
         return counts[first : first + self.n_rows].astype(np.int64)
 
 
-def content_order(columns: NDArray[Any], classes: NDArray[np.uint16], comm: Comm = LOCAL) -> NDArray[np.uint32]:
-    """The rows of all ranks in the order of a hash of what they hold; `columns` has shape (n_features, n_rows)."""
+def content_order(
+    columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16], comm: Comm = LOCAL
+) -> NDArray[np.uint32]:
+    """The rows of all ranks in the order of a hash of what they hold, given column by column."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:

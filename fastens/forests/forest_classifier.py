@@ -12,7 +12,7 @@ from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.quantiles import ConformalScores
 from fastens.conformal.scores import COVERAGE, SetScore, SetScores, sets
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import Reweight
 from fastens.forests.base_forest import BaseForest
@@ -132,7 +132,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     # Uncertainty --------------------------------------------------
 
     def _conformity(
-        self, matrix: BinnedMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+        self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
     ) -> ConformalScores:
         """The scores of rows out of bag, by the probabilities of their classes."""
         return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)

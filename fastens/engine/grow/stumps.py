@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.sparse_binned import AnyCodes
 from fastens.engine.comm import LOCAL, Comm, sum_ints, sum_over
 from fastens.engine.grow.stump import StumpFinder
 from fastens.engine.splits.criterion import CRITERIA
 from fastens.engine.trees.code_sets import codes_left, set_of
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsemble
-
-Codes = NDArray[np.unsignedinteger]
 
 
 class Stump(NamedTuple):
@@ -34,7 +33,7 @@ class StumpLearner:
     ----------
     binning : Binning
         What the codes mean.
-    codes : uint8 or uint16 array of shape (n_features, n_rows)
+    codes : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
         The rows.
     classes : uint16 array of shape (n_rows,)
         The class of each row.
@@ -49,7 +48,7 @@ class StumpLearner:
     def __init__(
         self,
         binning: Binning,
-        codes: Codes,
+        codes: AnyCodes,
         classes: NDArray[np.uint16],
         n_classes: int,
         criterion: str,
@@ -66,7 +65,11 @@ class StumpLearner:
 
 
 def stump_ensemble(
-    stumps: Sequence[Stump], values: NDArray[np.float64], codes: Codes, binning: Binning, comm: Comm = LOCAL
+    stumps: Sequence[Stump],
+    values: NDArray[np.float64],
+    codes: AnyCodes,
+    binning: Binning,
+    comm: Comm = LOCAL,
 ) -> TreeEnsemble:
     """Put stumps one after another as trees.
 
@@ -76,7 +79,7 @@ def stump_ensemble(
         In the order in which they are added up.
     values : float64 array of shape (n_stumps, 2, n_values)
         What the cells of each stump add to the raw prediction.
-    codes : uint8 or uint16 array of shape (n_features, n_rows)
+    codes : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
         The training rows, to be counted.
     binning : Binning
         What turns values into codes.
@@ -157,7 +160,7 @@ def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> d
     }
 
 
-def _left_counts(splits: Sequence[Stump], codes: Codes) -> NDArray[np.int64]:
+def _left_counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
     """How many rows go left."""
     n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
     counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}

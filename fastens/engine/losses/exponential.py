@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import max_floats
+from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 
 Array = NDArray[np.float64]
@@ -33,13 +34,13 @@ class ExponentialLoss(Loss):
         for k, column in enumerate(raw):
             signs = self._signs(y, k)
             logs = -0.5 * signs * column
-            weights = np.exp(logs - max_floats(self.comm, float(logs.max(initial=-np.inf)))[0])
+            weights = exp(logs - max_floats(self.comm, float(logs.max(initial=-np.inf)))[0])
             gradients[k] = -0.5 * signs * weights
             hessians[k] = 0.25 * weights
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
-        columns = [np.exp(np.minimum(-0.5 * self._signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
+        columns = [exp(np.minimum(-0.5 * self._signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
         return weighted_mean(np.mean(columns, axis=0), sample_weight, self.comm)
 
     def predict(self, raw: Array) -> Array:
