@@ -1,0 +1,231 @@
+"""What a fit of boosted trees would take on a cluster: time and bytes, from what is measured here and there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.distributed.dask_table import EXTRA, DaskTable
+from fastens.distributed.simulation import Network, exchanges_of, simulate
+from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.threads import limited_threads
+from fastens.parameters import whole
+from fastens.table.memory_limits import TableShape
+
+# Most values and rows of the larger of the two tables that are timed; rows of that whose exchanges are looked at.
+_VALUES, _MOST_ROWS = 4_000_000, 200_000
+_ROWS = 20_000
+_ROUNDS = 6
+# Numbers, and exchanges of them, by which latency and bandwidth are measured.
+_FEW, _MANY = 1, 1 << 19
+_SHORT, _LONG = 50, 5
+_TRIALS = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit would take; seconds and bytes sent are those of one round.
+
+    Attributes
+    ----------
+    seconds : float
+        Counting and exchanging.
+    counting_seconds : float
+        Of a worker with its share of the rows.
+    exchange_seconds : float
+        Until all workers have what they exchange.
+    n_bytes : int
+        What the worker that sends the most sends.
+    n_hops : int
+        Messages that wait for each other.
+    memory : int
+        The most bytes that a worker takes above what it held before.
+    efficiency : float
+        The share of the time of the workers that is not lost beside that of one worker with all rows.
+    """
+
+    seconds: float
+    counting_seconds: float
+    exchange_seconds: float
+    n_bytes: int
+    n_hops: int
+    memory: int
+    efficiency: float
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What a round of boosting takes on one machine: for each row, and besides.
+
+    Attributes
+    ----------
+    row_seconds, round_seconds : float
+        Of a row, and of a round with none.
+    """
+
+    row_seconds: float
+    round_seconds: float
+
+
+def measured_counting(model: Any, n_columns: int, n_threads: int = 1) -> Counting:
+    """Return what rounds take here, timed on two small tables of random numbers.
+
+    Parameters
+    ----------
+    model : GradientBoostingRegressor or GradientBoostingClassifier
+        With the parameters of the fit.
+    n_columns : int
+        The columns, which are numbers.
+    n_threads : int, default=1
+        The threads to use.
+    """
+    many = max(400, min(_MOST_ROWS, _VALUES // n_columns))
+    few = many // 4
+    with limited_threads(n_threads):
+        little, much = (_seconds_of_round(model, *_random_table(model, n, n_columns)) for n in (few, many))
+    of_row = max(0.0, much - little) / (many - few)
+    return Counting(of_row, max(0.0, little - of_row * few))
+
+
+def plan(
+    n_rows: int,
+    n_columns: int,
+    n_workers: int,
+    *,
+    model: Any,
+    network: Network | None = None,
+    counting: Counting | None = None,
+) -> Plan:
+    """Return what a round of boosting would take on a cluster.
+
+    What a round exchanges is found out by a small fit, and sent over a simulated network by as many ranks as there will
+    be workers: see `simulate`.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        The table, whose columns are numbers.
+    n_workers : int
+        Workers, up to 1000; each is thought to be as fast as this machine.
+    model : GradientBoostingRegressor or GradientBoostingClassifier
+        With the parameters of the fit.
+    network : Network, optional
+        What connects the workers: `measured_network` finds it out.
+    counting : Counting, optional
+        What a round takes on a worker; default: as measured here, with one thread.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are not positive.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingRegressor
+    >>> from fastens.distributed import plan
+    >>> found = plan(10**8, 10, n_workers=8, model=GradientBoostingRegressor())
+    >>> found.efficiency > 0.5, found.n_bytes < 10**7
+    (True, True)
+    """
+    whole(1).check("n_rows", n_rows)
+    whole(1).check("n_columns", n_columns)
+    whole(1, 1000).check("n_workers", n_workers)
+    counting = counting or measured_counting(model, n_columns)
+    table = _random_table(model, max(400, min(_ROWS, _VALUES // n_columns)), n_columns)
+    simulated = simulate(exchanges_of(lambda: _short(model), *table)[-1], n_workers, network)
+    share = -(-n_rows // n_workers)
+    own, alone = (counting.round_seconds + counting.row_seconds * n for n in (share, n_rows))
+    seconds = own + simulated.seconds
+    needs = model._memory_needs(TableShape(share, n_columns)).in_memory
+    sent = simulated.n_bytes, simulated.n_hops, needs + simulated.n_held
+    return Plan(seconds, own, simulated.seconds, *sent, alone / (n_workers * seconds))
+
+
+def measured_network(client: Any = None) -> Network:
+    """Return the latency and bandwidth between two workers of a Dask cluster, as fits exchange messages there.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The cluster, of two workers or more; default: that of the last client made.
+
+    Raises
+    ------
+    ImportError
+        Where Dask is not installed.
+    ValueError
+        For a cluster of one worker.
+    """
+    try:
+        from dask import delayed
+
+        from fastens.distributed.dask_fit import fit_on_dask
+    except ModuleNotFoundError as error:
+        raise ImportError(EXTRA) from error
+    probe = _Probe()
+    parts = [delayed(np.zeros((1, 1))) for _ in range(2)]
+    fit_on_dask(probe, DaskTable(parts, client=client), {})
+    if probe.n_ranks < 2:
+        raise ValueError(f"client must be of a cluster of two workers or more; got {probe.n_ranks}.")
+    long = max(probe.long_seconds - probe.short_seconds, 1e-9)
+    return Network(probe.short_seconds, 8 * _MANY / long)
+
+
+class _Probe:
+    """In the place of a model: it times exchanges."""
+
+    _takes_parts = True
+    _comm: Comm = LOCAL
+    n_ranks: int
+    short_seconds: float
+    long_seconds: float
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    @contextmanager
+    def _over(self, comm: Comm) -> Iterator[None]:
+        self._comm = comm
+        yield
+        del self._comm
+
+    def fit(self, X: Any) -> None:
+        self.n_ranks = self._comm.size
+        self.short_seconds, self.long_seconds = (self._timed(n, times) for n, times in ((_FEW, _SHORT), (_MANY, _LONG)))
+
+    def _timed(self, n: int, times: int) -> float:
+        """The seconds of an exchange, one after another: alone, a late rank would find the others' messages there."""
+        numbers, found = np.zeros(n, dtype=np.int64), []
+        for _ in range(_TRIALS):
+            start = time.perf_counter()
+            for _ in range(times):
+                self._comm.sum(numbers)
+            found.append((time.perf_counter() - start) / times)
+        return min(found)
+
+
+def _random_table(model: Any, n_rows: int, n_columns: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_columns)).astype(np.float32)
+    y = X[:, 0] + X[:, -1] ** 2 + rng.normal(size=n_rows)
+    return X, y > 1 if hasattr(model, "predict_proba") else y
+
+
+def _short(model: Any) -> Any:
+    """The model with few rounds."""
+    return deepcopy(model).set_params(n_estimators=_ROUNDS, early_stopping=False, verbose=0, callbacks=None)
+
+
+def _seconds_of_round(model: Any, X: NDArray[Any], y: NDArray[Any]) -> float:
+    """The least of a fit's rounds."""
+    short, ends = _short(model), []
+    short._on_round = lambda *_: ends.append(time.perf_counter())
+    short.fit(X, y)
+    return float(np.diff(ends).min())
