@@ -265,7 +265,7 @@ class Categories(Options):
         Columns of no more categories split them off one by one.
     min_samples : int or None, default=None
         Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: 10,
-        or `min_samples_leaf` where that is less.
+        or the fewest rows of a leaf where that is less.
     max_per_split : int or None, default=None
         Most categories on the side of a split that has fewer of them.
     smoothing : float, default=5

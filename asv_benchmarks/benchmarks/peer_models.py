@@ -74,6 +74,8 @@ def make_fastens(settings: Settings) -> Any:
         max_leaf_nodes=settings.n_leaves,
         min_samples_leaf=settings.min_samples_leaf,
         l2_regularization=L2,
+        split_penalty=2.0,
+        max_features=1.0,
         max_bins=MAX_BINS,
         n_jobs=settings.n_threads,
         random_state=0,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.boosting.rounds import OnRound
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.elementary import exp, log
 from fastens.engine.grow.growth import GrowthRules, leaves_within_limits
 from fastens.engine.rows.sampling import stream_seeds
@@ -84,22 +85,27 @@ class VotingRun:
     """One fit of AdaBoost."""
 
     def __init__(
-        self, learner: Learner, classes: NDArray[np.uint16], sample_weight: Array | None, rules: VotingRules
+        self,
+        learner: Learner,
+        classes: NDArray[np.uint16],
+        sample_weight: Array | None,
+        rules: VotingRules,
+        comm: Comm = LOCAL,
     ) -> None:
-        self.learner, self.rules = learner, rules
-        self.weights = RowWeights(classes, sample_weight, rules.n_threads)
+        self.learner, self.rules, self._comm = learner, rules, comm
+        self.weights = RowWeights(classes, sample_weight, rules.n_threads, comm)
         self.validation: RowWeights | None = None
         self._without_restarts: RowWeights | None = None
         self.votes: list[Vote] = []
         self.history = History()
         self.n_rounds = 0
-        self._order = content_order(learner.columns, classes) if rules.resample else None
+        self._order = content_order(learner.columns, classes, comm) if rules.resample else None
         self._one_hot = np.eye(rules.n_classes)
         self._is_over = False
 
     def validate_on(self, classes: NDArray[np.uint16], sample_weight: Array | None) -> None:
         """Watch the loss on other rows, those that the learner knows."""
-        self.validation = RowWeights(classes, sample_weight, self.rules.n_threads)
+        self.validation = RowWeights(classes, sample_weight, self.rules.n_threads, self._comm)
 
     def run(self, on_round: OnRound | None = None) -> None:
         """Run all rounds, or until a classifier is perfect or no better than chance, or the validation loss is flat."""

@@ -72,11 +72,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     learning_rate: float = parameter(real(0, 1e30, open_low=True), default=0.1)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=31)
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
-    min_samples_leaf: int = parameter(whole(1), default=20)
+    min_samples_leaf: int | None = parameter(whole(1) | NONE, default=None)
     l2_regularization: float = parameter(real(0), default=1.0)
     split_penalty: float | None = parameter(real(0) | NONE, default=None)
     max_bins: int = parameter(whole(2, 65_535), default=255)
-    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=0.6)
     max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
     feature_weights: Any = parameter(ANYTHING, default=None)
     subsample: float = parameter(real(0, 1, open_low=True), default=1.0)
@@ -230,11 +230,15 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
-        """The seed of all draws; 0 where nothing is drawn, and that of the fit that this one continues."""
+        """The seed of all draws; that of the fit that this one continues.
+
+        0 where nothing is drawn, and where no more than features are, and no seed is given: a fit as it comes can be
+        repeated.
+        """
         if earlier is not None:
             return earlier._seed
-        draws = row_sampling(self).draws or draws_features(self) or self._columns_of_statistics(y)[1]
-        if not (splits or self._options("boosting") is not None or draws):
+        draws = [row_sampling(self).draws, draws_features(self) and self.random_state is not None]
+        if not (splits or self._options("boosting") is not None or any(draws) or self._columns_of_statistics(y)[1]):
             return 0
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return int(self._comm.gather(seed)[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastens.boosting.fit_arguments import holds_out
-from fastens.boosting.rules import row_sampling
+from fastens.boosting.rules import FEWEST_ROWS, row_sampling
 from fastens.engine.bins.binned import MOST_COLUMNS, record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.grow.near_columns import near_bytes
@@ -49,7 +49,7 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     n_folds = model._stopping.folds or 1
     if n_folds > 1:
         of_row += shape.n_columns * code + _HELD_OUT  # those of a fold, which are taken out of all
-    n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // model.min_samples_leaf))
+    n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // (model.min_samples_leaf or FEWEST_ROWS)))
     kept = _kept_nodes(model.max_bins, n_rows, n_leaves)
     cells = shape.n_columns * (_BYTE_CELLS if code == 1 else min(model.max_bins, n_rows) + 2)
     histograms = _CELL * cells * k * (kept + resolve_n_jobs(model.n_jobs))

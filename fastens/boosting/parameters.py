@@ -34,17 +34,18 @@ max_leaf_nodes : int or None
     Most leaves of a tree, which grows best-first; None grows level by level without that limit.
 max_depth : int or None
     Most splits between the root and a leaf.
-min_samples_leaf : int
-    Fewest rows in a leaf, whatever their weights.
+min_samples_leaf : int or None
+    Fewest rows in a leaf; a row of a whole weight counts as so many, one of a fraction as one. None: 5, or 20 where
+    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models.
 l2_regularization : float
     Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean.
 split_penalty : float or None
     A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
     pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
     Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
-    None: 2, or 0 where the dispersion cannot be estimated: for absolute errors, quantiles, Huber's loss and ranking.
+    None: 3, or 0 where the dispersion cannot be estimated: for absolute errors, quantiles, Huber's loss and ranking.
 max_features : int, float, "sqrt", "log2" or None
-    Number, or share, of the features drawn for each split; None for all.
+    Number, or share (rounded up), of the features drawn for each split; None for all.
 max_features_per_tree : int, float, "sqrt", "log2" or None
     The same for each tree; `max_features` draws from those.
 subsample : float
@@ -85,7 +86,8 @@ warm_start : bool
 verbose : int or "bar"
     Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
 random_state : int, RandomState or None
-    Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`.
+    Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`. None: others in
+    each fit, but for the features of a fit that draws nothing else.
 n_estimators_, n_iter_ : int
     Rounds kept.
 best_iteration_ : int

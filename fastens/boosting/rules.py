@@ -18,32 +18,36 @@ from fastens.engine.rows.sampling import content_hashes
 from fastens.options import Goss, Mvs
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
-AKAIKE = 2.0
+# Chosen together: docs/defaults.md. Where noise can be measured, pruning by it stands in for leaves of many rows; but
+# linear models in the leaves need these.
+SPLIT_PENALTY = 3.0
+FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
 
 
 def growth_rules(model: Any) -> GrowthRules:
     """The limits of trees, with constraints on columns of X translated to the columns that trees see."""
-    per_tree = count_of(model.max_features_per_tree, len(model._column_of))
+    per_tree = count_of(model.max_features_per_tree, len(model._column_of), up=True)
     growth, categories = model._options("growth"), model._options("categories")
+    min_samples_leaf = fewest_rows(model)
     return GrowthRules(
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
-        min_samples_leaf=model.min_samples_leaf,
+        min_samples_leaf=min_samples_leaf,
         min_child_weight=growth.min_child_weight,
         min_weight_leaf=growth.min_weight_leaf,
         min_gain_to_split=growth.min_gain_to_split,
         split_penalty=_split_penalty(model),
         l2_regularization=model.l2_regularization,
-        features_per_split=count_of(model.max_features, per_tree),
+        features_per_split=count_of(model.max_features, per_tree, up=True),
         features_per_tree=per_tree,
-        feature_weights=column_chances(model),
+        feature_weights=column_chances(model, up=True),
         monotone=monotone_columns(model),
         **path_rules(model),
         path_smooth=growth.path_smooth,
         max_delta_step=growth.max_delta_step,
         category_l2=categories.l2,
         category_smoothing=categories.smoothing,
-        min_samples_category=categories.min_samples or min(10, model.min_samples_leaf),
+        min_samples_category=categories.min_samples or min(10, min_samples_leaf),
         max_categories_per_split=categories.max_per_split,
         one_hot_max_size=categories.one_hot_max_size,
     )
@@ -52,7 +56,15 @@ def growth_rules(model: Any) -> GrowthRules:
 def _split_penalty(model: Any) -> float:
     if model.split_penalty is not None:
         return model.split_penalty
-    return AKAIKE if model._loss.measures_noise else 0.0
+    return SPLIT_PENALTY if model._loss.measures_noise else 0.0
+
+
+def fewest_rows(model: Any) -> int:
+    """The fewest rows of a leaf."""
+    if model.min_samples_leaf is not None:
+        return model.min_samples_leaf
+    is_simple = model._loss.measures_noise and not model.linear_leaves
+    return FEWEST_ROWS if is_simple else FEWEST_ROWS_OTHERWISE
 
 
 def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
@@ -81,7 +93,8 @@ def row_sampling(model: Any) -> RowSampling:
 def draws_features(model: Any) -> bool:
     """Whether trees or nodes see only some of the features."""
     n_features = model.n_features_in_
-    return min(count_of(given, n_features) for given in (model.max_features_per_tree, model.max_features)) < n_features
+    wanted = (model.max_features_per_tree, model.max_features)
+    return min(count_of(given, n_features, up=True) for given in wanted) < n_features
 
 
 def _check_called_after(callbacks: Iterable[Any]) -> None:

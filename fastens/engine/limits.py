@@ -22,7 +22,7 @@ class Limits:
     max_depth : int or None
         Largest number of splits between the root and a leaf.
     min_samples_leaf : int
-        Smallest number of rows in a leaf, exactly, whatever their weights.
+        Smallest number of rows in a leaf, exactly; where a grower takes whole weights for copies of rows, of copies.
     min_weight_leaf : float
         Smallest sum of sample weights in a leaf.
     features_per_split : int or None

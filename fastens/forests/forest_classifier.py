@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -90,7 +91,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
         # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
         smallest = self._class_factors(given, data.y, data.sample_weight).min()
-        unit = 2.0 ** max(0.0, np.ceil(8 - np.log2(smallest)))
+        unit = math.ldexp(1.0, max(0, 9 - math.frexp(smallest)[1]))
 
         def reweight(counts: Array) -> Array:
             drawn = counts > 0

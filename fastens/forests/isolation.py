@@ -133,8 +133,6 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()
-        depth = self._raw(X)[:, 0] / self._ensemble.n_trees
-        return -exp(-math.log(2) * depth / self._mean_path_length())
         return self._inverse_link(self._raw(X)[:, 0] / self._ensemble.n_trees)
 
     def explain(
@@ -165,7 +163,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return 1 / self._ensemble.n_trees
 
     def _inverse_link(self, raw: Array) -> Array:
-        return -np.exp2(-raw / self._mean_path_length())
+        return -exp(-math.log(2) * raw / self._mean_path_length())
 
     def _mean_path_length(self) -> float:
         """The mean depth of the rows of a tree, which scores are relative to."""

@@ -303,8 +303,8 @@ def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]
     columns = y.reshape(len(y), -1)
     mean = np.average(columns, axis=0, weights=weight)
     variance = np.average((columns - mean) ** 2, axis=0, weights=weight)
-    step = np.exp2(np.floor(np.log2(np.maximum(variance, 1e-300)) / 2) - 20)
     fraction, exponent = np.frexp(variance)
+    step = np.ldexp(1.0, (np.frexp(np.maximum(variance, 1e-300))[1] - 1) // 2 - 20)
     return np.rint(mean / step) * step, np.ldexp(np.rint(np.ldexp(fraction, 24)), exponent - 24)
 
 

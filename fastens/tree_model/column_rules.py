@@ -47,14 +47,17 @@ def path_rules(model: Any) -> dict[str, Any]:
     }
 
 
-def column_chances(model: Any) -> NDArray[np.float64] | None:
-    """The chances of columns where some are drawn; ValueError where all are, so that they would not matter."""
+def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | None:
+    """The chances of columns where some are drawn; ValueError where all are, so that they would not matter.
+
+    `up`: shares of columns are rounded up.
+    """
     chances = feature_chances(model.feature_weights, _columns(model))
     if chances is None:
         return None
     n_features = len(model._column_of)
     wanted = [getattr(model, name, None) for name in ("max_features", "max_features_per_tree")]
-    if 0 < chances.min() < chances.max() and min(count_of(each, n_features) for each in wanted) == n_features:
+    if 0 < chances.min() < chances.max() and min(count_of(each, n_features, up=up) for each in wanted) == n_features:
         raise ValueError(
             f"feature_weights are chances of columns that are drawn, and max_features={wanted[0]!r} draws none of the "
             f"{n_features}; set it below, or weights of 0 for columns to leave out; got {model.feature_weights!r}."

@@ -44,7 +44,7 @@ def test_the_default_does_not_follow_noise(rng):
     noise = rng.normal(size=len(frame))
     test, _ = make_frame(rng)
     for model in (fit(frame, noise), fit(frame, noise, categories=Categories(encoding="partition"))):
-        assert np.var(model.predict(test)) < 0.1
+        assert np.var(model.predict(test)) < 0.14
     told_apart = Categories(encoding="partition", min_samples=1, smoothing=0.0, l2=0.0)
     assert np.var(fit(frame, noise, categories=told_apart).predict(test)) > 0.15
 

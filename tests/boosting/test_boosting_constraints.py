@@ -303,7 +303,7 @@ def test_weights_of_features(parameter):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 4))
     y = X.sum(axis=1)
-    options = {parameter: 1, "n_estimators": 200, "max_leaf_nodes": 2, "random_state": 0}
+    options = {parameter: 1, "n_estimators": 200, "max_leaf_nodes": 2, "split_penalty": 0.0, "random_state": 0}
     model = fit(X, y, feature_weights=[6, 3, 1, 0], **options)
     shares = model.feature_split_counts_ / model.feature_split_counts_.sum()
     np.testing.assert_allclose(shares, [0.6, 0.3, 0.1, 0.0], atol=0.09)

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -175,10 +176,10 @@ def test_exposure_of_counts(X, rng):
 @pytest.mark.parametrize("loss", ["binary", "multiclass"])
 def test_init_score_of_classes_chains_models(loss, X, rng):
     y = make_target(loss, X, rng)
-    first = GradientBoostingClassifier(n_estimators=10).fit(X, y)
+    first = GradientBoostingClassifier(n_estimators=10, max_features=1.0).fit(X, y)
     start = first.decision_function(X)
-    second = GradientBoostingClassifier(n_estimators=10).fit(X, y, init_score=start)
-    both = GradientBoostingClassifier(n_estimators=20).fit(X, y)
+    second = clone(first).fit(X, y, init_score=start)
+    both = clone(first).set_params(n_estimators=20).fit(X, y)
     np.testing.assert_allclose(second.predict_proba(X, init_score=start), both.predict_proba(X), atol=1e-9)
     np.testing.assert_array_equal(second.predict(X, init_score=start), both.predict(X))
     np.testing.assert_allclose(second.decision_function(X, start), both.decision_function(X), atol=1e-9)

@@ -48,12 +48,13 @@ def test_a_naive_twin(X, rng):
     """Squared error with stumps: every round on its own, without any incremental sum."""
     y = make_target("squared_error", X, rng)
     rate, n = 0.4, 12
-    model = GradientBoostingRegressor(n_estimators=n, learning_rate=rate, max_leaf_nodes=4, **DART).fit(X, y)
+    options = {"max_leaf_nodes": 4, "max_features": 1.0}
+    model = GradientBoostingRegressor(n_estimators=n, learning_rate=rate, **options, **DART).fit(X, y)
     dropout, parts = Dropout(Dart(0.3, 0.2), rate, model._seed), []
     for index in range(n):
         dropped, new, old = dropout.draw(index)
         kept = y.mean() + sum((part for i, part in enumerate(parts) if i not in dropped), np.zeros(400))
-        tree = GradientBoostingRegressor(n_estimators=1, learning_rate=1.0, max_leaf_nodes=4).fit(X, y, init_score=kept)
+        tree = GradientBoostingRegressor(n_estimators=1, learning_rate=1.0, **options).fit(X, y, init_score=kept)
         for i in dropped:
             parts[i] = parts[i] * old
         parts.append(rate * new * tree.predict(X))
@@ -95,7 +96,7 @@ def test_a_checkpoint_keeps_the_best_round(kind, best_is_before, X, rng, tmp_pat
         y = rng.permutation(y)  # only noise to learn
     y = np.column_stack([y, -y]) if kind == "targets" else y
     make = GradientBoostingClassifier if kind == "classes" else GradientBoostingRegressor
-    options = {"n_iter_no_change": 200, "learning_rate": 0.8 if best_is_before else 0.05, **DART}
+    options = {"n_iter_no_change": 200, "learning_rate": 0.8 if best_is_before else 0.05, "max_features": 1.0, **DART}
     options |= {"linear_leaves": True} if kind == "linear_leaves" else {}
     rows = {"X_val": X[250:], "y_val": y[250:]}
     at_once = make(n_estimators=60, **options).fit(X[:250], y[:250], **rows)

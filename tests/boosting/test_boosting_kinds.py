@@ -128,10 +128,10 @@ def test_callbacks_and_early_stopping(case):
 
 
 def test_init_score(case):
-    first = case.fit(case.model(n_estimators=7))
+    first = case.fit(case.model(n_estimators=7, max_features=1.0))
     start = first.predict(case.X)
-    second = case.fit(case.model(n_estimators=7), init_score=start)
-    both = case.fit(case.model(n_estimators=14))
+    second = case.fit(case.model(n_estimators=7, max_features=1.0), init_score=start)
+    both = case.fit(case.model(n_estimators=14, max_features=1.0))
     np.testing.assert_allclose(second.predict(case.X, init_score=start), both.predict(case.X), atol=1e-9)
     if case.kind != "ranker":
         found = second.predict_survival_function(case.X, [0.5], init_score=start)

@@ -29,7 +29,13 @@ NUMBERS = {
 TELLS = {"adult": ["split"], "bike_sharing_hour": ["casual", "registered"]}
 
 # Everything that the libraries have in common is the same: 100 rounds, learning rate 0.1, 31 leaves, 255 bins.
-OURS = {"l2_regularization": 1.0, "growth": Growth(min_child_weight=0.0)}
+OURS = {
+    "l2_regularization": 1.0,
+    "min_samples_leaf": 20,
+    "max_features": 1.0,
+    "split_penalty": 2.0,
+    "growth": Growth(min_child_weight=0.0),
+}
 LIGHTGBM = {
     "reg_lambda": 1.0,
     "min_child_samples": 20,

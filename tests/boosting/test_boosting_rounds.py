@@ -45,10 +45,11 @@ def labels(X, rng):
 def test_a_splitter_gives_the_rows_to_validate_on(X, y):
     splitter = TimeSeriesSplit(4)
     model = GradientBoostingRegressor(
-        n_estimators=60, early_stopping=EarlyStopping(validation=splitter), learning_rate=0.3
+        n_estimators=60, early_stopping=EarlyStopping(validation=splitter), learning_rate=0.3, max_features=1.0
     ).fit(X, y)
     *_, (train, test) = splitter.split(X)
-    same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3).fit(X[train], y[train], None, X[test], y[test])
+    same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3, max_features=1.0)
+    same.fit(X[train], y[train], None, X[test], y[test])
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
     np.testing.assert_array_equal(model.validation_score_, same.validation_score_)
 
@@ -57,13 +58,12 @@ def test_groups_reach_the_splitter(X, y):
     groups = np.repeat(np.arange(20), 20)
     weight = np.where(groups == 3, 0.0, 1.0)
     splitter = GroupShuffleSplit(1, test_size=0.3, random_state=0)
-    model = GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit(
-        X, y, weight, groups=groups
-    )
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter), max_features=1.0)
+    model.fit(X, y, weight, groups=groups)
     present = np.flatnonzero(weight)
     train, test = next(splitter.split(X[present], groups=groups[present]))
     train, test = present[train], present[test]
-    same = GradientBoostingRegressor().fit(X[train], y[train], X_val=X[test], y_val=y[test])
+    same = GradientBoostingRegressor(max_features=1.0).fit(X[train], y[train], X_val=X[test], y_val=y[test])
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
     with pytest.raises(ValueError, match="groups"):
         GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit(X, y)
@@ -83,7 +83,7 @@ def test_a_stack_keeps_groups_from_members_that_have_no_splitter(X, y):
 
 
 def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
-    growing = {"learning_rate": 0.3, "l2_regularization": 0.0}
+    growing = {"learning_rate": 0.3, "l2_regularization": 0.0, "max_features": 1.0}
     options = {"random_state": 0, "validation_fraction": 0.3, **growing}
     model = GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True), **options).fit(X, y)
     stopped = GradientBoostingRegressor(early_stopping=True, **options).fit(X, y)

@@ -27,7 +27,7 @@ X = RNG.normal(size=(240, 4))
 X[::9, 1] = np.nan
 Y = X[:, 0] + np.abs(X[:, 2]) + 0.3 * RNG.normal(size=240)
 KINDS = np.digitize(Y, [0.3, 1.2])
-FEW = {"n_estimators": 30, "n_iter_no_change": 3, "min_samples_leaf": 5, "random_state": 3, "n_jobs": 1}
+FEW = {"n_estimators": 30, "n_iter_no_change": 3, "max_features": 1.0, "random_state": 3, "n_jobs": 1}
 
 
 def folded(kind=GradientBoostingRegressor, n_folds=3, **options):

@@ -41,7 +41,7 @@ def test_a_line_needs_one_leaf(rng):
     X = rng.standard_normal((400, 3))
     y = 2 * X[:, 0] + 5
     options = {"max_leaf_nodes": 4, "learning_rate": 1.0, "n_estimators": 3, "linear_leaves": LinearLeaves(l2=0.0)}
-    linear = GradientBoostingRegressor(**options).fit(X, y)
+    linear = GradientBoostingRegressor(max_features=1.0, **options).fit(X, y)
     np.testing.assert_allclose(linear.predict(X), y, atol=1e-5)
     # Lines end where the rows did.
     far = np.array([[10.0, 0.0, 0.0], [-10.0, 0.0, 0.0]])

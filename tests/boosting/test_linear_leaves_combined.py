@@ -77,7 +77,7 @@ def test_sklearn_check(estimator, check):
 def test_a_naive_twin(X, rng):
     """Squared error: every round on its own, without any incremental sum."""
     y = make_target("squared_error", X, rng)
-    rate, n, options = 0.4, 12, {"max_leaf_nodes": 4, **LINEAR}
+    rate, n, options = 0.4, 12, {"max_leaf_nodes": 4, "max_features": 1.0, **LINEAR}
     model = GradientBoostingRegressor(n_estimators=n, learning_rate=rate, **options, **DART).fit(X, y)
     dropout, parts = Dropout(Dart(0.3, 0.2), rate, model._seed), []
     for index in range(n):
@@ -165,7 +165,7 @@ def test_sklearn_check_of_several_targets(estimator, check):
 @pytest.mark.parametrize("loss", ["squared_error", "poisson", "log_cosh", "cross_entropy"])
 def test_each_target_has_the_trees_that_it_has_alone(loss, X, Y):
     Y = np.exp(Y / 4) if loss == "poisson" else 1 / (1 + np.exp(-Y)) if loss == "cross_entropy" else Y
-    model = GradientBoostingRegressor(loss, n_estimators=12, **LINEAR)
+    model = GradientBoostingRegressor(loss, n_estimators=12, max_features=1.0, **LINEAR)
     together = clone(model).fit(X, Y)
     assert together.predict(X).shape == Y.shape
     assert together.apply(X).shape == (400, 12, 3)
@@ -177,7 +177,7 @@ def test_each_target_has_the_trees_that_it_has_alone(loss, X, Y):
 
 def test_each_label_has_the_trees_that_it_has_alone(X, Y):
     labels = np.column_stack([Y[:, 0] > 0, np.digitize(Y[:, 1], [-0.5, 0.5])]).astype(int)
-    model = GradientBoostingClassifier(n_estimators=12, **LINEAR)
+    model = GradientBoostingClassifier(n_estimators=12, max_features=1.0, **LINEAR)
     together = clone(model).fit(X, labels)
     assert together.apply(X).shape == (400, 12, 4)
     for probability, column in zip(together.predict_proba(X), labels.T, strict=True):
@@ -188,7 +188,9 @@ def test_lines_pay_for_targets_that_are_planes(rng):
     X = rng.uniform(-1, 1, (1000, 3))
     Y = X @ np.array([[3.0, -1.0], [-2.0, 2.0], [0.0, 1.0]])
     constant, linear = (
-        GradientBoostingRegressor(linear_leaves=leaves, learning_rate=0.3, n_estimators=20).fit(X[:500], Y[:500])
+        GradientBoostingRegressor(linear_leaves=leaves, learning_rate=0.3, n_estimators=20, max_features=1.0).fit(
+            X[:500], Y[:500]
+        )
         for leaves in (False, True)
     )
     assert 1 - linear.score(X[500:], Y[500:]) < 0.2 * (1 - constant.score(X[500:], Y[500:]))

@@ -213,12 +213,12 @@ def test_early_stopping_and_metrics(X, Y):
     np.testing.assert_allclose(model.validation_scores_["r2"][:n], [r2_score(Y[250:], p) for p in staged])
     np.testing.assert_allclose(model.validation_scores_["error"][:n], [np.abs(p - Y[250:]).mean() for p in staged])
     y = (Y > 0).astype(int)
-    classifier = GradientBoostingClassifier(
-        n_estimators=300, learning_rate=0.5, early_stopping=EarlyStopping(eval_metric=["accuracy", misses], refit=True)
-    )
+    stopping = EarlyStopping(eval_metric=["accuracy", misses], refit=True)
+    classifier = GradientBoostingClassifier(n_estimators=300, learning_rate=0.5, max_features=1.0)
+    classifier.set_params(early_stopping=stopping)
     classifier.fit(X, y)
     assert classifier.best_iteration_ == np.argmax(classifier.validation_scores_["accuracy"]) + 1
-    again = GradientBoostingClassifier(n_estimators=classifier.best_iteration_, learning_rate=0.5).fit(X, y)
+    again = clone(classifier).set_params(n_estimators=classifier.best_iteration_, early_stopping=False).fit(X, y)
     np.testing.assert_array_equal(classifier.predict_proba(X), again.predict_proba(X))
 
 
@@ -233,10 +233,10 @@ def test_out_of_bag(kind, X, Y, labels):
 
 
 def test_init_score(X, Y):
-    first = GradientBoostingRegressor(n_estimators=10).fit(X, Y)
+    first = GradientBoostingRegressor(n_estimators=10, max_features=1.0).fit(X, Y)
     start = first.predict(X)
-    second = GradientBoostingRegressor(n_estimators=10).fit(X, Y, init_score=start)
-    both = GradientBoostingRegressor(n_estimators=20).fit(X, Y)
+    second = clone(first).fit(X, Y, init_score=start)
+    both = clone(first).set_params(n_estimators=20).fit(X, Y)
     np.testing.assert_allclose(second.predict(X, init_score=start), both.predict(X), atol=1e-9)
     with pytest.raises(ValueError, match=r"init_score must have the shape \(400, 3\); got \(400, 2\)"):
         first.fit(X, Y, init_score=start[:, :2])

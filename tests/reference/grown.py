@@ -6,7 +6,9 @@ import numpy as np
 
 from fastens.engine.bins.binning import learn_binning
 
-ARRAYS = ("feature", "bin_threshold", "missing_left", "category_set", "category_words", "left_child", "value")
+ARRAYS = (
+    "feature", "bin_threshold", "missing_left", "category_set", "category_words", "left_child", "n_samples", "value",
+)  # fmt: skip
 
 
 def make_rows(n_rows, seed=0, n_features=5, missing=0.1, heavy=False):

@@ -83,7 +83,7 @@ class NaiveGrower:
 
     def _node(self, rows, depth, limits):
         gradient, hessian = (self.w[rows] * self.real[0][rows]).sum(), (self.w[rows] * self.real[1][rows]).sum()
-        node = {"rows": rows, "depth": depth, "limits": limits}
+        node = {"rows": rows, "copies": self.w[rows].sum(), "depth": depth, "limits": limits}
         node["value"] = self._limited(gradient, hessian, self.rules.l2_regularization, limits)
         may_split = depth < (self.rules.max_depth or np.inf)
         node["split"] = self._best_split(node) if may_split else None
@@ -153,7 +153,8 @@ class NaiveGrower:
     def _category_order(self, codes, rows):
         """Groups of codes by smoothed gradient over hessian: the rare ones are one group, the others alone."""
         smoothing = self.rules.category_smoothing * self.mean_hessian
-        rare = [c for c in np.unique(codes) if c > 0 and (codes == c).sum() < self.rules.min_samples_category]
+        n_rows = np.bincount(codes, self.w[rows])
+        rare = [c for c in np.unique(codes) if c > 0 and n_rows[c] < self.rules.min_samples_category]
         groups = [([c], c) for c in np.unique(codes) if c not in rare] + ([(rare, -1)] if rare else [])
         key = {}
         for group, tie in groups:
@@ -172,9 +173,9 @@ class NaiveGrower:
         score, values = 0.0, []
         for side in (rows[goes_left], rows[~goes_left]):
             gradient, hessian = (self.w * self.g)[side].sum(), (self.w * self.h)[side].sum()
-            if len(side) < rules.min_samples_leaf or hessian < np.ceil(rules.min_child_weight * scale):
+            if hessian < np.ceil(rules.min_child_weight * scale):
                 return -np.inf, None
-            if self.w[side].sum() < rules.min_weight_leaf:
+            if self.w[side].sum() < max(rules.min_samples_leaf, rules.min_weight_leaf):
                 return -np.inf, None
             g, h = gradient / self.gradient_scale, hessian / scale
             value = self._limited(g, h, side_l2, limits)

@@ -47,7 +47,7 @@ class NaiveJointGrower(NaiveGrower):
     def _gain(self, node, goes_left, feature):
         rules, rows = self.rules, node["rows"]
         sides = rows[goes_left], rows[~goes_left]
-        if min(map(len, sides)) < rules.min_samples_leaf:
+        if min(self.parts[0].w[side].sum() for side in sides) < rules.min_samples_leaf:
             return -np.inf, None
         if min(self.w[side].sum() for side in sides) < rules.min_weight_leaf:
             return -np.inf, None

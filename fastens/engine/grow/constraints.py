@@ -71,15 +71,15 @@ def _number(parameter: str, value: Any) -> float:
     return float(value)
 
 
-def count_of(wanted: float | str | None, n_features: int) -> int:
-    """How many features are meant by a number of them, a share of all, "sqrt", "log2" or None (all)."""
+def count_of(wanted: float | str | None, n_features: int, *, up: bool = False) -> int:
+    """How many features a number of them means, a share of all (rounded down or up), "sqrt", "log2" or None (all)."""
     if wanted is None:
         return n_features
     if isinstance(wanted, str):
         return max(1, int(math.sqrt(n_features) if wanted == "sqrt" else math.log2(n_features)))
     if isinstance(wanted, numbers.Integral):
         return min(int(wanted), n_features)
-    return max(1, int(wanted * n_features))
+    return math.ceil(wanted * n_features) if up else max(1, int(wanted * n_features))
 
 
 def monotone_signs(given: Any, columns: Columns, is_categorical: NDArray[np.bool_]) -> NDArray[np.int8] | None:

@@ -216,6 +216,10 @@ cdef void add_task(
     ws.n_tasks += 1
 
 
+cdef inline Py_ssize_t _rows(const Node* node) noexcept nogil:
+    return node.end - node.begin
+
+
 cdef void _plan(Workspace* ws) noexcept nogil:
     """The tasks for the children of the nodes just split; the slot of a kept parent goes to its larger child."""
     cdef int32_t i, smaller, larger
@@ -237,7 +241,7 @@ cdef void _plan(Workspace* ws) noexcept nogil:
         if parent.slot >= 0:
             ws.nodes[larger].slot = parent.slot
             parent.slot = -1
-            if (want_smaller or ws.ranks != NULL) and ws.nodes[smaller].sums.count >= ws.kept_rows:
+            if ws.ranks != NULL or (want_smaller and _rows(&ws.nodes[smaller]) >= ws.kept_rows):
                 ws.nodes[smaller].slot = take_slot(ws)
             add_task(ws, smaller, larger, want_smaller, want_larger)
             continue
@@ -259,7 +263,7 @@ cdef void _collect_candidates(Workspace* ws) noexcept nogil:
             node = &ws.nodes[id]
             if node.split.feature >= 0:
                 push_heap(ws.candidates, &ws.n_candidates, node.split.gain, id)
-            if node.split.feature < 0 or node.sums.count < ws.kept_rows:
+            if node.split.feature < 0 or (ws.ranks == NULL and _rows(node) < ws.kept_rows):
                 release_slot(ws, node)
 
 

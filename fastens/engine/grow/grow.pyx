@@ -92,7 +92,7 @@ cdef class Grower:
         self.renews_leaves = renews_leaves
         self.ws.n_rooms = min(n_threads, MAX_THREADS)
         set_table(&self.ws, matrix, rules.monotone)
-        self._set_limits()
+        self._set_limits(weights.are_copies)
         self._set_near()
         self.all_active = allow_stored(&self.ws, 1 if self.row_weights is not None else self.ws.rules.min_count)
         self._set_ranks(weights.comm)
@@ -117,7 +117,7 @@ cdef class Grower:
             if out.quantised.words == NULL:
                 raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
 
-    cdef _set_limits(self):
+    cdef _set_limits(self, bint are_copies):
         rules = self.rules
         self.ws.limits = read_limits(rules, self.ws.table.n_features)
         self.ws.features_per_tree = rules.features_per_tree or self.ws.table.n_features
@@ -126,8 +126,8 @@ cdef class Grower:
             self.ws.kept_rows = self.ws.table.n_counted // (CELLS_PER_KEPT * self.ws.table.codes_per_row)
         self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
         self.ws.rules.min_count = rules.min_samples_leaf
-        if self.row_weights is None:
-            # Without weights the count is the weight; packed cells know no other.
+        if are_copies:
+            # The count is the weight; packed cells know no other.
             self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
@@ -157,7 +157,7 @@ cdef class Grower:
             weights = self.row_weights
             self.source.weights = &weights[0]
         self.source.constant_hessian = constant_hessian and self.source.whole_weights
-        self.need_weights = self.source.weights != NULL and self.rules.min_weight_leaf > 0
+        self.need_weights = not of_all.are_copies and self.rules.min_weight_leaf > 0
 
     cdef _set_rows(self, rows):
         """The rows of the next tree, an array that outlives its growth, or None for all."""

@@ -18,6 +18,8 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from fastens.engine.comm import LOCAL
+
 from fastens.engine.splits.criterion cimport SQUARES, Criterion, score_of_sums
 from fastens.engine.splits.order cimport sort_by_key
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
@@ -328,6 +330,15 @@ cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room)
 cdef struct Search:
     Rows rows
     Room* rooms
+    int64_t* cells              # of all features, over the ranks; NULL: each group of features is counted and searched
+
+
+cdef void _count_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
+    """Count features together, to the cells of all."""
+    cdef Search* search = <Search*> job
+    cdef const Rows* rows = &search.rows
+    cdef int32_t first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
+    _count(rows, first, last, search.cells + <Py_ssize_t> first * rows.most_codes * rows.n_classes)
 
 
 cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
@@ -337,9 +348,13 @@ cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept no
     cdef Room* room = &search.rooms[thread]
     cdef Py_ssize_t stride = <Py_ssize_t> rows.most_codes * rows.n_classes
     cdef int32_t f, first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
-    _count(rows, first, last, room.cells)
+    cdef const int64_t* cells = room.cells
+    if search.cells != NULL:
+        cells = search.cells + first * stride
+    else:
+        _count(rows, first, last, room.cells)
     for f in range(first, last):
-        _search(rows, f, room.cells + (f - first) * stride, room)
+        _search(rows, f, cells + (f - first) * stride, room)
     room.is_used = True
 
 
@@ -449,8 +464,8 @@ cdef class StumpFinder:
                 free(self.rooms[t].cells)
         free(self.rooms)
 
-    def find(self, const int64_t[::1] weights, int criterion):
-        """Find the stump of least impurity.
+    def find(self, const int64_t[::1] weights, int criterion, comm=LOCAL):
+        """Find the stump of least impurity on the rows of all ranks.
 
         Returns
         -------
@@ -464,7 +479,9 @@ cdef class StumpFinder:
             Weights of the rows to the right, and of those to the left.
         """
         cdef int32_t t, k
-        cdef Search search = Search(self.rows, self.rooms)
+        cdef Search search = Search(self.rows, self.rooms, NULL)
+        cdef int64_t[::1] cells
+        cdef Py_ssize_t n_groups = (self.rows.n_features + self.rows.at_once - 1) // self.rows.at_once
         cdef const Room* best
         cdef int64_t[:, ::1] sums
         cdef int64_t[::1] totals = np.zeros(self.rows.n_classes, dtype=np.int64)
@@ -479,11 +496,15 @@ cdef class StumpFinder:
         for t in range(self.n_threads):
             self.rooms[t].score, self.rooms[t].feature, self.rooms[t].bin = -INFINITY, -1, 0
             self.rooms[t].is_used = False
+        if comm.size > 1:
+            counts = np.empty(self.rows.n_features * self.rows.most_codes * self.rows.n_classes, dtype=np.int64)
+            cells = counts
+            search.cells = &cells[0]
+            with nogil:
+                share_pieces(_count_group, &search, n_groups, self.n_threads)
+            comm.sum(counts)
         with nogil:
-            share_pieces(
-                _search_group, &search, (self.rows.n_features + self.rows.at_once - 1) // self.rows.at_once,
-                self.n_threads,
-            )
+            share_pieces(_search_group, &search, n_groups, self.n_threads)
             best = _best_room(self.rooms, self.n_threads)
         sums_array = np.empty((2, self.rows.n_classes), dtype=np.int64)
         left_array = np.empty(self.rows.n_codes[max(best.feature, 0)], dtype=np.uint8)

@@ -4,7 +4,8 @@
  *     wide     three words:  gradient, hessian, weight << 32 | count
  *
  * A row is added to packed cells by one addition of its own word. Where that word is not stored, it is made from the
- * row's payload, four bytes: gradient + bias | hessian. The bias keeps gradients from being negative.
+ * row's payload, four bytes: gradient + bias | hessian. The bias keeps gradients from being negative. A row of a whole
+ * weight counts as so many copies; payloads, which do not know of any, are of rows that count once.
  */
 #ifndef FASTENS_CELLS_H
 #define FASTENS_CELLS_H
@@ -20,7 +21,7 @@ enum {
     HESSIAN_BITS = 10
 };
 
-/* Fixed-point sums over a set of rows. `weight` equals `count` where rows have no weights. */
+/* Fixed-point sums over a set of rows. `weight` equals `count` where rows have no weights, or are so many copies. */
 typedef struct {
     int64_t gradient, hessian, count, weight;
 } Sums;
@@ -37,20 +38,17 @@ typedef struct {
     int packed;
 } Histogram;
 
-/* Rows of whole weights up to max_weight, with this many bits for the hessian of a row of weight 1. */
-static inline CellLayout make_layout(int32_t hessian_bits, int64_t max_weight)
+/* Rows of up to so many copies, with this many bits for the hessian of one. */
+static inline CellLayout make_layout(int32_t hessian_bits, int64_t most_copies)
 {
     CellLayout layout;
-    int32_t extra = 0;
-    while ((int64_t)1 << extra < max_weight)
-        extra++;
-    layout.payload_shift = hessian_bits + extra;
+    layout.payload_shift = hessian_bits;
     layout.hessian_shift = COUNT_BITS;
     layout.gradient_shift = 2 * COUNT_BITS + hessian_bits;
     layout.count_mask = ((uint64_t)1 << COUNT_BITS) - 1;
     layout.hessian_mask = ((uint64_t)1 << (hessian_bits + COUNT_BITS)) - 1;
-    layout.gradient_bias = max_weight << (NARROW_BITS - hessian_bits - 1);
-    layout.max_rows = ((1 << COUNT_BITS) - 1) / max_weight;
+    layout.gradient_bias = (int64_t)1 << (NARROW_BITS - hessian_bits - 1);
+    layout.max_rows = ((1 << COUNT_BITS) - 1) / most_copies;
     return layout;
 }
 
@@ -66,10 +64,10 @@ FASTENS_INLINE uint64_t word_of_payload(uint32_t payload, const CellLayout* layo
         | (uint64_t)hessian << layout->hessian_shift | 1;
 }
 
-FASTENS_INLINE uint64_t word_of_row(int64_t gradient, int64_t hessian, const CellLayout* layout)
+FASTENS_INLINE uint64_t word_of_row(int64_t gradient, int64_t hessian, int64_t copies, const CellLayout* layout)
 {
-    return (uint64_t)(gradient + layout->gradient_bias) << layout->gradient_shift
-        | (uint64_t)hessian << layout->hessian_shift | 1;
+    return (uint64_t)(gradient + layout->gradient_bias * copies) << layout->gradient_shift
+        | (uint64_t)hessian << layout->hessian_shift | (uint64_t)copies;
 }
 
 FASTENS_INLINE int64_t count_of(uint64_t word, const CellLayout* layout)
@@ -114,11 +112,11 @@ FASTENS_INLINE double gradient_number(uint64_t word, const CellLayout* layout)
 }
 
 /* A row as wide cells add it. */
-FASTENS_INLINE void write_row(int64_t* row, int64_t gradient, int64_t hessian, int64_t weight)
+FASTENS_INLINE void write_row(int64_t* row, int64_t gradient, int64_t hessian, int64_t weight, int64_t copies)
 {
     row[0] = gradient;
     row[1] = hessian;
-    row[2] = weight << 32 | 1;
+    row[2] = weight << 32 | copies;
 }
 
 FASTENS_INLINE void add_row(int64_t* cell, const int64_t* row)

@@ -26,13 +26,13 @@ cdef extern from "engine/histograms/cells.h" nogil:
         int64_t* cells
         bint packed
 
-    CellLayout make_layout(int32_t hessian_bits, int64_t max_weight)
+    CellLayout make_layout(int32_t hessian_bits, int64_t most_copies)
     uint32_t payload_of_row(int64_t gradient, int64_t hessian, const CellLayout* layout)
     uint64_t word_of_payload(uint32_t payload, const CellLayout* layout)
-    uint64_t word_of_row(int64_t gradient, int64_t hessian, const CellLayout* layout)
+    uint64_t word_of_row(int64_t gradient, int64_t hessian, int64_t copies, const CellLayout* layout)
     int64_t count_of(uint64_t word, const CellLayout* layout)
     Sums unpack(uint64_t word, const CellLayout* layout)
-    void write_row(int64_t* row, int64_t gradient, int64_t hessian, int64_t weight)
+    void write_row(int64_t* row, int64_t gradient, int64_t hessian, int64_t weight, int64_t copies)
     void add_row(int64_t* cell, const int64_t* row)
     Py_ssize_t words_per_cell(const Histogram* histogram)
     Sums cell_sums(const Histogram* histogram, Py_ssize_t cell, const CellLayout* layout)

@@ -144,21 +144,25 @@ cdef Totals _write_narrow(
             _round_weighted(source, &out.scales, _weighting(source), begin, n, gradients, hessians, sums)
         totals.gradient += sums[0]
         totals.hessian += sums[1]
-        _put_rows(out, begin, n, gradients, hessians)
+        _put_rows(source, out, begin, n, gradients, hessians)
         begin += n
     return totals
 
 
 cdef inline void _put_rows(
-    Quantised* out, Py_ssize_t begin, Py_ssize_t n, const int32_t* gradients, const int32_t* hessians
+    const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t n, const int32_t* gradients,
+    const int32_t* hessians,
 ) noexcept nogil:
     """Where the histograms read them: as words, or else as payloads."""
     cdef Py_ssize_t i
     cdef CellLayout layout = out.layout     # a local copy: what is written could be one of its fields
     cdef uint8_t* payload = out.payloads + begin * out.payload_stride
+    cdef Weighting weighting = _weighting(source)
     if out.words != NULL:
         for i in range(n):
-            out.words[begin + i] = word_of_row(gradients[i], hessians[i], &layout)
+            out.words[begin + i] = word_of_row(
+                gradients[i], hessians[i], _copies(source, begin + i, weighting), &layout
+            )
         return
     for i in range(n):
         (<uint32_t*>payload)[0] = payload_of_row(gradients[i], hessians[i], &layout)
@@ -170,7 +174,7 @@ cdef inline Totals _write_wide(
 ) noexcept nogil:
     cdef Totals totals
     cdef Py_ssize_t i
-    cdef int64_t gradient, hessian, copies
+    cdef int64_t gradient, hessian, copies, weight
     totals.gradient = totals.hessian = 0
     for i in range(begin, end):
         copies = _copies(source, i, weighting)
@@ -178,9 +182,8 @@ cdef inline Totals _write_wide(
         hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * out.scales.hessian))
         totals.gradient += gradient if gradient > 0 else -gradient
         totals.hessian += hessian
-        if weighting == FACTORS:
-            copies = llrint(source.weights[i] * source.weight_scale)
-        write_row(&out.wide[3 * i], gradient, hessian, copies)
+        weight = llrint(source.weights[i] * source.weight_scale) if weighting == FACTORS else copies
+        write_row(&out.wide[3 * i], gradient, hessian, weight, copies)
     return totals
 
 
@@ -295,7 +298,7 @@ cdef bint quantise(
         <int64_t>source.max_weight if source.whole_weights else 1,
     )
     _set_scales(source, &extent, False, &out.scales)
-    out.narrow = not need_weights and not (source.whole_weights and source.max_weight > MAX_NARROW_WEIGHT)
+    out.narrow = not need_weights and source.max_weight <= (MAX_NARROW_WEIGHT if out.words != NULL else 1)
     if not out.narrow and not _need_wide(source, out):
         return False
     if not _write(&over, n_threads, &totals):

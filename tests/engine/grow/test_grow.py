@@ -20,7 +20,7 @@ from reference.growth import NaiveGrower
 def assert_like_twin(tree, nodes, rel=1e-6):
     assert tree.n_nodes == len(nodes)
     for index, node in enumerate(nodes):
-        assert tree.n_samples[index] == len(node["rows"])
+        assert tree.n_samples[index] == node["copies"]
         assert tree.value[index, 0] == pytest.approx(node["value"], rel=rel, abs=1e-9)
         if "children" in node:
             assert tree.feature[index] == node["split"]["feature"]
@@ -154,14 +154,16 @@ def test_threads_do_not_matter(n_rows, n_features, heavy, max_leaf_nodes):
     most=st.sampled_from([1, 3, 40]),
     heavy=st.booleans(),
     leaves=st.sampled_from([8, None]),
+    categorical=st.booleans(),
 )
-def test_weights_are_copies(seed, n_rows, most, heavy, leaves):
+def test_weights_are_copies(seed, n_rows, most, heavy, leaves, categorical):
     X, gradients, hessians = make_rows(n_rows, seed=seed, heavy=heavy)
     weight = np.random.default_rng(seed).integers(1, most + 1, n_rows)
-    rules = GrowthRules(max_leaf_nodes=leaves, min_samples_leaf=1, min_weight_leaf=3, max_depth=6)
-    weighted = TreeGrower(bin_rows(X, weight.astype(float)), rules, weight.astype(float))
+    rules = GrowthRules(max_leaf_nodes=leaves, min_samples_leaf=4, min_samples_category=3, max_depth=6)
+    columns = (1,) if categorical else ()
+    weighted = TreeGrower(bin_rows(X, weight.astype(float), categorical=columns), rules, weight.astype(float))
     rows = np.repeat(np.arange(n_rows), weight)
-    copied = TreeGrower(bin_rows(X[rows]), rules)
+    copied = TreeGrower(bin_rows(X[rows], categorical=columns), rules)
     assert_same_tree(weighted.grow(gradients, hessians), copied.grow(gradients[rows], hessians[rows]))
 
 

@@ -38,7 +38,7 @@ def grower_of(matrix, rules, n_outputs, weight=None, **options):
 def assert_like_twin(tree, nodes, *, values=True):
     assert tree.n_nodes == len(nodes)
     for index, node in enumerate(nodes):
-        assert tree.n_samples[index] == len(node["rows"])
+        assert tree.n_samples[index] == node["copies"]
         if values:
             np.testing.assert_allclose(tree.value[index], node["value"], rtol=1e-6, atol=1e-9)
         if "children" in node:
