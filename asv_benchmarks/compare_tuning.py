@@ -39,12 +39,12 @@ PARAMETERS: dict[str, list[Options]] = {
         {"n_estimators": n, "learning_rate": rate} for n, rate in ((40, 0.1), (300, 0.1), (300, 0.03))
     ],
     "max_leaf_nodes": values("max_leaf_nodes", 2, 4, 8, 100),
-    "min_samples_leaf": values("min_samples_leaf", 1, 5, 50),
-    "max_features": values("max_features", 0.25, 0.5, 0.75),
+    "min_samples_leaf": values("min_samples_leaf", 1, 20, 50),
+    "max_features": values("max_features", 0.25, 0.4, 1.0),
     "max_features_per_tree": values("max_features_per_tree", 0.25, 0.5, 0.75),
     "subsample": values("subsample", 0.5, 0.7, 0.9),
     "l2_regularization": values("l2_regularization", 0.01, 0.1, 10),
-    "split_penalty": values("split_penalty", 0, 1, 4),
+    "split_penalty": values("split_penalty", 0, 2, 5),
     "linear_leaves": values("linear_leaves", True),
 }
 
