@@ -94,7 +94,7 @@ def arguments() -> argparse.Namespace:
 
 def row(name: str, found: np.ndarray) -> list[str]:
     better, worse = int((found < 0.99).sum()), int((found > 1.01).sum())
-    tried = ", ".join(str(next(iter(each.values()))) for each in PARAMETERS.get(name, []) if len(each) == 1)
+    tried = ", ".join(" and ".join(map(str, each.values())) for each in PARAMETERS.get(name, []))
     return [name, tried, f"{np.exp(np.log(found).mean()):.3f}", str(better), str(worse), f"{found.min():.2f}"]
 
 

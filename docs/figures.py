@@ -20,16 +20,14 @@ def table(rows: list[list[str]]) -> str:
 
 def section(record: dict[str, Any]) -> str:
     """What one command measured, and where."""
-    facts = [record["machine"], f"{record['date']}, commit {record['commit']}, {record['seconds']} s"]
-    facts.append(record["other work"])
     shown = [each for each in record["tables"] if "reached" not in each[0]]  # goals are the developers' own
-    parts = [
-        f"## {record['title']}",
-        *map(table, shown),
-        f"`{record['command']}`",
-        "\n".join(f"- {fact}" for fact in facts),
-    ]
-    return "\n\n".join(parts)
+    return "\n\n".join([f"## {record['title']}", *map(table, shown), f"`{record['command']}`", facts(record)])
+
+
+def facts(record: dict[str, Any]) -> str:
+    """Where and when it was measured, as a list."""
+    when = f"{record['date']}, commit {record['commit']}, {record['seconds']} s; {record['other work']}"
+    return f"- {record['machine']}\n- {when}"
 
 
 def records() -> dict[str, dict[str, Any]]:
@@ -46,8 +44,7 @@ def readme_table() -> str:
     head, *rows = next(table for table in record["tables"] if table[0][:2] == wanted[:2])
     chosen = [head.index(column) for column in wanted if column in head]
     shown = [[row[i] for i in chosen] for row in (head, *rows)]
-    where = f"{record['date']}, commit {record['commit']}: `{record['command']}`"
-    return f"{table(shown)}\n\n{record['machine']} {where}.\n"
+    return f"{table(shown)}\n\n- `{record['command']}`\n{facts(record)}\n"
 
 
 def with_table(text: str) -> str:

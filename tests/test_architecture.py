@@ -204,7 +204,12 @@ def test_architecture_page_names_what_there_is():
 
 def test_pages_name_files_that_exist():
     root = PACKAGE.parent
-    for page in [*root.glob("docs/*.md"), root / "README.md", root / "CONTRIBUTING.md"]:
+    for page in [
+        *root.glob("docs/*.md"),
+        *root.glob("docs/measured/*.md"),
+        root / "README.md",
+        root / "CONTRIBUTING.md",
+    ]:
         named = re.findall(r"\b(?:fastens|tests|asv_benchmarks)/[\w/]+\.\w+", page.read_text(encoding="utf-8"))
         assert [name for name in named if not (root / name).exists()] == [], page.name
 

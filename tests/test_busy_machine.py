@@ -132,15 +132,22 @@ def printed(script, before="true", **environment):
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def of_one_thread():
+    return printed(FIT.format(n_jobs=1))
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="asks a POSIX shell")
 @pytest.mark.parametrize("variable", ["OMP_THREAD_LIMIT", "OMP_NUM_THREADS"])
-def test_no_hang_where_openmp_has_one_thread(variable):
-    assert printed(FIT.format(n_jobs=4), **{variable: "1"}) == printed(FIT.format(n_jobs=1))
+def test_no_hang_where_openmp_has_one_thread(variable, of_one_thread):
+    assert printed(FIT.format(n_jobs=4), **{variable: "1"}) == of_one_thread
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limits of Linux")
-def test_where_the_system_gives_no_threads_the_caller_does_all():
+def test_where_the_system_gives_no_threads_the_caller_does_all(of_one_thread):
     no_room_for_stacks = "ulimit -s 32000000 && ulimit -v 16000000"
     environment = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
     found = printed(FIT.format(n_jobs=4) + NO_THREAD, no_room_for_stacks, **environment)
-    assert found == printed(FIT.format(n_jobs=1)) + "no threads\n"
+    assert found == of_one_thread + "no threads\n"

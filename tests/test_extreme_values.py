@@ -116,6 +116,7 @@ def check_answers(model, X):
                 assert method != "predict" or np.isfinite(values).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize("name", NAMES)
 def test_columns_of_extreme_values(name, column):

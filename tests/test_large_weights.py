@@ -108,6 +108,7 @@ def answers(model, rows):
             yield np.asarray(getattr(model, name)(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "parameters", "weights"), CASES)
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_or_a_clear_error(kind, parameters, weights):

@@ -32,6 +32,7 @@ def said(model, X):
     return found.toarray() if hasattr(found, "toarray") else found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "method"), CASES)
 def test_names_are_their_columns(name, method):
     X, y = table_for(name)[:2]

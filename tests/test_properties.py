@@ -72,6 +72,7 @@ def cases(estimator: str) -> st.SearchStrategy[Case]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", TABLES)
 def test_a_model_or_an_error_that_helps(estimator, worker):
     @EXAMPLES
@@ -85,6 +86,7 @@ def test_a_model_or_an_error_that_helps(estimator, worker):
 WRONG_VALUES = [(name, parameter, values) for name in TABLES for parameter, values in wrong_values_for(name).items()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "parameter", "values"), WRONG_VALUES, ids=lambda value: str(value)[:30])
 def test_wrong_parameters_are_named(estimator, parameter, values, worker):
     for value in values:

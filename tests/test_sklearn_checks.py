@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from fastens.combining import cascade, members
 from reference.public_estimators import CLASSES, REQUIRED, make
+from reference.sklearn_checks import parametrize_with_checks
 
-# Default members are full-sized ensembles, fitted several times: the same checks on small ones are beside each room.
-SLOW = {
+# Default members are ensembles, fitted several times: here of fewer trees.
+WITH_MEMBERS = {
     "BayesOptimalClassifier",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
@@ -22,12 +23,22 @@ SLOW = {
 BY_DEFAULT = sorted(CLASSES.keys() - REQUIRED.keys())
 
 
-@parametrize_with_checks([make(name) for name in BY_DEFAULT if name not in SLOW])
+@parametrize_with_checks([make(name) for name in BY_DEFAULT if name not in WITH_MEMBERS], slow=False)
 def test_sklearn_check(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
-@parametrize_with_checks([make(name) for name in BY_DEFAULT if name in SLOW])
-def test_sklearn_check_of_large_ones(estimator, check):
+@pytest.fixture
+def few_trees(monkeypatch):
+    for module, function in ((members, "default_members"), (cascade, "default_forests")):
+        make_members = getattr(module, function)
+        monkeypatch.setattr(module, function, lambda *task, make_members=make_members: fewer(make_members(*task)))
+
+
+def fewer(named):
+    return [(name, member.set_params(n_estimators=40)) for name, member in named]
+
+
+@parametrize_with_checks([make(name) for name in BY_DEFAULT if name in WITH_MEMBERS])
+def test_sklearn_check_with_default_members(estimator, check, few_trees):
     check(estimator)

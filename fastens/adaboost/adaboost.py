@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from fastens.adaboost.additive import AdditiveVotes
 from fastens.adaboost.voters import WeakTrees
@@ -16,6 +15,7 @@ from fastens.adaboost.voting_rounds import VOTING, earlier_vote, start_voting, v
 from fastens.adaboost.weak_learners import (
     Estimators,
     class_indices,
+    drawn_seed,
     models_from_arrays,
     models_to_arrays,
     tree_values,
@@ -162,6 +162,7 @@ class AdaBoostClassifier(AdditiveVotes):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS
+    _takes_parts = True
     # Called after each round with its number, the number of rounds, and the losses.
     _on_round: OnRound | None = field(init=False, default=None)
 
@@ -230,7 +231,7 @@ class AdaBoostClassifier(AdditiveVotes):
         n_earlier = self._n_rounds_to_keep(before)
         validation = GivenValidation(X_val, y_val).read(self)
         if validation is None and holds_out(self):
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            seed = data.comm.gather(drawn_seed(self))[0]
             data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)
         self._restored()

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from fastens.adaboost.voters import WeakTrees
 from fastens.adaboost.weak_learners import (
     BinnedRows,
     Trees,
+    check_own_trees,
+    drawn_seed,
     fitted_copy,
     models_from_arrays,
     models_to_arrays,
@@ -28,6 +29,9 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.members import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.sparse_binned import binned
+from fastens.engine.comm import max_floats
+from fastens.engine.elementary import exp
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.parts import as_array, in_memory, map_parts
@@ -123,6 +127,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
+    _takes_parts = True
+
     _docs: ClassVar = DOCS
 
     def _check_parameters(self) -> None:
@@ -165,7 +171,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         for name in ("_ensemble", "_models"):
             self.__dict__.pop(name, None)
         learner = self._learner(data)
-        weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, resolve_n_jobs(self.n_jobs))
+        classes = np.zeros(len(data.y), np.uint16)
+        weights = RowWeights(classes, data.sample_weight, resolve_n_jobs(self.n_jobs), data.comm)
         fitted: list[Any] = []
         votes: list[tuple[float, float]] = []
         for model, prediction in self._rounds(learner, weights):
@@ -181,39 +188,41 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return self
 
     def _learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
+        comm = data.comm
         if self.estimator is not None:
+            check_own_trees(self.estimator, comm)
             return _Regressors(self.estimator, data)
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads)
-        matrix = binning.transform(data.X, n_threads)
+        binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads, comm)
+        matrix = binned(binning, data.X, n_threads, comm)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
-        center = weighted_mean(data.y, data.sample_weight)
+        center = weighted_mean(data.y, data.sample_weight, comm)
         rules = TreeRules(
             "squared_error", max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
         )
-        target = number_target(data.y - center)
+        target = number_target(data.y - center, comm=comm)
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
         """Fit one regressor after another to the current weights; with its predictions."""
         if not self.resample and (self.estimator is None or takes_weights(self.estimator)):
             yield from (learner.fit(weights, None, index) for index in count())
-        order = content_order(learner.content(), weights.classes)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        order = content_order(learner.content(), weights.classes, self._comm)
+        seed = self._comm.gather(drawn_seed(self))[0]
         for index in count():
             yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
 
     def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
         """A regressor's weight, its mean loss, and what the logarithms of the weights take; None: it is perfect."""
-        largest = float(error.max())
+        (largest,) = max_floats(self._comm, float(error.max(initial=0.0)))
         if largest == 0:
             return 1.0, 0.0, None
         loss = error / largest
         if self.loss == "square":
             loss = loss**2
         elif self.loss == "exponential":
-            loss = 1 - np.exp(-loss)
-        mean = weighted_mean(loss, weights.whole.astype(np.float64))
+            loss = 1 - exp(-loss)
+        mean = weighted_mean(loss, weights.whole.astype(np.float64), self._comm)
         if mean <= 0:
             return 1.0, 0.0, None
         if mean >= 0.5:
@@ -280,6 +289,13 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         """
         return staged_scores(self, X, y, sample_weight)
 
+    def explain(self, X: ArrayLike, *given: Any, **options: Any) -> Any:
+        """Raise ValueError: the median of trees is not their sum, which Shapley values of trees are of."""
+        raise ValueError(
+            "predictions must be sums of trees to be explained; those of AdaBoostRegressor are weighted medians. "
+            "Explain regressors of estimators_, or use sklearn.inspection.permutation_importance."
+        )
+
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
         """Weighted medians of the first so many foreign regressors."""
         predictions = np.hstack([number_response("estimator", model, X) for model in self._models])
@@ -304,8 +320,10 @@ class _TreeRegressors:
     def __init__(self, trees: Trees, center: float) -> None:
         self._trees, self._center = trees, center
 
-    def content(self) -> NDArray[Any]:
-        return np.vstack([self._trees.columns.astype(np.float64), self._trees.target.y.T])
+    def content(self) -> Iterator[NDArray[Any]]:
+        columns = self._trees.columns
+        yield from (columns[feature].astype(np.float64) for feature in range(columns.shape[0]))
+        yield from self._trees.target.y.T
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         tree = self._trees.grow(weights, drawn, index)

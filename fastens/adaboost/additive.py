@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
 from fastens.boosting.classifier import most_probable
+from fastens.engine.elementary import exp
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes
 from fastens.monitoring.stages import staged_scores
@@ -97,6 +99,14 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         """
         return staged_scores(self, X, y, sample_weight)
 
+    def _predicting_trees(self) -> TreeEnsemble:
+        if self.estimator is not None and getattr(self, "_models", None) is not None:
+            raise ValueError(
+                "estimator must be None or a DecisionTreeClassifier of this package, whose votes are sums of trees; "
+                f"got {self.estimator!r}."
+            )
+        return self._ensemble
+
     def training_error_bound(self) -> Array:
         """Return what the training error after each round cannot exceed, shape (n_rounds,).
 
@@ -120,9 +130,9 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             return self.train_score_.copy()
         if self.restarted_.any():
             all_votes = np.cumsum(self.estimator_weights_)
-            return self.train_score_[: len(all_votes)] * np.exp(all_votes * (0.5 - 1 / len(self.classes_)))
+            return self.train_score_[: len(all_votes)] * exp(all_votes * (0.5 - 1 / len(self.classes_)))
         half, error = 0.5 * self.estimator_weights_, self.estimator_errors_
-        return np.cumprod((1 - error) * np.exp(-half) + error * np.exp(half), dtype=np.float64)
+        return np.cumprod((1 - error) * exp(-half) + error * exp(half), dtype=np.float64)
 
     def staged_errors(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
         """Return the share of rows that are classified wrongly after each round, shape (n_rounds,).

@@ -57,8 +57,8 @@ cdef Weights _weights(
     double scale
 ) except *:
     cdef Weights weights
-    if not logs.shape[0] == classes.shape[0] == whole.shape[0] > 0:
-        raise ValueError("logs, classes and whole must have the same length, of at least 1")
+    if not logs.shape[0] == classes.shape[0] == whole.shape[0]:
+        raise ValueError("logs, classes and whole must have the same length")
     weights.logs, weights.classes, weights.whole = &logs[0], &classes[0], &whole[0]
     weights.copies = &copies[0] if copies is not None else NULL
     weights.n_rows, weights.shift, weights.scale = logs.shape[0], shift, scale

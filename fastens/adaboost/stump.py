@@ -13,6 +13,7 @@ from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingDat
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.binning import Binning, learn_binning
+from fastens.engine.bins.sparse_binned import binned, codes_of
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
@@ -140,7 +141,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         classes = data.y.astype(np.uint16)
-        codes = binning.codes(data.X, n_threads)
+        codes = codes_of(binning, data.X, n_threads)
         weights = RowWeights(classes, data.sample_weight, n_threads)
         stump = StumpLearner(binning, codes, classes, len(self.classes_), self.criterion, n_threads).fit(weights.whole)
         shares = stump.sums / np.maximum(stump.sums.sum(axis=1, keepdims=True), 1)
@@ -187,7 +188,7 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
     """
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
-        matrix = binning.transform(data.X, n_threads)
+        matrix = binned(binning, data.X, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", max_depth=1), n_threads)

@@ -7,12 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from fastens.adaboost.weak_learners import BinnedRows, Estimators, Stumps, Trees, class_values, takes_weights
+from fastens.adaboost.weak_learners import (
+    BinnedRows,
+    Estimators,
+    Stumps,
+    Trees,
+    check_own_trees,
+    class_values,
+    drawn_seed,
+    takes_weights,
+)
 from fastens.adaboost.weak_rounds import Vote, VotingRules, VotingRun, Weak
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.sparse_binned import binned, codes_of
+from fastens.engine.comm import Comm, sum_ints
 from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
 from fastens.engine.parts import in_memory
@@ -51,29 +61,31 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
 
 def voting_run(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> VotingRun:
     """Rounds on encoded rows, none of them run."""
-    return VotingRun(_learner(model, data, classes, X_val), classes, data.sample_weight, _voting_rules(model))
+    learner = _learner(model, data, classes, X_val)
+    return VotingRun(learner, classes, data.sample_weight, _voting_rules(model, data.comm), data.comm)
 
 
 def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
     """What fits the weak classifiers: rows are binned here, once for all rounds."""
-    n_classes, n_threads = len(model.classes_), resolve_n_jobs(model.n_jobs)
+    n_classes, n_threads, comm = len(model.classes_), resolve_n_jobs(model.n_jobs), data.comm
     own_rules = _own_rules(model, data)
     if model.estimator is not None and own_rules is None:
+        check_own_trees(model.estimator, comm)
         return Estimators(model.estimator, model.classes_, in_memory(data.X), classes, in_memory(X_val))
     if "_ensemble" in vars(model):
         binning = model._ensemble.binning
     else:
         max_bins = model.max_bins if model.estimator is None else model.estimator.max_bins
-        binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads)
-    validation_codes = None if X_val is None else binning.codes(X_val, n_threads)
+        binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads, comm)
+    validation_codes = None if X_val is None else codes_of(binning, X_val, n_threads)
     rules = own_rules or TreeRules(
         model.criterion, max_depth=model.max_depth, monotone=monotone_columns(model), **path_rules(model)
     )
     if own_rules is None and rules.monotone is None and model.max_depth == 1:
-        rows = BinnedRows(binning, binning.codes(data.X, n_threads), validation_codes, n_threads)
+        rows = BinnedRows(binning, codes_of(binning, data.X, n_threads), validation_codes, n_threads)
         finder = StumpLearner(binning, rows.columns, classes, n_classes, model.criterion, n_threads)
-        return Stumps(rows, finder)
-    matrix = binning.transform(data.X, n_threads)
+        return Stumps(rows, finder, comm)
+    matrix = binned(binning, data.X, n_threads, comm)
     rows = BinnedRows(binning, matrix.columns, validation_codes, n_threads)
     return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
 
@@ -88,7 +100,8 @@ def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
     template = clone(model.estimator)
     template._check_parameters()
     vars(template).update({name: vars(model)[name] for name in _COLUMNS if name in vars(model)})
-    return tree_rules(template, len(data.y), float(len(data.y)))
+    (n_rows,) = sum_ints(data.comm, len(data.y))
+    return tree_rules(template, n_rows, float(n_rows))
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
@@ -106,7 +119,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
     return Vote(weak, values, weight, model.estimator_errors_[index], bool(model.restarted_[index]))
 
 
-def _voting_rules(model: Any) -> VotingRules:
+def _voting_rules(model: Any, comm: Comm) -> VotingRules:
     resample = model.resample or not (model.estimator is None or takes_weights(model.estimator))
     return VotingRules(
         n_classes=len(model.classes_),
@@ -118,6 +131,6 @@ def _voting_rules(model: Any) -> VotingRules:
         restarts=resample if isinstance(model.restart, str) else bool(model.restart),
         n_iter_no_change=model.n_iter_no_change,
         tol=model.tol,
-        seed=int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max)) if resample else 0,
+        seed=comm.gather(drawn_seed(model))[0] if resample else 0,
         n_threads=resolve_n_jobs(model.n_jobs),
     )

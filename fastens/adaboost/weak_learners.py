@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from fastens.adaboost.weak_rounds import Vote, Weak
 from fastens.adaboost.weights import RowWeights
 from fastens.combining.responses import label_places
-from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
+from fastens.engine.comm import LOCAL, Comm, sum_ints
+from fastens.engine.forest.branches import Totals
 from fastens.engine.forest.forests import ForestGrower, Target, TreeRules, TreeSample
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.rows.copies import repeated
@@ -23,7 +26,6 @@ from fastens.engine.trees.adding import add_tree_to_raw
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.saving import nested_arrays, nested_model
 
-Codes = NDArray[np.unsignedinteger]
 MODELS = "estimators."
 MOST_LEAVES = 1 << 15
 
@@ -34,16 +36,16 @@ _TREE_BITS = 39
 class BinnedRows:
     """Training rows, and perhaps rows to validate on, binned alike; columns are of shape (n_features, n_rows)."""
 
-    def __init__(self, binning: Binning, columns: Codes, validation: Codes | None, n_threads: int) -> None:
+    def __init__(self, binning: Binning, columns: AnyCodes, validation: AnyCodes | None, n_threads: int) -> None:
         self.binning, self.columns, self.validation = binning, columns, validation
         self._n_threads = n_threads
 
-    def nodes(self, tree: Tree) -> tuple[Codes, Codes | None]:
+    def nodes(self, tree: Tree) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None]:
         """The leaves of a tree, as node numbers, that the rows fall into."""
         validation = None if self.validation is None else self._nodes_of(tree, self.validation)
         return self._nodes_of(tree, self.columns), validation
 
-    def _nodes_of(self, tree: Tree, columns: Codes) -> NDArray[np.uint16]:
+    def _nodes_of(self, tree: Tree, columns: AnyCodes) -> NDArray[np.uint16]:
         numbers = np.zeros(columns.shape[1])
         numbered = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
         add_tree_to_raw(columns, numbered, numbers, self._n_threads)
@@ -55,13 +57,13 @@ class Stumps:
 
     monotone: NDArray[np.int8] | None = None
 
-    def __init__(self, rows: BinnedRows, finder: StumpLearner) -> None:
-        self.rows, self._finder = rows, finder
+    def __init__(self, rows: BinnedRows, finder: StumpLearner, comm: Comm = LOCAL) -> None:
+        self.rows, self._finder, self._comm = rows, finder, comm
         self.columns = rows.columns
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a stump; of equal ones that on the first feature, at the lowest threshold."""
-        stump = self._finder.fit(weights.whole if drawn is None else drawn)
+        stump = self._finder.fit(weights.whole if drawn is None else drawn, self._comm)
         codes, validation = self.columns[stump.feature], self.rows.validation
         validation_codes = None if validation is None else validation[stump.feature]
         return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
@@ -69,19 +71,20 @@ class Stumps:
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
         """The stumps as trees."""
         values = np.array([tree_values(vote.values) for vote in votes])
-        return stump_ensemble([vote.weak.model for vote in votes], values, self.columns, self.rows.binning)
+        given = self.columns, self.rows.binning, self._comm
+        return stump_ensemble([vote.weak.model for vote in votes], values, *given)
 
 
 class Trees:
     """Fits trees on the forests' engine, each on one thread or more, to classes or numbers."""
 
-    def __init__(
-        self, rows: BinnedRows, matrix: BinnedMatrix, target: Target, rules: TreeRules, n_threads: int
-    ) -> None:
+    def __init__(self, rows: BinnedRows, matrix: AnyMatrix, target: Target, rules: TreeRules, n_threads: int) -> None:
         self.rows, self.target = rows, target
         self.columns = rows.columns
         self.monotone = rules.monotone
-        self._grower = ForestGrower(matrix, target, _limited(rules, matrix.n_rows), n_threads)
+        self._comm = matrix.comm
+        (n_rows,) = sum_ints(self._comm, matrix.n_rows)
+        self._grower = ForestGrower(matrix, target, _limited(rules, n_rows), n_threads)
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Grow a tree; its cells are its nodes."""
@@ -94,7 +97,11 @@ class Trees:
     def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
         """Grow the tree of a round on the rows as they are weighted, or as they were drawn."""
         sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
-        [tree] = self._grower.grow([TreeSample(sample.astype(np.float64), None, index)])
+        totals = None
+        if self._comm.size > 1:
+            n_drawn, total = sum_ints(self._comm, int(np.count_nonzero(sample)), int(sample.sum()))
+            totals = Totals(n_drawn, float(total), whole=True)
+        [tree] = self._grower.grow([TreeSample(sample.astype(np.float64), None, index, totals)])
         return tree
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
@@ -185,6 +192,20 @@ def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
     """The fitted copies again; none where the arrays hold none."""
     numbers = {int(name.removeprefix(MODELS).split(".")[0]) for name in arrays if name.startswith(MODELS)}
     return [nested_model(f"{MODELS}{number}.", arrays, f"Estimator {number}") for number in range(len(numbers))]
+
+
+def check_own_trees(estimator: Any, comm: Comm) -> None:
+    """Raise ValueError where other estimators than our own trees would have to learn on several ranks."""
+    if comm.size > 1:
+        raise ValueError(
+            "estimator must be None (or, for classes, a DecisionTreeClassifier of ours) where rows are on several "
+            f"ranks; got {estimator!r}."
+        )
+
+
+def drawn_seed(model: Any) -> int:
+    """Return a seed that follows from `random_state`."""
+    return int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
 
 
 def takes_weights(estimator: Any) -> bool:

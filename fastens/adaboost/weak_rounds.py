@@ -6,7 +6,6 @@ estimator predicts) and votes by cell; a row's weight takes a step by its cell a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +14,8 @@ from numpy.typing import NDArray
 
 from fastens.adaboost.weights import RowWeights, content_order
 from fastens.boosting.rounds import OnRound
+from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.elementary import exp, log
 from fastens.engine.grow.growth import GrowthRules, leaves_within_limits
 from fastens.engine.rows.sampling import stream_seeds
 from fastens.monitoring.measuring import History
@@ -43,7 +44,7 @@ class Weak(NamedTuple):
 class Learner(Protocol):
     """What fits weak classifiers to the training rows."""
 
-    columns: NDArray[Any]  # what the rows hold, (n_features, n_rows)
+    columns: Any  # what the rows hold, (n_features, n_rows)
     monotone: NDArray[np.int8] | None  # 1 or -1 for columns with which votes must not fall or rise; models are trees
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
@@ -84,22 +85,27 @@ class VotingRun:
     """One fit of AdaBoost."""
 
     def __init__(
-        self, learner: Learner, classes: NDArray[np.uint16], sample_weight: Array | None, rules: VotingRules
+        self,
+        learner: Learner,
+        classes: NDArray[np.uint16],
+        sample_weight: Array | None,
+        rules: VotingRules,
+        comm: Comm = LOCAL,
     ) -> None:
-        self.learner, self.rules = learner, rules
-        self.weights = RowWeights(classes, sample_weight, rules.n_threads)
+        self.learner, self.rules, self._comm = learner, rules, comm
+        self.weights = RowWeights(classes, sample_weight, rules.n_threads, comm)
         self.validation: RowWeights | None = None
         self._without_restarts: RowWeights | None = None
         self.votes: list[Vote] = []
         self.history = History()
         self.n_rounds = 0
-        self._order = content_order(learner.columns, classes) if rules.resample else None
+        self._order = content_order(learner.columns, classes, comm) if rules.resample else None
         self._one_hot = np.eye(rules.n_classes)
         self._is_over = False
 
     def validate_on(self, classes: NDArray[np.uint16], sample_weight: Array | None) -> None:
         """Watch the loss on other rows, those that the learner knows."""
-        self.validation = RowWeights(classes, sample_weight, self.rules.n_threads)
+        self.validation = RowWeights(classes, sample_weight, self.rules.n_threads, self._comm)
 
     def run(self, on_round: OnRound | None = None) -> None:
         """Run all rounds, or until a classifier is perfect or no better than chance, or the validation loss is flat."""
@@ -190,7 +196,7 @@ class VotingRun:
             return 1.0
         if error >= odds_of_chance / (1 + odds_of_chance) - _ROUNDING:
             return 0.0
-        return self.rules.learning_rate * (math.log((1 - error) / error) + math.log(odds_of_chance))
+        return self.rules.learning_rate * float(log((1 - error) / error) + log(odds_of_chance))
 
     def _log_odds(self, sums: NDArray[np.int64]) -> Array:
         """SAMME.R's votes: logarithms of the cells' class probabilities, less their mean.
@@ -198,7 +204,7 @@ class VotingRun:
         Probabilities are smoothed by the weight of about a row, as Schapire & Singer (1999), section 4.2, advise.
         """
         n_classes = self.rules.n_classes
-        logs = np.log(sums / self.weights.total + 1 / (n_classes * self.weights.n_copies))
+        logs = log(sums / self.weights.total + 1 / (n_classes * self.weights.n_copies))
         if n_classes == 2:
             half = 0.5 * self.rules.learning_rate * (logs[:, 1] - logs[:, 0])
             return np.stack([-half, half], axis=1)
@@ -228,4 +234,4 @@ def steps_of(values: Array, weight: float, is_real: bool) -> Array:
 
 
 def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else math.inf
+    return float(exp(x))

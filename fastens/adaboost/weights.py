@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.adaboost.reweight import advance, class_sums, make_whole
+from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
+from fastens.engine.elementary import log
 from fastens.engine.rows.sampling import Bootstrap, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
@@ -32,50 +35,57 @@ class RowWeights:
     """
 
     def __init__(
-        self, classes: NDArray[np.uint16], sample_weight: NDArray[np.float64] | None = None, n_threads: int = 1
+        self,
+        classes: NDArray[np.uint16],
+        sample_weight: NDArray[np.float64] | None = None,
+        n_threads: int = 1,
+        comm: Comm = LOCAL,
     ) -> None:
-        self.classes = classes
+        self.classes, self._comm = classes, comm
         self.n_rows = len(classes)
         self.logs = np.zeros(self.n_rows)
         self.copies: NDArray[np.int64] | None = None
         if sample_weight is not None:
             self._start(sample_weight)
-        self.n_copies = self.n_rows if self.copies is None else int(self.copies.sum())
+        (self.n_copies,) = sum_ints(comm, self.n_rows if self.copies is None else int(self.copies.sum()))
         self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
         self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
         # The weights, rounded; those of whole sample weights times `copies`. `total` is their sum.
         self.whole = np.empty(self.n_rows, dtype=np.int64)
         self._start_logs = self.logs.copy() if self.logs.any() else 0.0
-        self._largest = float(self.logs.max())
+        self._find_largest()
         self._make_whole()
         self._log_start = self._log_sum
 
     def _start(self, sample_weight: NDArray[np.float64]) -> None:
-        is_whole = are_whole(sample_weight)
-        if is_whole and sample_weight.sum() < 2.0**40:
+        is_whole = not is_any(self._comm, not are_whole(sample_weight))
+        if is_whole and sum(self._comm.gather(float(sample_weight.sum()))) < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
         else:
-            np.log(sample_weight, out=self.logs)
+            self.logs[:] = log(sample_weight)
+
+    def _find_largest(self) -> None:
+        (self._largest,) = max_floats(self._comm, float(self.logs.max(initial=-np.inf)))
 
     def _make_whole(self) -> None:
         self._shift = self._largest
-        self.total = make_whole(
-            self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, self._n_threads
-        )
+        total = make_whole(self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, self._n_threads)
+        (self.total,) = sum_ints(self._comm, total)
 
     def advance(self, codes: NDArray[np.unsignedinteger], steps: NDArray[np.float64]) -> None:
         """Add ``steps[code, class]`` to the logarithm of each row's weight."""
         self._shift = self._largest + float(steps.max())
-        self.total, self._largest = advance(
+        total, largest = advance(
             self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, codes, steps, self._n_threads
         )
+        (self.total,), (self._largest,) = sum_ints(self._comm, total), max_floats(self._comm, largest)
         if self._shift - self._largest > _SLACK:
             self._make_whole()
 
     def add(self, steps: NDArray[np.float64]) -> None:
         """Add a step of its own to the logarithm of each row's weight."""
         self.logs += steps
-        self._largest = float(self.logs.max())
+        self._find_largest()
         self._make_whole()
 
     def copy(self) -> RowWeights:
@@ -87,7 +97,7 @@ class RowWeights:
     def restart(self) -> None:
         """Return to the weights of the start."""
         self.logs[:] = self._start_logs
-        self._largest = float(self.logs.max())
+        self._find_largest()
         self._make_whole()
 
     @property
@@ -115,24 +125,30 @@ class RowWeights:
         """Sum of the weights by cell and class."""
         sums = np.zeros((n_cells, n_classes), dtype=np.int64)
         class_sums(cells, self.classes, self.whole, sums)
-        return sums
+        return sum_over(self._comm, sums)
 
     def draw(self, order: NDArray[np.uint32], seed: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Draw rows with replacement from the distribution, as many as there are; how often each was drawn.
+        """Draw rows with replacement from the distribution, as many as there are; how often each here was drawn.
 
         `order` is that of `content_order`: draws then depend on what the rows hold, not on where they stand. `seed` is
         an array of one.
         """
-        ends = np.cumsum(self.whole[order]).astype(np.float64)
-        offsets, draws = np.array([0, self.n_rows]), np.array([0, self.n_copies])
-        return Bootstrap(order, ends, offsets, draws).counts(seed)[0].astype(np.int64)
+        (whole,) = gathered(self._comm, [self.whole])
+        first, n_rows = first_row(self._comm, self.n_rows)
+        ends = np.cumsum(whole[order]).astype(np.float64)
+        offsets, draws = np.array([0, n_rows]), np.array([0, self.n_copies])
+        counts = Bootstrap(order, ends, offsets, draws).counts(seed)[0]
+        return counts[first : first + self.n_rows].astype(np.int64)
 
 
-def content_order(columns: NDArray[Any], classes: NDArray[np.uint16]) -> NDArray[np.uint32]:
-    """Rows in the order of a hash of what they hold; `columns` has shape (n_features, n_rows)."""
+def content_order(
+    columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16], comm: Comm = LOCAL
+) -> NDArray[np.uint32]:
+    """The rows of all ranks in the order of a hash of what they hold, given column by column."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:
         bits = (column + 0.0).view(np.uint64) if column.dtype.kind == "f" else column.astype(np.uint64)
         hashes = mixed((hashes ^ bits) + step)
+    (hashes,) = gathered(comm, [hashes])
     return np.argsort(hashes, kind="stable").astype(np.uint32)

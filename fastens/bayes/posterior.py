@@ -17,9 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 from sklearn.utils.validation import column_or_1d
 
+from fastens.engine.elementary import exp, log, logsumexp
 from fastens.parameters import one_of, whole
 from fastens.table.labels import encode_labels, index_of_labels
 from fastens.table.sample_weights import check_weights
@@ -106,7 +106,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
     def bic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
-        return float(-2 * found.sum() + self.n_parameters_ * np.log(len(found)))  # type: ignore[attr-defined]
+        return float(-2 * found.sum() + self.n_parameters_ * log(len(found)))  # type: ignore[attr-defined]
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         raise NotImplementedError
@@ -171,7 +171,7 @@ def generator(random_state: Any) -> np.random.Generator:
 def normalised(log_weights: Array) -> tuple[Array, float]:
     """The posterior from logs of prior times likelihood along the last axis, and the log evidence, their sum."""
     log_evidence = float(logsumexp(log_weights))
-    return np.exp(log_weights - log_evidence), log_evidence
+    return exp(log_weights - log_evidence), log_evidence
 
 
 def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDArray[np.intp]:

@@ -18,7 +18,7 @@ from fastens.boosting.round import Problem, Round, on_grid
 from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
 from fastens.boosting.side_by_side import SideBySide
 from fastens.engine.bins.binned import MOST_COLUMNS
-from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, sparse_codes, sparse_matrix, stays_sparse
+from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, codes_of, sparse_matrix, stays_sparse
 from fastens.engine.comm import first_row, is_any
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.trees.trees import Tree, TreeEnsemble
@@ -121,9 +121,9 @@ class Rounds:
         return self.binning.transform(data.X, self.rules.n_threads, MOST_COLUMNS)
 
     def _codes(self, X: Any) -> AnyCodes:
-        if self.rules.linear_l2 is None and stays_sparse(X):
-            return sparse_codes(self.binning, X, self.rules.n_threads)
-        return self.binning.codes(X, self.rules.n_threads)
+        if self.rules.linear_l2 is not None:
+            return self.binning.codes(X, self.rules.n_threads)
+        return codes_of(self.binning, X, self.rules.n_threads)
 
     def _new_leaves(self, data: TrainingData, growth: GrowthRules) -> ConstantLeaves:
         loss, rules = self.loss, self.rules

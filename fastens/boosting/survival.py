@@ -14,6 +14,7 @@ from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import read_times
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import gathered
+from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events
 from fastens.engine.parts import map_parts
@@ -165,7 +166,7 @@ class GradientBoostingSurvival(BoostedTrees):
         raw = self.predict(X, init_score)
         if isinstance(self._loss, AFT):
             return self._loss.predict_survival(raw, at)
-        return np.exp(-np.exp(raw)[:, None] * _step(at, self.event_times_, self.cumulative_hazard_))
+        return exp(-exp(raw)[:, None] * _step(at, self.event_times_, self.cumulative_hazard_))
 
     def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return Harrell's index of concordance.
@@ -197,7 +198,7 @@ class GradientBoostingSurvival(BoostedTrees):
 def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
     """The times of events, and Breslow's estimate of the baseline's cumulative hazard up to each."""
     # Relative to the highest risk, so that none overflows.
-    hazard = cumulative_hazard(y, np.exp(raw - raw.max()), weight) * np.exp(-raw.max())
+    hazard = cumulative_hazard(y, exp(raw - raw.max()), weight) * exp(-raw.max())
     known = events(y)
     times, first = np.unique(y[known, 0], return_index=True)
     return times, hazard[known][first]

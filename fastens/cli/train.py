@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.models.models import FAMILIES
 from fastens.cli.models.parameters import add_parameters, add_quality, chosen_model, fit, make_model
-from fastens.cli.report.progress import training_progress, waiting
+from fastens.cli.report.progress import cluster_progress, training_progress, waiting
 from fastens.cli.report.report import Report, shown
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.large import large_task
 from fastens.cli.table.outputs import add_overwrite, check_output
+from fastens.cli.table.spread import cluster_at, partitions
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
+from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.table.sources import Batches
 
@@ -58,6 +60,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--max-memory", metavar="SIZE", help=text)
     text = "the folder of these files (default: that of temporary files)"
     parser.add_argument("--spill-dir", metavar="FOLDER", help=text)
+    text = "train on a Dask cluster, by its address (tcp://HOST:PORT) or of N processes here (local:N)"
+    parser.add_argument("--dask", metavar="CLUSTER", help=text)
     add_quality(parser)
     add_parameters(parser)
     parser.set_defaults(run=run)
@@ -75,7 +79,11 @@ def run(options: argparse.Namespace) -> None:
     task = large_task(options) or read_task(options)
     report.facts(task.facts())
     report.notes(task.notes)
-    trained = train(task, make_model(task.card.task, options), report, options.checkpoint)
+    model = make_model(task.card.task, options)
+    if options.dask is None:
+        trained = train(task, model, report, options.checkpoint)
+    else:
+        trained = _train_on_cluster(task, model, report, options)
     if output is not None:
         save_trained(trained, output, task)
     if options.checkpoint is not None and os.path.exists(options.checkpoint):
@@ -97,6 +105,28 @@ def train(task: Task, model: Any, report: Report, checkpoint: str | None = None)
     with _checkpoints(model, checkpoint) as given:
         _fit(model, rows, report, given)
     seconds = time.perf_counter() - start
+    return evaluated(model, task, seconds)
+
+
+def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
+    """The same with the rows of each file on a worker of a cluster, which must be able to read it."""
+    heard: list[FitProgress] = []
+    with cluster_at(options.dask) as client, _checkpoints(model, options.checkpoint) as given:
+        assert task.files is not None
+        rows = task.rows.take(~task.held_out)
+        tables, y, weight = partitions(task.files, ~task.held_out, rows.y, rows.weight)
+        start = time.perf_counter()
+        with cluster_progress(report.err) as show:
+
+            def hear(now: FitProgress) -> None:
+                heard[:] = [now]
+                show(now)
+
+            table = DaskTable(tables, client=client, on_progress=hear)
+            fit(model, table, y, sample_weight=weight, **given)
+        seconds = time.perf_counter() - start
+        sent = [f", the first of which sent {now.n_bytes / 1e6:,.1f} MB" for now in heard]
+        report.facts([("cluster", f"{len(client.nthreads())} workers" + "".join(sent))])
     return evaluated(model, task, seconds)
 
 

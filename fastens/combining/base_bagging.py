@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
+from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
     FittedMember,
     MemberData,
@@ -25,7 +26,8 @@ from fastens.combining.folds import (
     members_to_arrays,
     resolve_method,
 )
-from fastens.combining.members import BaseOneEstimator, check_metadata
+from fastens.combining.members import BaseOneEstimator
+from fastens.combining.metadata import check_metadata
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import VERBOSE
 from fastens.combining.tasks import run_tasks, seconds_since
@@ -389,6 +391,13 @@ class BaseBagging(BaseOneEstimator):
     def _spread(self, X: Any) -> Array:
         """Standard deviation over the members."""
         return deviations([response] for response in self._responses(X))[0]
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        if self._forest is not None:
+            return [Part("forest", self._forest, None, 1.0)], 0.0
+        if self._members[0].method == "predict" and self._members[0].classes is not None:
+            raise ValueError("voting must be 'soft' for bags of several trees to be explained; votes are no sums.")
+        return [part for member in self._members for part in member.parts(1 / len(self._members))], 0.0
 
     @property
     def estimators_(self) -> Sequence[Any]:

@@ -13,6 +13,7 @@ from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import check_random_state
 
 from fastens.checked_parameters import with_parameters
+from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
     FittedMember,
     Fold,
@@ -141,6 +142,9 @@ class BaseConformal(BaseOneEstimator):
         self._check_fitted()
         X = self._check_table(X)
         return [self._member.respond_with(model, X) for model in self._member.models]
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        return self._member.parts(1.0), 0.0
 
     @property
     def estimators_(self) -> list[Any]:

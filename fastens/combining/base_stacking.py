@@ -33,7 +33,8 @@ from fastens.combining.folds import (
     restrict_folds,
 )
 from fastens.combining.levels import BaseLevels
-from fastens.combining.members import check_kind, is_dropped, routing_enabled
+from fastens.combining.members import check_kind, is_dropped
+from fastens.combining.metadata import routing_enabled
 from fastens.combining.parameters import DOCS, LEVEL_RULES, LEVELS, RULES, VERBOSE, NamedMembers
 from fastens.combining.responses import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker

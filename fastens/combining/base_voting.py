@@ -13,6 +13,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.checked_parameters import with_parameters
+from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
     FittedMember,
     GivenRows,
@@ -152,6 +153,10 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return [(n_members,)]
 
     # Predict --------------------------------------------------
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        pairs = zip(self._members, self._member_weights().tolist(), strict=True)
+        return [part for member, weight in pairs for part in member.parts(weight)], 0.0
 
     def _spread(self, responses: Array) -> Array:
         """Weighted standard deviation over the members."""

@@ -18,7 +18,7 @@ from fastens.combining.base_conformal import BaseConformal, copies_of
 from fastens.combining.defaults import BOOSTING
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
 from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles
-from fastens.combining.members import joint_classes
+from fastens.combining.responses import joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
     SET_SCORES,

@@ -18,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.combining.explaining import Part
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.responses import METHODS, MemberError, class_response, number_response
 from fastens.combining.several_targets import labels_of, places_in, several_response
@@ -142,6 +143,10 @@ class FittedMember:
     def kept(self) -> Any:
         """The model, or the list of those of all folds."""
         return self.models if len(self.models) > 1 else self.models[0]
+
+    def parts(self, weight: float) -> list[Part]:
+        """The models for an explanation of so much of the mean response."""
+        return [Part(self.name, model, self.columns, weight / len(self.models)) for model in self.models]
 
     def respond(self, X: Any, method: str | None = None, options: Mapping[str, Any] | None = None) -> Array:
         """Responses, (n_rows, 1) or (n_rows, n_classes), by the member's method or another, with its arguments."""

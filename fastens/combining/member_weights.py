@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from fastens.engine.elementary import exp, log
+
 Array = NDArray[np.float64]
 
 # A predicted probability of 0 for the observed class would make every likelihood 0.
@@ -65,8 +67,8 @@ def likelihood_weights(data: OutOfFold) -> Array:
         error = data.responses[:, :, 0] - data.target[:, 0]
         spread = np.sqrt(np.average(error**2, axis=1, weights=data.weight))[:, None]
         spread = np.maximum(spread, np.finfo(float).tiny + 1e-12 * np.abs(data.target).max())
-        log_density = -0.5 * (error / spread) ** 2 - np.log(spread)
-        density = np.exp(log_density - log_density.max(axis=0))
+        log_density = -0.5 * (error / spread) ** 2 - log(spread)
+        density = exp(log_density - log_density.max(axis=0))
     return _mixture(density, data.weight)
 
 
@@ -100,7 +102,7 @@ def selection_weights(data: OutOfFold) -> Array:
 def _loss(average: Array, data: OutOfFold) -> float:
     """Log loss, or squared error."""
     if data.is_classification:
-        of_rows = -np.log(np.maximum((average * data.target).sum(axis=1), _LEAST))
+        of_rows = -log(np.maximum((average * data.target).sum(axis=1), _LEAST))
     else:
         of_rows = ((average - data.target) ** 2).sum(axis=1)
     return float(np.average(of_rows, weights=data.weight))

@@ -9,7 +9,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import BaseFastens
 from fastens.combining.defaults import default_members
+from fastens.combining.explaining import Part, Rows, explain_sum
 from fastens.combining.folds import (
     FittedMember,
     Fold,
@@ -28,6 +28,7 @@ from fastens.combining.folds import (
     make_folds,
     resolve_method,
 )
+from fastens.combining.metadata import check_metadata, routing_enabled
 from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMembers
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
@@ -41,7 +42,6 @@ from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
 
-KNOWN_METADATA = {"sample_weight", "groups", "X_val", "y_val"}
 DROPPED = "drop"
 
 
@@ -134,6 +134,56 @@ class BaseMembers(BaseFastens):
 
     def _prefit_members(self, specs: list[MemberSpec], data: MemberData) -> list[FittedMember]:
         return [spec.fitted([spec.estimator], data.classes, uses_labels=True) for spec in specs]
+
+    # Explain --------------------------------------------------
+
+    def explain(self, X: ArrayLike, background: ArrayLike | None = None, *, interactions: bool = False) -> Any:
+        """Explain predictions, of classes their probabilities, by Shapley values: the sums of those of the members.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to explain.
+        background : table of shape (n_background, n_features), optional
+            Rows to compare with (interventional): what is not known of a row is as in these, with their mean as
+            result. Default: as the training rows of each member were spread over its trees (path-dependent), which
+            members whose raw predictions are behind a link, such as boosted classifiers, cannot be explained by.
+        interactions : bool, default=False
+            Split each value into that of the feature by itself and those of its pairs with the others.
+
+        Returns
+        -------
+        shap.Explanation, or Explanation where shap is not installed
+            As `explain` of the members gives it; of three or more classes with an axis for these at the end.
+
+        Raises
+        ------
+        ValueError
+            Where predictions are no weighted sums of the members', or a member cannot be explained.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import ExtraTreesRegressor, GradientBoostingRegressor, VotingRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> members = [("boosting", GradientBoostingRegressor(n_estimators=20)), ("trees", ExtraTreesRegressor(20))]
+        >>> model = VotingRegressor(members).fit(X, y)
+        >>> explained = model.explain(X)
+        >>> total = explained.base_values + explained.values.sum(axis=1)
+        >>> bool(abs(total - model.predict(X)).max() < 1e-9)
+        True
+        """
+        self._check_fitted()
+        others = None if background is None else self._check_table(background)
+        rows = Rows(self._check_table(X), others, interactions)
+        return explain_sum(self, *self._explained_parts(rows), rows)
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        """The models whose predictions add up to those of the ensemble, and what is added to them."""
+        raise ValueError(
+            f"predictions must be weighted sums of the members' to be explained; those of {type(self).__name__} are "
+            "not. Explain members, or use sklearn.inspection.permutation_importance."
+        )
 
     # Members as parameters --------------------------------------------------
 
@@ -376,41 +426,6 @@ class BaseOneEstimator(BaseMembers):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_kind("estimator", self._template(), is_classifier(self))
-
-
-def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
-    """The union of these classes and those of fitted members, and each row's index in it."""
-    joint = joined_labels([("y", classes), *labels_of_members(members)])
-    return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
-
-
-def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
-    """The classes of the fitted members that have `classes_`, each with the member's name for an error."""
-    known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
-    return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
-
-
-def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
-    """All labels, sorted; ValueError where some are text and some are not."""
-    what, first = parts[0]
-    for other, labels in parts[1:]:
-        known, found = first.tolist(), labels.tolist()
-        if isinstance(found[0], str) != isinstance(known[0], str):
-            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {found[0]!r}.")
-    return np.unique(np.concatenate([labels for _, labels in parts]))
-
-
-def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") -> None:
-    """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is on."""
-    known = KNOWN_METADATA if method == "fit" else set()
-    unknown = [] if routing_enabled() else sorted(set(metadata) - known)
-    if unknown:
-        raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
-
-
-def routing_enabled() -> bool:
-    """Whether scikit-learn's metadata routing is on."""
-    return bool(get_config().get("enable_metadata_routing", False))
 
 
 def is_dropped(member: Any) -> bool:

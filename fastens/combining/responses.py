@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import BaseFastens
+from fastens.combining.parameters import NamedMembers
 
 Array = NDArray[np.float64]
 Options = Mapping[str, Any]
@@ -132,3 +133,28 @@ def _check_values(what: str, found: Array, method: str) -> None:
     worst = np.abs(sums - 1).argmax()
     if abs(sums[worst] - 1) > _SUM_TOLERANCE:
         raise MemberError(f"{what} must give probabilities that sum to 1; got {found[worst].tolist()}.")
+
+
+# Labels of several members --------------------------------------------------
+
+
+def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
+    """The union of these classes and those of fitted members, and each row's index in it."""
+    joint = joined_labels([("y", classes), *labels_of_members(members)])
+    return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
+
+
+def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
+    """The classes of the fitted members that have `classes_`, each with the member's name for an error."""
+    known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
+    return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
+
+
+def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
+    """All labels, sorted; ValueError where some are text and some are not."""
+    what, first = parts[0]
+    for other, labels in parts[1:]:
+        known, found = first.tolist(), labels.tolist()
+        if isinstance(found[0], str) != isinstance(known[0], str):
+            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {found[0]!r}.")
+    return np.unique(np.concatenate([labels for _, labels in parts]))

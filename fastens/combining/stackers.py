@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import log_softmax, logit
 from sklearn.linear_model import LogisticRegression
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.engine.elementary import exp, expit, log, softmax
 from fastens.parameters import real
 from fastens.table.tables import dense_blocks
 
@@ -49,7 +50,7 @@ class _Columns(BaseFastens):
         Z = X.astype(np.float64)
         share = Z[:, self.is_probability_]
         clipped = np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
-        Z[:, self.is_probability_] = np.log(clipped) if self.is_of_members_ else logit(clipped)
+        Z[:, self.is_probability_] = log(clipped) if self.is_of_members_ else logit(clipped)
         return Z
 
     def _columns(self, X: Array) -> Array:
@@ -152,7 +153,7 @@ def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> 
     def loss(parameters: Array) -> tuple[float, Array]:
         pull, intercept = parameters[:n_members], parameters[n_members:]
         share = log_softmax(np.einsum("nmk,m->nk", predicted, pull) + intercept, axis=1)
-        miss = (np.exp(share) - truth) * of_rows[:, None]
+        miss = (exp(share) - truth) * of_rows[:, None]
         value = pull @ pull / (2 * C) - of_rows @ share[np.arange(len(Z)), codes]
         return float(value), np.append(np.einsum("nmk,nk->m", predicted, miss) + pull / C, miss.sum(axis=0))
 

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_stacking import BaseStacking
+from fastens.combining.explaining import Part, Rows
 from fastens.combining.responses import METHODS, class_response, label_places, number_response
 from fastens.combining.several_targets import labels_of, predicted_places, probabilities, several_response
 from fastens.parameters import one_of
@@ -157,6 +158,25 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
     def _response_method(self) -> str:
         return "predict"
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        """The members, times what the final estimator changes by with each; it must be linear."""
+        (members, *deeper), n_members = self._fitted_levels, len(self._fitted_levels[0])
+        if deeper or self.passthrough:
+            raise ValueError("a stack must have one level, and no passthrough, to be explained; explain members.")
+        table = self.transform(rows.X)
+        corners = np.vstack([np.zeros(n_members), np.eye(n_members)]) + table.mean(axis=0)
+        heights = number_response("final_estimator", self.final_estimator_, corners)[:, 0]
+        slopes = heights[1:] - heights[0]
+        constant = float(heights[0] - slopes @ corners[0])
+        predicted = number_response("final_estimator", self.final_estimator_, table)[:, 0]
+        if not np.allclose(table @ slopes + constant, predicted, rtol=1e-9, atol=1e-9 * np.abs(predicted).max()):
+            raise ValueError(
+                f"final_estimator must be linear for a stack to be explained; {self.final_estimator_!r} is not. "
+                "Explain members."
+            )
+        pairs = zip(members, slopes.tolist(), strict=True)
+        return [part for member, slope in pairs for part in member.parts(slope)], constant
 
     def predict(self, X: ArrayLike, **options: Any) -> Any:
         """Return the prediction of each row, shape (n_samples,).

@@ -12,7 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseVoting
-from fastens.combining.members import joint_classes
+from fastens.combining.explaining import Part, Rows
+from fastens.combining.responses import joint_classes
 from fastens.parameters import ANYTHING, FLAG, one_of, real
 
 Array = NDArray[np.float64]
@@ -111,6 +112,17 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' probabilities, shape (n_samples, n_classes)."""
         return self._average(self._responses(X))
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        if self.voting != SOFT:
+            raise ValueError(f"voting must be 'soft' for votes to be explained; got {self.voting!r}.")
+        if self.weights_.ndim > 1 or np.ptp(self._factors_of_classes) > 0:
+            raise ValueError(
+                "weights and class_weights must be the same for all classes to be explained: others make "
+                f"probabilities no sums; got weights_ of shape {self.weights_.shape}, factors "
+                f"{self._factors_of_classes.tolist()}."
+            )
+        return super()._explained_parts(rows)
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities, or votes, shape (n_samples, n_classes)."""

@@ -21,8 +21,9 @@ from fastens.combining.folds import (
     known_rows,
 )
 from fastens.combining.member_weights import margin_weights
-from fastens.combining.members import joined_labels, labels_of_members
 from fastens.combining.parameters import RULES
+from fastens.combining.responses import joined_labels, labels_of_members
+from fastens.engine.elementary import exp, log
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
@@ -140,7 +141,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         # A member without a mistake counts as having made half of one.
         least = 0.5 / max(weight.sum(), 1.0)
         error = np.clip(np.average(~right, axis=1, weights=weight), least, 1 - least)
-        found = np.maximum(np.log((1 - error) / error) + math.log(len(self.classes_) - 1), 0.0)
+        found = np.maximum(log((1 - error) / error) + math.log(len(self.classes_) - 1), 0.0)
         self._set_weights(found / found.sum() if found.any() else np.ones(len(found)) / len(found))
 
     def partial_fit(
@@ -231,7 +232,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     def _set_weights(self, weights: Array) -> None:
         self.weights_ = weights
         with np.errstate(divide="ignore"):
-            self._log_weights = np.log(weights)
+            self._log_weights = log(weights)
 
     def _update_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         """Go through the rows: all weights before each row follow from the losses before it.
@@ -245,7 +246,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         lost = losses * weight
         before = np.cumsum(lost, axis=1) - lost
         log_weights = self._log_weights[:, None] + math.log(self.beta) * before
-        weights = np.exp(log_weights - log_weights.max(axis=0))
+        weights = exp(log_weights - log_weights.max(axis=0))
         weights /= weights.sum(axis=0)
         if self.algorithm == HEDGE:
             own = (weights * losses).sum(axis=0)
@@ -255,7 +256,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
         log_weights = self._log_weights + math.log(self.beta) * lost.sum(axis=1)
-        weights = np.exp(log_weights - log_weights.max())
+        weights = exp(log_weights - log_weights.max())
         self._log_weights, self.weights_ = log_weights - log_weights.max(), weights / weights.sum()
 
     def mistake_bound(self) -> float:

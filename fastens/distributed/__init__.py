@@ -1,5 +1,5 @@
 """Fits whose rows are spread over the workers of a cluster."""
 
-from fastens.distributed.dask_table import DaskTable
+from fastens.distributed.dask_table import DaskTable, FitProgress
 
-__all__ = ["DaskTable"]
+__all__ = ["DaskTable", "FitProgress"]

@@ -22,7 +22,7 @@ from distributed import Client, Future, KilledWorker, default_client, futures_of
 from distributed.comm import CommClosedError
 
 from fastens.distributed import dask_worker as remote
-from fastens.distributed.dask_table import DaskTable, blocks, placed, split
+from fastens.distributed.dask_table import DaskTable, FitProgress, blocks, placed, split
 from fastens.distributed.rank_fit import BY_ROW, FitTask, bare, fitted_state
 from fastens.distributed.reduction import RankLostError
 from fastens.storage import load_model
@@ -316,8 +316,13 @@ class _Fit:
         return RankLostError(attempt.lost)
 
     def _hear(self, attempt: _Attempt, kind: str, content: Any) -> None:
-        if kind == "round" and getattr(self._model, "_on_round", None) is not None:
-            self._model._on_round(*content[:4])
+        if kind == "round":
+            if getattr(self._model, "_on_round", None) is not None:
+                self._model._on_round(*content[:4])
+            if self._table.on_progress is not None:
+                index, n_rounds, train, validation, *sent = content
+                progress = FitProgress(index + 1, n_rounds, train, validation, len(attempt.addresses), *sent)
+                self._table.on_progress(progress)
         elif kind == "checkpoint":
             self._checkpoint = content
         elif kind == "callbacks":

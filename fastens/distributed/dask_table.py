@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,31 @@ from fastens.distributed.rank_fit import BY_ROW
 from fastens.parameters import real, whole
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """How far a fit on a cluster has come.
+
+    Attributes
+    ----------
+    n_done, n_rounds : int
+        How many rounds have ended, and how many there are.
+    train_loss, validation_loss : float or None
+        The losses after it.
+    n_workers : int
+        The workers that train.
+    n_exchanges, n_bytes : int
+        How often these have exchanged something, and how many bytes the first of them has sent.
+    """
+
+    n_done: int
+    n_rounds: int
+    train_loss: float | None
+    validation_loss: float | None
+    n_workers: int
+    n_exchanges: int
+    n_bytes: int
 
 
 class DaskTable:
@@ -34,6 +60,8 @@ class DaskTable:
     patience : float, default=60.0
         Seconds: a worker that does not answer for so long is given up; workers give up a fit whose driver is silent for
         so long; and a cluster without workers is waited for so long.
+    on_progress : function, optional
+        Called with a `FitProgress` after each round of boosting.
 
     Raises
     ------
@@ -61,6 +89,7 @@ class DaskTable:
         workers: Sequence[str] | None = None,
         checkpoint_every: int = 10,
         patience: float = 60.0,
+        on_progress: Callable[[FitProgress], None] | None = None,
     ) -> None:
         if not is_collection(table):
             raise ValueError(
@@ -70,7 +99,7 @@ class DaskTable:
         whole(1).check("checkpoint_every", checkpoint_every)
         real(1).check("patience", patience)
         self.table, self.client, self.workers = table, client, workers
-        self.checkpoint_every, self.patience = checkpoint_every, patience
+        self.checkpoint_every, self.patience, self.on_progress = checkpoint_every, patience, on_progress
 
     def __repr__(self) -> str:
         """The table's type."""

@@ -6,6 +6,7 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define lowest_bit(word) __builtin_ctzll(word)
+#define n_bits(word) __builtin_popcountll(word)
 #else
 static inline int lowest_bit(uint64_t word)
 {
@@ -13,6 +14,13 @@ static inline int lowest_bit(uint64_t word)
     while (!(word & 1))
         word >>= 1, i++;
     return i;
+}
+static inline int n_bits(uint64_t word)
+{
+    int n = 0;
+    for (; word; word &= word - 1)
+        n++;
+    return n;
 }
 #endif
 

@@ -7,11 +7,12 @@ results do not depend on the order of the ranks, and a model is the same to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+T = TypeVar("T")
 _LIMB_BITS = 31
 # Whole numbers below 2**154: those of a table's sums have at most 62 + 31 + 32 bits.
 _N_LIMBS = 5
@@ -158,12 +159,31 @@ def in_turn(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.flo
     >>> in_turn(LOCAL, np.zeros(2), lambda sums: np.add.at(sums, [0, 1, 1], 0.5))
     array([0.5, 1. ])
     """
+
+    def added(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        add(sums)
+        return sums
+
+    found = relayed(comm, sums, added)
+    if found is not sums:
+        sums[...] = found
+    return sums
+
+
+def relayed(comm: Comm, state: T, change: Callable[[T], T]) -> T:
+    """Let each rank change what the rank before has left, anything that can be pickled; return what the last leaves.
+
+    Examples
+    --------
+    >>> relayed(LOCAL, "a", lambda text: text + "b")
+    'ab'
+    """
     for turn in range(comm.size):
         if comm.rank == turn:
-            add(sums)
+            state = change(state)
         if comm.size > 1:
-            sums[...] = comm.gather(sums if comm.rank == turn else None)[turn]
-    return sums
+            state = comm.gather(state if comm.rank == turn else None)[turn]
+    return state
 
 
 def counted(comm: Comm, sums: NDArray[Any], add: Callable[[Any], None]) -> Any:

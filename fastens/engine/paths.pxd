@@ -5,6 +5,7 @@ from fastens.engine.structs cimport int32_t, uint64_t
 
 cdef extern from "engine/bits.h" nogil:
     int lowest_bit(uint64_t word)
+    int n_bits(uint64_t word)
 
 
 cdef inline int32_t mask_words(int32_t n_features) noexcept nogil:
@@ -33,10 +34,21 @@ cdef inline int32_t next_feature(const uint64_t* mask, int32_t feature, int32_t 
     return end
 
 
+cdef inline int32_t next_unmarked(const uint64_t* mask, int32_t feature) noexcept nogil:
+    """The first feature from this one on that is not in the mask; there must be one."""
+    cdef uint64_t word = ~mask[feature >> 6] >> (feature & 63)
+    while word == 0:
+        feature = (feature | 63) + 1
+        word = ~mask[feature >> 6]
+    return feature + <int32_t>lowest_bit(word)
+
+
 cdef inline int32_t n_marked(const uint64_t* mask, int32_t n_features) noexcept nogil:
-    cdef int32_t f, n = 0
-    for f in range(n_features):
-        n += has_feature(mask, f)
+    cdef int32_t w, n = 0, n_whole = n_features >> 6
+    for w in range(n_whole):
+        n += n_bits(mask[w])
+    if n_features & 63:  # what is behind the last feature may be marked too
+        n += n_bits(mask[n_whole] & ((<uint64_t>1 << (n_features & 63)) - 1))
     return n
 
 

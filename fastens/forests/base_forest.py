@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +13,7 @@ from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
-from fastens.engine.bins.binned import BinnedMatrix
-from fastens.engine.bins.binning import learn_and_bin
+from fastens.engine.bins.sparse_binned import AnyMatrix, binned, learned_and_binned
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.constraints import count_of
@@ -100,10 +99,10 @@ class BaseForest(TreeParameters, TreeModel):
         data = (self._learn_same_statistics if continues else self._learn_statistics)(data, self._seed)
         if continues:
             binning = self._ensemble.binning
-            matrix = replace(binning.transform(data.X, n_threads), comm=data.comm)
+            matrix = binned(binning, data.X, n_threads, data.comm)
         else:
             kinds = self._is_categorical
-            binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
+            binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if continues:
@@ -169,7 +168,7 @@ class BaseForest(TreeParameters, TreeModel):
         self,
         store: TreeStore,
         data: tuple[TrainingData, TrainingData],
-        matrix: BinnedMatrix,
+        matrix: AnyMatrix,
         weight: Weighting,
         averager: TreeAverager | None,
     ) -> None:
@@ -192,7 +191,7 @@ class BaseForest(TreeParameters, TreeModel):
 
         grower.grow_into(take, samples, store.n_trees)
 
-    def _make_averager(self, data: TrainingData, matrix: BinnedMatrix, *, continues: bool) -> TreeAverager | None:
+    def _make_averager(self, data: TrainingData, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
         if self.averaging is None:
             self._averaging: Averaging | None = None
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.quantiles import ConformalScores
 from fastens.conformal.scores import COVERAGE, SetScore, SetScores, sets
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import Reweight
 from fastens.forests.base_forest import BaseForest
@@ -90,7 +91,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
         # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
         smallest = self._class_factors(given, data.y, data.sample_weight).min()
-        unit = 2.0 ** max(0.0, np.ceil(8 - np.log2(smallest)))
+        unit = math.ldexp(1.0, max(0, 9 - math.frexp(smallest)[1]))
 
         def reweight(counts: Array) -> Array:
             drawn = counts > 0
@@ -132,7 +133,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     # Uncertainty --------------------------------------------------
 
     def _conformity(
-        self, matrix: BinnedMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+        self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
     ) -> ConformalScores:
         """The scores of rows out of bag, by the probabilities of their classes."""
         return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.scores import COVERAGE
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.parts import map_parts
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.engine.trees.used_columns import on_used_columns
-from fastens.engine.trees.walks import Walker
+from fastens.engine.trees.walks import LeftOut
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.base_trees import TreesRegressor
 from fastens.forests.parameters import NUMBER_OF_FEATURES
@@ -89,7 +89,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     # Uncertainty --------------------------------------------------
 
     def _conformity(
-        self, matrix: BinnedMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+        self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
     ) -> TreeErrors | None:
         """The errors of rows out of bag; of many rows, those of a part that is drawn by content."""
         order = content_hashes(mean[known], y[known])
@@ -99,17 +99,16 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         values = self._left_out_values(matrix, np.flatnonzero(known)[chosen])
         return TreeErrors.learn(values, y[known][chosen], None if weight is None else weight[chosen])
 
-    def _left_out_values(self, matrix: BinnedMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
+    def _left_out_values(self, matrix: AnyMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
         """What each tree predicts for rows that its bag does not have, NaN for those it has, (n_rows, n_trees)."""
-        trees, bags, offsets = self._ensemble, self._bags(), self._ensemble.node_offsets
-        walker, n_threads = Walker(trees, matrix), resolve_n_jobs(self.n_jobs)
+        trees, bags = self._ensemble, self._bags()
+        left = LeftOut(trees, matrix, resolve_n_jobs(self.n_jobs))
         first, _ = first_row(matrix.comm, matrix.n_rows)
         rows = rows[(rows >= first) & (rows < first + matrix.n_rows)] - first
         found = np.full((len(rows), trees.n_trees), np.nan, dtype=trees.value.dtype)
         for t in range(trees.n_trees):
             counts = bags.counts(t, t + 1)[0][first : first + matrix.n_rows]
-            predicted, times = np.zeros((len(counts), 1)), np.zeros(len(counts), dtype=np.int32)
-            walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts, predicted, times, n_threads)
+            predicted = left.predict(t, counts, np.zeros(len(counts), dtype=np.int32))
             left_out = counts[rows] == 0
             found[left_out, t] = predicted[rows[left_out], 0]
         return gathered(matrix.comm, [found])[0]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from fastens.checked_parameters import with_parameters
+from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.losses.losses import weighted_quantile
@@ -21,6 +22,7 @@ from fastens.forests.bags import Bags, Subsample, n_drawn
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.random_splits import RandomSplits
 from fastens.parameters import FLAG, one_of, parameter, real, whole
+from fastens.tree_model.explanations import explain
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -74,6 +76,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     """
 
     _combination = "path length"
+    _has_class_shares = False
     max_samples: int | float | str = parameter(one_of("auto") | whole(1) | real(0, 1, open_low=True), default="auto")
     contamination: float | str = parameter(one_of("auto") | real(0, 0.5, open_low=True), default="auto")
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
@@ -130,8 +133,37 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()
-        depth = self._raw(X)[:, 0] / self._ensemble.n_trees
-        return -np.exp2(-depth / self._mean_path_length())
+        return self._inverse_link(self._raw(X)[:, 0] / self._ensemble.n_trees)
+
+    def explain(
+        self, X: ArrayLike, background: ArrayLike | None = None, *, output: str = "raw", interactions: bool = False
+    ) -> Any:
+        """Explain path lengths, or scores, by Shapley values, as `RandomForestRegressor.explain` does predictions.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to explain.
+        background : table of shape (n_background, n_features), optional
+            Rows to compare with. Default: as the training rows were spread over the trees.
+        output : {"raw", "probability"}, default="raw"
+            The mean path length, which is short for outliers, or with background rows what `score_samples` gives.
+        interactions : bool, default=False
+            Split each value into that of the feature by itself and those of its pairs with the others.
+
+        Returns
+        -------
+        shap.Explanation, or Explanation where shap is not installed
+        """
+        self._check_fitted()
+        one_of("raw", "probability").check("output", output)
+        return explain(self, X, background, output, interactions=interactions, y=None)
+
+    def _contribution_scale(self) -> float:
+        return 1 / self._ensemble.n_trees
+
+    def _inverse_link(self, raw: Array) -> Array:
+        return -exp(-math.log(2) * raw / self._mean_path_length())
 
     def _mean_path_length(self) -> float:
         """The mean depth of the rows of a tree, which scores are relative to."""
@@ -154,7 +186,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 def mean_depth(n: NDArray[Any]) -> Array:
     """Mean depth of a leaf in a random binary search tree of n rows (Liu 2008, eq. 1)."""
     n = n.astype(np.float64)
-    harmonic = np.log(np.maximum(n - 1, 1)) + EULER
+    harmonic = log(np.maximum(n - 1, 1)) + EULER
     return np.where(n > 2, 2 * harmonic - 2 * (n - 1) / np.maximum(n, 1), np.where(n == 2, 1.0, 0.0))
 
 

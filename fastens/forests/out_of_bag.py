@@ -13,11 +13,11 @@ from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
 from fastens.conformal.quantiles import ConformalScores
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
-from fastens.engine.trees.walks import Walker
+from fastens.engine.trees.walks import LeftOut, Walker
 from fastens.engine.whole import as_copies
 from fastens.forests.bags import PERMUTING
 from fastens.forests.tree_errors import TreeErrors
@@ -47,7 +47,7 @@ class OutOfBag:
     conformity: ConformalScores | TreeErrors | None  # how far predictions are off; of numbers TreeErrors
 
     @classmethod
-    def measure(cls, forest: Any, matrix: BinnedMatrix, data: TrainingData, n_rows: int) -> OutOfBag:
+    def measure(cls, forest: Any, matrix: AnyMatrix, data: TrainingData, n_rows: int) -> OutOfBag:
         """Predict every training row by the trees whose bags do not have it."""
         sums, n_trees, errors, scores = _sum_left_out(forest, matrix, data)
         known = n_trees > 0
@@ -97,9 +97,7 @@ class OutOfBag:
         return self.conformity
 
 
-def _sum_left_out(
-    forest: Any, matrix: BinnedMatrix, data: TrainingData
-) -> tuple[Array, NDArray[np.int32], Array, Array]:
+def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[Array, NDArray[np.int32], Array, Array]:
     """Sums of leaf values out of bag, how many trees are in them, the mean loss after each tree, its own score.
 
     `data` are the targets of all ranks, the matrix has the rows of this one.
@@ -107,16 +105,15 @@ def _sum_left_out(
     trees, bags, y = forest._predicting_trees(), forest._bags(), data.y.reshape(len(data.y), -1)
     targets = forest._targets
     n_threads = threads_for(len(y), resolve_n_jobs(forest.n_jobs), _GRAIN)
-    walker, offsets = Walker(trees, matrix), trees.node_offsets
+    left = LeftOut(trees, matrix, n_threads)
     sums, n_trees = np.zeros((len(y), trees.n_outputs)), np.zeros(len(y), dtype=np.int32)
     first, _ = first_row(matrix.comm, matrix.n_rows)
     own, of_own = slice(first, first + matrix.n_rows), np.zeros(matrix.n_rows, dtype=np.int32)
     weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
     losses, (errors, scores) = np.zeros(len(y)), np.full((2, trees.n_trees), np.nan)
     for t in range(trees.n_trees):
-        counts, predicted = bags.counts(t, t + 1)[0], np.zeros((matrix.n_rows, trees.n_outputs))
-        walker.add_left_out(t, trees.value[offsets[t] : offsets[t + 1]], counts[own], predicted, of_own, n_threads)
-        [predicted] = gathered(matrix.comm, [predicted])
+        counts = bags.counts(t, t + 1)[0]
+        [predicted] = gathered(matrix.comm, [left.predict(t, counts[own], of_own)])
         sums += predicted
         left_out = counts == 0
         n_trees += left_out

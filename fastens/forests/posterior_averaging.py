@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
@@ -34,14 +34,14 @@ _DEFAULTS = PosteriorAverage()
 class Averaging:
     """What averaging a forest's trees over their prunings needs after the fit, for another prior."""
 
-    # The default, chosen on other tables than those reported (see docs/posterior.md), and options that are not read.
+    # The default, chosen on other tables than docs/measured/posterior.md reports, and options that are not read.
     split_prior: ClassVar[float]
     of_others: ClassVar[tuple[str, ...]]
     n_thresholds: Array
     # Of the leaves of all trees, one after another, for the rows they learn from: see `together`.
     leaf_statistics: list[NDArray[Any]]
 
-    def __init__(self, data: TrainingData, matrix: BinnedMatrix) -> None:
+    def __init__(self, data: TrainingData, matrix: AnyMatrix) -> None:
         self.n_thresholds = thresholds_of_features(matrix.n_codes)
         self.leaf_statistics = []
 
@@ -91,7 +91,7 @@ class Averaging:
 
     # Fit --------------------------------------------------
 
-    def averager(self, forest: Any, data: TrainingData, matrix: BinnedMatrix) -> TreeAverager:
+    def averager(self, forest: Any, data: TrainingData, matrix: AnyMatrix) -> TreeAverager:
         """What averages each tree as it is grown."""
         prior = self.pruning_prior(forest)
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
@@ -205,7 +205,7 @@ class NumberAveraging(Averaging):
     location: Array
     variance: Array
 
-    def __init__(self, data: TrainingData, matrix: BinnedMatrix) -> None:
+    def __init__(self, data: TrainingData, matrix: AnyMatrix) -> None:
         super().__init__(data, matrix)
         self.location, self.variance = location_and_variance(data.y, data.sample_weight)
 

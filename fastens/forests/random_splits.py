@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.sparse_binned import binned
 from fastens.engine.comm import gathered
 from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
 from fastens.engine.rows.sampling import content_hashes
@@ -82,7 +82,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         samples = Samples(bags, given, store.n_trees, self.n_estimators, own)
         # Targets that differ between rows: no node is pure, so that all is left to the random splits.
         target = number_target((hashes / 2.0**64)[:, None], comm=comm)
-        matrix = replace(binning.transform(table, n_threads), comm=comm)
+        matrix = binned(binning, table, n_threads, comm)
         total = float(len(all_hashes) if all_weights is None else all_weights.sum())
         grower = ForestGrower(matrix, target, self._rules(len(all_hashes), total), n_threads, X=table)
         grower.grow_into(store.add, samples, store.n_trees)

@@ -15,8 +15,8 @@ from sklearn.utils import Bunch
 from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
-from fastens.engine.bins.binned import BinnedMatrix
-from fastens.engine.bins.binning import Binning, learn_and_bin
+from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.sparse_binned import AnyMatrix, learned_and_binned
 from fastens.engine.comm import gathered
 from fastens.engine.forest.forests import ForestGrower, TreeSample
 from fastens.engine.grow.constraints import count_of
@@ -71,7 +71,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         self._keep_tree(prune(tree, self.ccp_alpha), binning, matrix, data)
         return self
 
-    def _keep_tree(self, tree: Tree, binning: Binning, matrix: BinnedMatrix, data: TrainingData) -> None:
+    def _keep_tree(self, tree: Tree, binning: Binning, matrix: AnyMatrix, data: TrainingData) -> None:
         """Make this the tree, with the best thresholds half-way between the values of neighbouring rows."""
         if not self._has_random_thresholds:
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
@@ -81,7 +81,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     def _measure(self, data: TrainingData) -> None:
         """Keep what the nodes' values do not tell of the training rows."""
 
-    def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, BinnedMatrix, TrainingData]:
+    def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, AnyMatrix, TrainingData]:
         """The tree before it is pruned, and what it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
@@ -89,7 +89,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
         kinds, comm = self._is_categorical, data.comm
-        binning, matrix = learn_and_bin(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
+        binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
         everyone = data.of_all_ranks()
         weight, own = self._growing_weight(everyone), OwnRows.of(comm, len(data.y))
         n_rows = len(everyone.y) if weight is None else int(np.count_nonzero(weight))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_outlier_detector
 
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.contribution_scatter import Column, draw_scatter
@@ -317,6 +317,8 @@ def output_labels(estimator: Any, n_outputs: int) -> list[Any]:
 
 def explained_quantity(estimator: Any, output: int) -> str:
     """The name of what the contributions to one of the raw predictions sum to."""
+    if is_outlier_detector(estimator):
+        return "path length"
     if not is_classifier(estimator):
         has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
         return "logarithm of the prediction" if has_link else "prediction"

@@ -5,9 +5,10 @@ more rows than `few` its logarithm is kept. Inner nodes and leaves are listed ap
 on them.
 """
 
-from libc.math cimport fabs, lgamma, log, log1p, pow
+from libc.math cimport fabs, lgamma, pow
 from libc.stdlib cimport free, malloc
 
+from fastens.engine.exact cimport log, log1p
 from fastens.posterior.pruning_passes cimport weigh
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, value_t
 

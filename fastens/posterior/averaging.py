@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.trees.leaf_sums import leaf_sums, leaves_of_rows
 from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.engine.trees.unpack import sum_up
@@ -83,7 +83,7 @@ class PruningPrior:
 class TreeRows:
     """The rows that trees are grown on, for statistics that nodes do not have."""
 
-    matrix: BinnedMatrix
+    matrix: AnyMatrix
     columns: Array  # float64 (n_statistics, n_rows): each row's statistics for a weight of 1
 
     def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammainc, gammaincinv, gammaln, stdtr, stdtrit
 
+from fastens.engine.elementary import exp, log, log1p
 from fastens.engine.whole import are_whole
 from fastens.posterior.averages import class_posterior, number_posterior
 from fastens.posterior.pruning_passes import dirichlet_evidence, posterior_shares
@@ -96,15 +97,15 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
 def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float) -> int:
     def largest(first: float, signs: Array) -> Array:
         """Of the logarithms of products of up to 0, 1, ... factors, with a sign."""
-        logs = np.concatenate([[0.0], np.cumsum(np.log((first + np.arange(_MOST_FEW)) / _SCALE))])
+        logs = np.concatenate([[0.0], np.cumsum(log((first + np.arange(_MOST_FEW)) / _SCALE))])
         return np.maximum.accumulate(np.max(np.multiply.outer(signs, logs), axis=0))
 
     # At worst one class's product is large, and all others small.
     both, small = np.array([-1.0, 1.0]), np.array([-1.0])
     rows = np.arange(_MOST_FEW + 1)
-    most = np.full(len(rows), -np.log1p(-most_split))
+    most = np.full(len(rows), -log1p(-most_split))
     for n in n_classes:
-        by_rows = rows * np.log(_SCALE) + np.minimum(rows, n) * max(-np.log(alpha), 0.0)
+        by_rows = rows * log(_SCALE) + np.minimum(rows, n) * max(-log(alpha), 0.0)
         most += largest(n * alpha, both) + largest(alpha, both) + np.minimum(n * largest(alpha, small), by_rows)
     return _few(most)
 
@@ -207,7 +208,7 @@ class ClassPrior:
 @cache
 def _log_factors(shape: float, weight: float) -> Array:
     """What the evidence of 0, 1, ... numbers has as a factor, however far they are from one another."""
-    return _log_gammas(shape, 0.5) - gammaln(shape) + 0.5 * np.log(weight / (weight + np.arange(_TABLE)))
+    return _log_gammas(shape, 0.5) - gammaln(shape) + 0.5 * log(weight / (weight + np.arange(_TABLE)))
 
 
 @dataclass(frozen=True)
@@ -249,9 +250,9 @@ class NumberPrior:
         place = statistics[0].astype(np.intp)
         is_known = (place == statistics[0]).all() and place.max(initial=0) < _TABLE
         of_shape = _log_gammas(self.shape, 0.5)[place] if is_known else gammaln(shape)
-        common = of_shape - gammaln(self.shape) + 0.5 * np.log(self.weight / worth)
-        common -= 0.5 * np.log(2 * np.pi) * statistics[0]
-        return np.sum(common + self.shape * np.log(self._rate)[:, None] - shape * np.log(rate), axis=0)
+        common = of_shape - gammaln(self.shape) + 0.5 * log(self.weight / worth)
+        common -= 0.5 * log(2 * np.pi) * statistics[0]
+        return np.sum(common + self.shape * log(self._rate)[:, None] - shape * log(rate), axis=0)
 
     def values(self, statistics: Array) -> Array:
         """Posterior means."""
@@ -266,10 +267,10 @@ class NumberPrior:
         squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)
         known = _log_factors(self.shape, self.weight)
         logs = known[:_MOST_FEW]
-        most = np.abs(logs) + (self.shape + rows / 2) * np.log1p(0.5 * rows * (squares / rate)[:, None])
-        few = _few(most.sum(axis=0) - np.log1p(-float(split.max())))
+        most = np.abs(logs) + (self.shape + rows / 2) * log1p(0.5 * rows * (squares / rate)[:, None])
+        few = _few(most.sum(axis=0) - log1p(-float(split.max())))
         leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
-        factors = np.exp(logs[: few + 1])
+        factors = exp(logs[: few + 1])
         worth = (self.weight, self.shape)
         found = number_posterior(nodes, leaves, self.location, rate, worth, factors, known, split)
         return NodePosterior(*found)
@@ -302,8 +303,8 @@ def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]
     columns = y.reshape(len(y), -1)
     mean = np.average(columns, axis=0, weights=weight)
     variance = np.average((columns - mean) ** 2, axis=0, weights=weight)
-    step = np.exp2(np.floor(np.log2(np.maximum(variance, 1e-300)) / 2) - 20)
     fraction, exponent = np.frexp(variance)
+    step = np.ldexp(1.0, (np.frexp(np.maximum(variance, 1e-300))[1] - 1) // 2 - 20)
     return np.rint(mean / step) * step, np.ldexp(np.rint(np.ldexp(fraction, 24)), exponent - 24)
 
 
@@ -330,8 +331,8 @@ class RatePrior:
         """Log of the probability of a node's counts."""
         shape, worth = self._posterior(statistics)
         before = self.weight * self.rate
-        at_start = before * np.log(self.weight) - gammaln(before)
-        return np.sum(at_start[:, None] + gammaln(shape) - shape * np.log(worth), axis=0) - statistics[-1]
+        at_start = before * log(self.weight) - gammaln(before)
+        return np.sum(at_start[:, None] + gammaln(shape) - shape * log(worth), axis=0) - statistics[-1]
 
     def values(self, statistics: Array) -> Array:
         """Mean rates."""

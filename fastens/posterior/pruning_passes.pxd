@@ -1,4 +1,4 @@
-from libc.math cimport exp, log
+from fastens.engine.exact cimport exp, log
 
 from fastens.engine.structs cimport float64_t
 

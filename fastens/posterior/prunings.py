@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.elementary import log, log1p
 from fastens.posterior import pruning_passes as kernel
 
 Array = NDArray[np.float64]
@@ -48,7 +49,7 @@ class Prunings:
 
     def __init__(self, left_child: NDArray[np.int32], log_evidence: Array, split_prior: Array | float) -> None:
         self.left_child = np.ascontiguousarray(left_child)
-        stops, splits = np.log1p(-np.asarray(split_prior)), np.log(split_prior)
+        stops, splits = log1p(-np.asarray(split_prior)), log(split_prior)
         n_nodes = len(log_evidence)
         self._terms = (log_evidence, *(np.full(n_nodes, term) if term.ndim == 0 else term for term in (stops, splits)))
         self.log_evidence, self.split = kernel.average(self.left_child, *self._terms)

@@ -46,7 +46,7 @@ class NodeSearch:
 
     of_node: Array
     n_features: int  # that can be split at all, at least 1
-    # Chosen on the 67 tables of choice: see docs/posterior.md.
+    # Chosen on the 67 tables of choice: see docs/measured/posterior.md.
     odds: ClassVar[float] = 5.0
 
     def n_splits(self, tree: Tree) -> Array:

@@ -70,7 +70,8 @@ class TableArrays(NamedTuple):
                 _copy_values(part, values[first:end])
             return part
 
-        binning.fill(MappedRows(data.X, noted, binning.n_features), columns, records, n_old, n_threads)
+        rows, pages = MappedRows(data.X, noted, binning.n_features), place.pages(columns, records, hashes)
+        binning.fill(rows, columns, records, n_old, n_threads, pages)
         y = _stacked(self.y, data.y, place.named("y"))
         given = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         weight = _stacked(self.sample_weight, given, place.named("sample_weight"))

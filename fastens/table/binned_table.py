@@ -27,7 +27,7 @@ from fastens.table.memory_limits import (
     checked_folder,
     in_bytes,
 )
-from fastens.table.opening import in_parts, split_columns
+from fastens.table.opening import in_passes, split_columns
 from fastens.table.sample_weights import unless_ones
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 from fastens.table.training_data import TrainingData
@@ -162,7 +162,7 @@ class BinnedTable(RowSource):
         """
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
-        source = in_parts(source)
+        source = in_passes(source)
         place = MEMORY if path is not None else chosen.place(source.shape)
         data = _read_columns(source, y, sample_weight)
         encoder, rows = InputEncoder.learn(data.X, chosen.reading, cls.__name__, n_threads)
@@ -234,7 +234,7 @@ class BinnedTable(RowSource):
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if (given is None) != (getattr(self._arrays, name) is None):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
-        data = _read_columns(in_parts(source), y, sample_weight)
+        data = _read_columns(in_passes(source), y, sample_weight)
         n_threads = resolve_n_jobs(self.options.n_jobs)
         data = data.with_table(self.encoder.encode(data.X, self.options.reading, "BinnedTable", n_threads))
         if self.path is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binned import record_stride
 from fastens.engine.bins.binning import BYTE_BINS
-from fastens.engine.bins.places import MEMORY, Place, TemporaryFiles
+from fastens.engine.bins.places import MEMORY, WINDOW, Place, TemporaryFiles
 from fastens.engine.bins.row_sketch import default_sample
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
@@ -33,6 +33,8 @@ _SORTED = 64
 # Bytes of a row's target, as it was given, coded and as a number, and of its weight.
 _TARGET = 24
 WEIGHT = 8
+# Of small files, this share is held at the least.
+_WINDOWS = 4
 
 
 class MemoryLimits(NamedTuple):
@@ -52,7 +54,7 @@ class MemoryLimits(NamedTuple):
         if needs.in_memory <= self.max_memory:
             return MEMORY
         if needs.least <= self.max_memory:
-            return TemporaryFiles(self.spill_dir)
+            return TemporaryFiles(self.spill_dir, self.max_memory - needs.least + needs.window)
         least, in_memory, given = map(shown_bytes, (needs.least, needs.in_memory, self.max_memory))
         raise ValueError(
             f"max_memory must be at least {least} for {owner} on this table, with its codes in files ({in_memory} with "
@@ -86,6 +88,8 @@ class MemoryNeeds:
         Targets and a sample of rows, while bins are learned.
     reading : int
         A batch of rows.
+    column : int
+        The codes of a column, which a split reads in one go.
 
     Examples
     --------
@@ -100,6 +104,7 @@ class MemoryNeeds:
     held: int
     learning: int
     reading: int
+    column: int
 
     @property
     def in_memory(self) -> int:
@@ -108,8 +113,13 @@ class MemoryNeeds:
 
     @property
     def least(self) -> int:
-        """With the codes in files, which the system holds in memory as long as there is room."""
-        return self.reading + max(self.held, self.learning)
+        """With the codes in files, of which the fit holds what it is reading, and some more."""
+        return self.reading + max(self.held + self.column + self.window, self.learning)
+
+    @property
+    def window(self) -> int:
+        """What is held of codes in files at the least."""
+        return min(WINDOW, self.disk // _WINDOWS)
 
     def __str__(self) -> str:
         """A line to read."""
@@ -154,7 +164,8 @@ def bytes_to_read(shape: TableShape, max_bins: int) -> dict[str, int]:
     of_row = _TARGET * shape.n_targets + WEIGHT * shape.is_weighted
     learning = sample * (8 * n_columns + _SORTED) + shape.n_rows * of_row
     pages = n_columns * min(_PAGES, _PAGE_ROW * shape.n_rows)
-    return {"learning": learning, "reading": _BATCH_BYTES * batch + pages + _BESIDES}
+    column = shape.n_rows * (1 if max_bins <= BYTE_BINS else 2)
+    return {"learning": learning, "reading": _BATCH_BYTES * batch + pages + _BESIDES, "column": column}
 
 
 def in_bytes(value: Any, name: str = "max_memory") -> int:

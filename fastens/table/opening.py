@@ -36,6 +36,12 @@ def in_parts(X: Any) -> Any:
     return open_batches(X) if is_source(X) else X
 
 
+def in_passes(X: Any) -> Any:
+    """Return the same to be read several times, which must give the same rows each time."""
+    X = in_parts(X)
+    return X.compared() if isinstance(X, Batches) else X
+
+
 def split_columns(X: Any, **given: Any) -> list[Any]:
     """Return a table without the columns that arguments name, and the arguments: the columns, or what was given.
 
@@ -114,7 +120,7 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> bool:
             f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one in "
             "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
         )
-    given["X"] = in_parts(X)
+    given["X"] = in_passes(X)
     return True
 
 

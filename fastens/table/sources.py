@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import ahead
 from fastens.files.schema import TableSchema
+from fastens.table.same_rows import SameRows
 from fastens.warn import warn
 
 # Rows and values of a batch: what is decoded at a time.
@@ -39,6 +41,7 @@ class Reader:
     n_rows: int | None = None  # None before it has been counted
     owned: Any = None  # what must live as long as the table
     on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
+    same_rows: SameRows | None = None  # compares passes
 
 
 class Batches(RowSource):
@@ -73,6 +76,11 @@ class Batches(RowSource):
     def on_rows(self, function: Callable[[int | None], None] | None) -> None:
         self._reader.on_rows = function
 
+    def compared(self) -> Batches:
+        """Return the table, which from now on raises ValueError where a pass gives other rows than one before."""
+        self._reader.same_rows = self._reader.same_rows or SameRows()
+        return self
+
     def __getitem__(self, rows: Any) -> Batches:
         """Return some of the rows: ascending row numbers, a mask or a slice."""
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
@@ -94,7 +102,8 @@ class Batches(RowSource):
     def _read(self, columns: list[str]) -> Iterator[Any]:
         tell = self._reader.on_rows or (lambda _: None)
         tell(None)
-        for batch in self._reader.read(columns):
+        batches = self._reader.read(columns)
+        for batch in batches if self._reader.same_rows is None else self._reader.same_rows.over(batches, columns):
             yield batch
             tell(batch.num_rows)
 
@@ -240,11 +249,23 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
     options = module.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
     frugal = {"batch_size": BATCH_ROWS, "batch_readahead": 0}
     for fragment in dataset.get_fragments():
-        if isinstance(fragment, module.ParquetFileFragment):
-            for part in fragment.split_by_row_group():
-                yield from part.to_batches(dataset.schema, columns, fragment_scan_options=options, **frugal)
-        else:
-            yield from fragment.to_batches(dataset.schema, columns, **frugal)
+        with _faults_of(fragment.path):
+            if isinstance(fragment, module.ParquetFileFragment):
+                for part in fragment.split_by_row_group():
+                    yield from part.to_batches(dataset.schema, columns, fragment_scan_options=options, **frugal)
+            else:
+                yield from fragment.to_batches(dataset.schema, columns, **frugal)
+
+
+@contextmanager
+def _faults_of(path: str) -> Iterator[None]:
+    """Errors with the name of the file."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if not path or path in str(error):
+            raise
+        raise OSError(f"cannot read {path}: {error}") from error
 
 
 def _of_lazy_frame(frame: Any) -> Reader:

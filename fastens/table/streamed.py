@@ -13,6 +13,8 @@ from fastens.table.columns.factorize import sorted_categories
 from fastens.table.sources import Batches
 from fastens.table.tables import PartedTable, Table
 
+_CATEGORICAL = (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
+
 
 class StreamedTable(PartedTable):
     """A table whose columns have the same types in all batches, so that few questions need a pass over the rows."""
@@ -39,11 +41,10 @@ class StreamedTable(PartedTable):
     def categorical_columns(self) -> list[bool]:
         """Return which columns are categorical: of strings, those with a value."""
         kinds = [self._typed.column(index).dtype for index in range(len(self))]
-        texts = [index for index, kind in enumerate(kinds) if kind == nw.String]
-        self.learn_categories(texts)
+        may_be = [index for index, kind in enumerate(kinds) if kind in _CATEGORICAL]
+        self.learn_categories(may_be)  # of all together, in one pass
         return [
-            bool(self._learned[index]) if index in texts else kind in (nw.Categorical, nw.Enum, nw.Boolean)
-            for index, kind in enumerate(kinds)
+            index in may_be and (kind != nw.String or bool(self._learned[index])) for index, kind in enumerate(kinds)
         ]
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:

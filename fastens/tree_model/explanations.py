@@ -56,7 +56,6 @@ def explain(model: Any, X: Any, background: Any, output: str, *, interactions: b
     parts = raw_contributions(
         model, rows, pairs=interactions, background=others, scales=None if game is None else game.scales
     )
-    parts *= model._contribution_scale()
     if interactions:
         values, base = parts[..., :-1, :-1], parts[..., -1, -1]
     else:
@@ -90,10 +89,10 @@ def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game |
     """None where the output is the raw prediction."""
     if output == "probability" and model._has_class_shares:
         return None
-    if model._ensemble.n_outputs != 1:
+    if model._predicting_trees().n_outputs != 1:
         raise ValueError(f"output must be 'raw' for a model of several raw predictions; got {output!r}.")
     scale = model._contribution_scale()
-    raw, base_raw = (scale * model._ensemble.predict_raw(as_array(table))[:, 0] for table in (rows, others))
+    raw, base_raw = (scale * model._predicting_trees().predict_raw(as_array(table))[:, 0] for table in (rows, others))
     if output == "probability":
         after, base_after = model._inverse_link(raw), model._inverse_link(base_raw)
         return _Game(
@@ -144,14 +143,20 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
 def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) -> Any:
     n_outputs = values.shape[-1]
     data = as_array(model._encode_table(X)).astype(np.float64)
-    found = Explanation(
-        np.ascontiguousarray(values if n_outputs > 1 else values[..., 0]),
-        np.ascontiguousarray(base if n_outputs > 1 else base[:, 0]),
-        data,
-        _displayed(model, data),
-        column_names(model),
-        [str(label) for label in output_labels(model, n_outputs)] if n_outputs > 1 else _output_name(model, output),
+    return for_shap(
+        Explanation(
+            np.ascontiguousarray(values if n_outputs > 1 else values[..., 0]),
+            np.ascontiguousarray(base if n_outputs > 1 else base[:, 0]),
+            data,
+            _displayed(model, data),
+            column_names(model),
+            [str(label) for label in output_labels(model, n_outputs)] if n_outputs > 1 else _output_name(model, output),
+        )
     )
+
+
+def for_shap(found: Explanation) -> Any:
+    """An explanation as the library shap has it, where that is installed."""
     try:
         from shap import Explanation as ShapExplanation
     except ImportError:
@@ -161,9 +166,12 @@ def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) ->
 
 def _output_name(model: Any, output: str) -> str:
     name = explained_quantity(model, 0)
-    if output == "loss":
-        return "loss"
-    return name if output == "raw" else name.replace("log odds", "probability").replace("logarithm of the ", "")
+    if output == "raw":
+        return name
+    linked = {"log odds": "probability", "logarithm of the ": "", "path length": "score"}
+    for raw, text in linked.items():
+        name = name.replace(raw, text)
+    return "loss" if output == "loss" else name
 
 
 def _displayed(model: Any, data: Array) -> NDArray[Any] | None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
 from fastens.base import BaseFastens
+from fastens.engine.losses.losses import Loss
 from fastens.inspection.arguments import check_position
 from fastens.inspection.contribution_plots import output_place, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
@@ -77,7 +78,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         True
         """
         self._check_fitted()
-        explained = raw_contributions(self, self._check_table(X), pairs=interactions) * self._contribution_scale()
+        explained = raw_contributions(self, self._check_table(X), pairs=interactions)
         return explained[:, 0] if explained.shape[1] == 1 else explained
 
     def explain(
@@ -142,6 +143,11 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """
         self._check_fitted()
         return explain(self, X, background, output, interactions=interactions, y=y)
+
+    @property
+    def _predicts_raw(self) -> bool:
+        """Whether predictions, or probabilities, are the raw predictions."""
+        return self._has_class_shares or self._targets is not None or type(self._loss).predict is Loss.predict
 
     def _inverse_link(self, raw: Array) -> Array:
         """Predictions for raw predictions of one target, both (n_rows,): of classes, the probability of the last."""
@@ -301,7 +307,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         plot_explanation : The same of an explanation alone.
         """
         self._check_fitted()
-        explained = X if hasattr(X, "base_values") else self.explain(X)
+        explained: Any = X if hasattr(X, "base_values") else self.explain(X)
         if np.shape(explained.values)[1] != self.n_features_in_:
             raise ValueError(
                 f"X must be an explanation of {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from fastens import AdaBoostClassifier, AdaBoostRegressor
+from reference.sklearn_checks import parametrize_with_checks
 
 VARIANTS = [
     AdaBoostClassifier(n_estimators=10, algorithm="real"),

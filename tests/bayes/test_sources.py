@@ -39,6 +39,7 @@ MODELS = {
     "mixed": (fe.MixedNB(), ALL),
     "mixed kinds": (fe.MixedNB(kinds={"count": "categorical", "size": "bernoulli"}), ALL),
     "tan": (fe.TANClassifier(), ALL),
+    "tan with room": (fe.TANClassifier(unseen="smooth"), ALL),
     "aode": (fe.AODEClassifier(), CATEGORIES),
     "a2de": (fe.AODEClassifier(order=2), CATEGORIES),
     "network": (fe.BayesianNetwork(), CATEGORIES),
@@ -64,6 +65,7 @@ def assert_same(model, other):
         np.testing.assert_array_equal(others[name], array, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "weight"])
 @pytest.mark.parametrize("kind", MODELS)
 def test_models_are_those_of_the_table_in_memory(kind, weight, tmp_path):
@@ -79,6 +81,32 @@ def test_models_are_those_of_the_table_in_memory(kind, weight, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-13 if "network" in kind else 0)
     one_pass = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=60))
     assert_same(whole, clone(model).fit(one_pass, "kind", weight))
+
+
+WORDS = [["flag", "word"]]  # what is read for categories alone
+PASSES = {
+    "gaussian": [NUMBERS],
+    "categorical": [*WORDS, CATEGORIES],
+    "categorical fractions": [["word"], *[["size", "word"]] * 3],  # they are no positions; their values; the counts
+    "bernoulli": [["count"]],
+    "multinomial": [["count"]],
+    "complement": [["count"]],
+    "mixed": [*WORDS, ALL, ALL],  # numbers, and categories
+    "tan": [*WORDS, ALL, ALL],  # bins, and the counts
+    "aode": [*WORDS, CATEGORIES, CATEGORIES],
+    "a2de": [*WORDS, CATEGORIES, CATEGORIES],
+}
+
+
+@pytest.mark.parametrize("kind", PASSES)
+def test_counts_take_one_pass(kind, tmp_path, monkeypatch):
+    model, columns = MODELS[kind]
+    FRAME[[*columns, "kind"]].to_parquet(tmp_path / "rows.parquet")
+    batches = sources.open_batches(tmp_path / "rows.parquet")
+    read, seen = batches._reader.read, []
+    monkeypatch.setattr(batches._reader, "read", lambda names: seen.append(names) or read(names))
+    clone(model).fit(batches, "kind")
+    assert seen == [["kind"], *PASSES[kind]]
 
 
 def clone(model):

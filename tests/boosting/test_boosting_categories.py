@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.options import Categories, Growth
+from reference.sklearn_checks import parametrize_with_checks
 
 ENCODED = {"categories": Categories(encoding="ordered", missing="category"), "random_state": 0}
 

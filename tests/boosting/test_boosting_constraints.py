@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.options import Dart, Growth
+from reference.sklearn_checks import parametrize_with_checks
 
 CONSTRAINED = {
     "growth": Growth(path_smooth=1.0, max_delta_step=3.0),

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -15,6 +14,7 @@ from fastens.boosting.dart import Dropout
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import Dart
 from reference.models import LOSSES, make_model, make_target, outputs
+from reference.sklearn_checks import parametrize_with_checks
 
 DART = {"boosting": Dart(rate_drop=0.3, skip_drop=0.2), "random_state": 0}
 

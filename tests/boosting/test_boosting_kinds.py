@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, KFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingRanker, GradientBoostingSurvival
@@ -16,6 +15,7 @@ from fastens.engine.losses.survival_losses import concordance
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import Dart, EarlyStopping, Growth
 from reference.average_precision import average_precision
+from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 14, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
 KINDS = {

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.model_selection import cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.options import TweedieLoss
+from reference.sklearn_checks import parametrize_with_checks
 
 QUICK = {"n_estimators": 40, "learning_rate": 0.2, "min_samples_leaf": 100, "random_state": 0}
 

@@ -37,6 +37,7 @@ REGRESSION = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 @pytest.mark.parametrize("loss", [*REGRESSION, "quantile", "expectile", "several quantiles"])
 def test_losses_of_numbers(loss, weights):
@@ -49,6 +50,7 @@ def test_losses_of_numbers(loss, weights):
     assert_same_models(4, lambda: GradientBoostingRegressor(**options), y, WEIGHTS.get(weights))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 def test_classes_with_default_parameters(weights, size):
@@ -64,6 +66,7 @@ def test_exponential_loss_and_least_squares():
     assert_same_models(4, lambda: GradientBoostingRegressor("poisson", **least_squares), POSITIVE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 @pytest.mark.parametrize("loss", ["cox", "aft"])
@@ -141,6 +144,7 @@ def test_losses_of_users(weights, size):
     assert_same_models(size, lambda: GradientBoostingClassifier(OneAgainstOthers(), **COMMON), CLASSES, weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 2.0, 2: 0.5}])
 def test_class_weights(class_weight, size):
@@ -164,6 +168,7 @@ def test_trees_by_level_with_constraints():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 @pytest.mark.parametrize("sampling", [{"subsample": 0.3}, {"sampling": "goss"}, {"sampling": "mvs", "subsample": 0.4}])
@@ -192,6 +197,7 @@ def test_early_stopping_is_one_decision(size):
     assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, **validated)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 def test_several_targets_in_every_leaf(weights, size):
@@ -201,6 +207,7 @@ def test_several_targets_in_every_leaf(weights, size):
     assert_same_models(size, lambda: GradientBoostingRegressor("absolute_error", **options), y, WEIGHTS.get(weights))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole", "fractional"])
 def test_linear_models_in_leaves(weights, size):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, TimeSeriesSplit
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import (
@@ -22,6 +21,7 @@ from fastens import (
 )
 from fastens.options import EarlyStopping, Goss, Mvs
 from reference.models import make_target, outputs
+from reference.sklearn_checks import parametrize_with_checks
 
 
 @pytest.fixture

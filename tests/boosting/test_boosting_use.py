@@ -110,6 +110,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("more", ["", ", X_val=X[:999], y_val=y[:999]"])
 def test_interrupt_leaves_a_model(more):

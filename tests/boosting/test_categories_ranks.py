@@ -44,6 +44,7 @@ def test_they_are_encoded_by_their_targets():
     assert GradientBoostingRegressor(**OPTIONS).fit(TABLE, T)._statistics.columns == [6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("encoding", ["target", "ordered"])
 def test_encodings_with_several_targets(encoding, size):

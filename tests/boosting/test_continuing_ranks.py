@@ -34,6 +34,7 @@ from reference.threads_comm import on_ranks
 THREE = np.minimum(CLASSES, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "fractional"])
 def test_rows_out_of_bag_are_those_of_all_ranks(weights, size):
@@ -56,6 +57,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("case", CASES)
 def test_a_fit_goes_on_from_the_file_of_the_first_rank(case, size, tmp_path):

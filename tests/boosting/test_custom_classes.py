@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.options import Growth
+from reference.sklearn_checks import parametrize_with_checks
 
 QUICK = {"n_estimators": 20, "min_samples_leaf": 10, "random_state": 0}
 

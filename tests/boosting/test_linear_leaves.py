@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -18,6 +17,7 @@ from fastens.options import Growth, LinearLeaves
 from reference import contributions as naive_shapley
 from reference.linear_leaves import predict, slopes_of_leaf
 from reference.models import make_model, make_target, outputs
+from reference.sklearn_checks import parametrize_with_checks
 
 LOSSES = ("squared_error", "poisson", "gamma", "binary", "multiclass")
 LINEAR = {"linear_leaves": True}
@@ -30,7 +30,9 @@ def X(rng):
     return X
 
 
-@parametrize_with_checks([GradientBoostingClassifier(**LINEAR), GradientBoostingRegressor(**LINEAR)])
+@parametrize_with_checks(
+    [GradientBoostingClassifier(**LINEAR, n_estimators=20), GradientBoostingRegressor(**LINEAR, n_estimators=20)]
+)
 def test_sklearn_check(estimator, check):
     check(estimator)
 
@@ -207,13 +209,14 @@ def test_errors(parameters, message, X):
         GradientBoostingRegressor(**LINEAR | parameters).fit(X, np.arange(len(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("options", [{}, {"max_bins": 400}, {"subsample": 0.5, "max_leaf_nodes": 12}], ids=str)
 def test_contributions_are_shapley_values(loss, options, X, rng):
     X = np.column_stack([X, rng.integers(0, 3, len(X))])
     y = make_target(loss, X, rng)
     model = make_model(loss, n_estimators=3, categorical_features=[4], **LINEAR, **options).fit(X, y)
-    trees, rows = model._ensemble, np.vstack([X[:9], X[:2] * 100])
+    trees, rows = model._ensemble, np.vstack([X[:4], X[:2] * 100])
     rows[:2, 0], rows[2, 1] = np.nan, np.inf
     said, pairs = model.predict_contributions(rows), model.predict_contributions(rows, interactions=True)
     codes = trees.binning.codes(rows)

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import (
@@ -19,6 +18,7 @@ from fastens import (
 from fastens.boosting.dart import Dropout
 from fastens.options import Dart, Growth
 from reference.models import make_model, make_target, outputs
+from reference.sklearn_checks import parametrize_with_checks
 
 LOSSES = ("squared_error", "poisson", "gamma", "binary", "multiclass")
 LINEAR = {"linear_leaves": True}
@@ -150,7 +150,12 @@ KINDS = {
 }
 
 
-@parametrize_with_checks([GradientBoostingClassifier(**LINEAR), GradientBoostingRegressor("log_cosh", **LINEAR)])
+@parametrize_with_checks(
+    [
+        GradientBoostingClassifier(**LINEAR, n_estimators=20),
+        GradientBoostingRegressor("log_cosh", **LINEAR, n_estimators=20),
+    ]
+)
 def test_sklearn_check_of_several_targets(estimator, check):
     tags = estimator.__sklearn_tags__()
     assert tags.target_tags.multi_output

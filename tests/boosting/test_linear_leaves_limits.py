@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.options import Dart, Growth, LinearLeaves
+from reference.sklearn_checks import parametrize_with_checks
 
 LINEAR = {"linear_leaves": True}
 SIGNS = [1, -1, 0, 0]

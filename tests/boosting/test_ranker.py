@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingRanker
 from fastens.options import Growth, LambdaRankLoss
+from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 3}
 

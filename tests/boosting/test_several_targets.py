@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.options import Categories, Dart, EarlyStopping, Growth
+from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}
 LOSSES = ["squared_error", "absolute_error", "huber", "poisson", "log_cosh", "cross_entropy"]

@@ -191,6 +191,7 @@ print(round(float((model.predict(X) == y).mean()), 3) > 0.5)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="the limit counts from what is mapped, as Linux tells"
 )

@@ -48,6 +48,7 @@ def stopped_by(kind, metric="loss", **others):
     return lambda: kind(early_stopping=stopping, **OPTIONS | others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_metrics_are_those_of_all_rows(size):
     weight = WEIGHTS["fractional"]
@@ -60,6 +61,7 @@ def test_metrics_are_those_of_all_rows(size):
     assert_same_models(size, stopped_by(GradientBoostingSurvival, ["concordance", "loss"]), TIMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("metric", ["loss", ["ndcg@5", "map", "loss"]])
 def test_rankers_hold_out_whole_queries(metric, size):

@@ -9,13 +9,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingSurvival
 from fastens.boosting.times import read_times
 from fastens.options import AFTLoss, Growth
 from reference import survival as naive
+from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 20, "max_leaf_nodes": 8, "min_samples_leaf": 5}
 LOSSES = [{"loss": "cox"}, *({"loss": AFTLoss(distribution=name)} for name in ("normal", "logistic", "extreme"))]

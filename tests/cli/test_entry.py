@@ -23,6 +23,7 @@ def fastens_command(*arguments: object, folder: Path, **variables: str) -> subpr
     )
 
 
+@pytest.mark.slow
 def test_from_the_table_to_predictions(houses, write_csv, tmp_path):
     write_csv(houses)
     train = ("train", "table.csv", "--target", "price", "--n-estimators", 5)

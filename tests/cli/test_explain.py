@@ -54,6 +54,7 @@ def train(run, path, target, *options):
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "task"), BOTH)
 def test_every_family(run, houses, write_csv, name, task):
     target, other = ("sold", "price") if task == CLASSIFICATION else ("price", "sold")
@@ -204,6 +205,7 @@ def test_constant_and_empty_columns(run, write_csv):
     page()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

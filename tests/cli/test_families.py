@@ -15,6 +15,7 @@ from fastens.cli.table.target import CLASSIFICATION
 from reference.cli_kinds import BOTH, OF_COLUMNS, quick
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "task"), BOTH)
 def test_train_predict_evaluate(run, houses, write_csv, name, task):
     target, other = ("sold", "price") if task == CLASSIFICATION else ("price", "sold")
@@ -36,6 +37,7 @@ def test_train_predict_evaluate(run, houses, write_csv, name, task):
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_COLUMNS)
 def test_kinds_for_columns_of_one_kind(run, houses, write_csv, name):
     large = pa.array(np.asarray(houses["price"]) > 330)
@@ -79,6 +81,7 @@ def test_every_option_is_a_parameter_of_some_model():
     assert len(set(options)) == len(options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "parameters"),
     [

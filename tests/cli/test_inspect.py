@@ -141,6 +141,7 @@ def test_mistakes(run, messy, arguments, message):
     assert message in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "column",
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fastens.tuning.state import SearchFile
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 N_KILLS = int(os.environ.get("FASTENS_KILLS", "2"))
 LONG = 100.0
+WHOLE_AND_RESUMED = ("whole.fastens", "model.fastens")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fastens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 # Runs commands in children of a process that has imported everything, each for so long; prints how it ended. Only the
 # parent sends the signal, as it alone knows that the child is still there.
@@ -79,12 +81,13 @@ def moments(forked, arguments):
     return [generator.uniform(0, seconds) for _ in range(N_KILLS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
 def test_outputs_are_whole(forked, houses, write_csv, tmp_path, number):
     path = write_csv(houses)
     outputs = ["model.fastens", "out.csv", "page.html", "board.csv"]
     commands = {
-        "model.fastens": ("train", path, "--target", "price", "--n-estimators", 300, "--n-jobs", 1),
+        "model.fastens": ("train", path, "--target", "price", "--n-estimators", 100, "--n-jobs", 1),
         "out.csv": ("predict", "model.fastens", path, "-o", "out.csv", "--keep-all"),
         "page.html": ("explain", "model.fastens", path, "-o", "page.html"),
         "board.csv": ("compare", path, "--target", "sold", "--models", "forest,tree", "--folds", 2, "-o", "board.csv"),
@@ -102,10 +105,11 @@ def test_outputs_are_whole(forked, houses, write_csv, tmp_path, number):
                 assert found == whole
             if number == signal.SIGTERM:
                 assert set(os.listdir(tmp_path)) == others
-    assert fastens.load(tmp_path / "model.fastens").n_estimators_ == 300
+    assert fastens.load(tmp_path / "model.fastens").n_estimators_ == 100
     assert {name for name in outputs if (tmp_path / name).exists()} == set(outputs)
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_goes_on(forked, houses, write_csv, tmp_path):
     path = write_csv(houses)
     command = ("tune", path, "--target", "price", "--folds", 2, "--n-jobs", 1, "--trials")
@@ -121,3 +125,21 @@ def test_a_search_that_is_killed_goes_on(forked, houses, write_csv, tmp_path):
             n_done = len(trials)
     assert forked((*command, n_done + 1)) == 0
     assert fastens.load(tmp_path / "model.fastens").n_features_in_ > 3
+
+
+def test_training_that_is_interrupted_goes_on(run, forked, houses, write_csv, tmp_path):
+    """Ctrl-C at any moment of a fit with codes in files leaves at most a checkpoint, and the same model comes of it."""
+    given = ("train", write_csv(houses), "--target", "price", "--n-estimators", "300", "--n-jobs", "1")
+    least = re.search(r"at least ([\d.]+MB)", run(*given, "--max-memory", "1MB").err)[1]
+    given += ("--max-memory", least, "--spill-dir", tmp_path)
+    command = (*given, "--checkpoint", "half.fastens", "-o", "model.fastens")
+    times = moments(forked, (*given, "-o", "whole.fastens"))
+    others = set(os.listdir(tmp_path))
+    for after in times:
+        assert forked(command, after, signal.SIGINT) in (0, 130, -signal.SIGINT)
+        assert set(os.listdir(tmp_path)) - others <= {"half.fastens", "model.fastens"}
+        assert forked(command) == 0
+        whole, model = (fastens.load(tmp_path / name)._ensemble.to_arrays() for name in WHOLE_AND_RESUMED)
+        assert all((model[name] == array).all() for name, array in whole.items())
+        assert set(os.listdir(tmp_path)) == others | {"model.fastens"}
+        os.remove(tmp_path / "model.fastens")

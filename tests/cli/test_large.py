@@ -40,6 +40,7 @@ def trees_of(path):
     return fastens.load(path)._ensemble.to_arrays()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "sold"])
 @pytest.mark.parametrize("tables", [["*.parquet"], ["part0.parquet", "part1.parquet"], ["part?.csv"]])
 def test_the_model_is_that_of_the_table_in_memory(run, houses, large_files, monkeypatch, tables, target):
@@ -189,6 +190,7 @@ def test_files_that_are_not_as_the_others(run, large_files, change, message):
     assert left_over(large_files) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_full_disk(run, large_files):
     import resource
@@ -208,6 +210,29 @@ def test_a_full_disk(run, large_files):
     assert re.match(r"fastens: cannot write out\.csv: .*File too large", done.stderr)
     assert left_over(large_files) == []
     assert not (large_files / "out.csv").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
+def test_a_disk_too_full_for_codes(run, large_files):
+    import resource
+
+    given = ["train", "part0.parquet", "--target", "price", "--drop", "sold", "--spill-dir", str(large_files)]
+    least = re.search(r"at least ([\d.]+ ?[kMG]?B)", run(*given, "--max-memory", "1MB").err)[1]
+    names = sorted(os.listdir(large_files))
+    code = "import sys; from fastens.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *given, "--max-memory", least],
+        cwd=large_files,
+        env=os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1])},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert re.match(r"fastens: .*spill_dir or path must be on a disk with room for \d+ more bytes", line)
+    assert sorted(os.listdir(large_files)) == names
 
 
 def test_a_bar_of_rows(run, large_files):

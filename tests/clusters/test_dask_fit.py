@@ -8,7 +8,9 @@ import pytest
 from sklearn.base import clone
 
 from fastens import (
+    AdaBoostClassifier,
     AODEClassifier,
+    BaggingClassifier,
     BayesianNetwork,
     Checkpoint,
     DecisionTreeRegressor,
@@ -46,7 +48,14 @@ def make_frame():
 
 
 FRAME = make_frame()
-BAYESIAN = [MixedNB(), TANClassifier(), AODEClassifier(), BayesianNetwork("tan", max_bins=4)]
+OTHERS = [
+    AdaBoostClassifier(n_estimators=3),
+    BaggingClassifier(n_estimators=3, random_state=1),
+    MixedNB(),
+    TANClassifier(),
+    AODEClassifier(),
+    BayesianNetwork("tan", max_bins=4),
+]
 X, T = FRAME[["size", "number"]].to_numpy(), FRAME["target"].to_numpy()
 TABLE = FRAME[["size", "number", "word"]]
 
@@ -90,8 +99,8 @@ def test_forests(client, tmp_path, kind):
     assert content(model, tmp_path) == expected
 
 
-@pytest.mark.parametrize("model", BAYESIAN, ids=lambda model: type(model).__name__)
-def test_bayesian_models(client, tmp_path, model):
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: type(model).__name__)
+def test_other_classifiers(client, tmp_path, model):
     table = TABLE.assign(label=np.where(T > 1, "yes", "no"))
     expected = content(clone(model).fit(table, "label"), tmp_path)
     frame = frame_of(7, table)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fastens import BaggingClassifier, BaggingRegressor, DecisionTreeClassifier
+from reference.sklearn_checks import parametrize_with_checks
 
 
 @parametrize_with_checks(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from fastens import (
     CascadeForestClassifier,
     CascadeForestRegressor,
@@ -15,6 +13,7 @@ from fastens import (
     VotingRegressor,
     WeightedMajorityClassifier,
 )
+from reference.sklearn_checks import parametrize_with_checks
 
 CLASSIFIERS = [
     ("a", GradientBoostingClassifier(n_estimators=4, min_samples_leaf=1)),

@@ -27,7 +27,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import (
@@ -40,6 +39,7 @@ from fastens import (
     StackingRegressor,
 )
 from reference import conformal as naive
+from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 6, "min_samples_leaf": 1}
 

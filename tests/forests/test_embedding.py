@@ -9,10 +9,10 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.datasets import load_breast_cancer, make_circles
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import GradientBoostingClassifier, RandomForestClassifier, RandomTreesEmbedding
+from reference.sklearn_checks import parametrize_with_checks
 
 
 @parametrize_with_checks([RandomTreesEmbedding(), RandomTreesEmbedding(10, max_leaf_nodes=8, sparse_output=False)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fastens import (
     DecisionTreeClassifier,
@@ -13,6 +12,7 @@ from fastens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from reference.sklearn_checks import parametrize_with_checks
 
 ESTIMATORS = [
     DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=8, class_weight="balanced", max_features="log2"),

@@ -35,6 +35,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "fractional"])
 @pytest.mark.parametrize("name", MODELS)

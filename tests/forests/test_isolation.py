@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.ensemble import IsolationForest as OtherForest
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import IsolationForest
+from reference.sklearn_checks import parametrize_with_checks
 
 
 @parametrize_with_checks([IsolationForest(), IsolationForest(20, max_samples=0.5, max_features=0.7, contamination=0.1)])

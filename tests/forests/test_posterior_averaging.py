@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 from sklearn.datasets import load_diabetes, load_iris, make_classification
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import (
@@ -19,6 +18,7 @@ from fastens import (
     RandomForestRegressor,
 )
 from reference import prunings as twin
+from reference.sklearn_checks import parametrize_with_checks
 
 OOB = PosteriorAverage(evidence="oob")
 

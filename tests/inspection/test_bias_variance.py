@@ -89,6 +89,7 @@ def test_labels_of_any_kind_and_one_neighbour_vary_more():
     assert few.row_variance.mean() > 1.2 * many.row_variance.mean()
 
 
+@pytest.mark.slow
 def test_same_for_any_n_jobs():
     X, y = load_iris(return_X_y=True)
     one, two = (

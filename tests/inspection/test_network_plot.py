@@ -41,6 +41,7 @@ def random_tables(rng, names, parents):
     return texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_tables", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_boxes_and_edges_keep_clear(seed, with_tables):

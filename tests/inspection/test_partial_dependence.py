@@ -62,6 +62,7 @@ def by_hand(model, X, column, grid):
     return means[1:] if len(means) == 2 else means
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 @pytest.mark.parametrize("kind", ["array", "frame", "frame with categories"])
@@ -84,6 +85,7 @@ def test_partial_dependence(name, n_classes, kind, table):
         assert found["individual"].shape == (len(expected), 300, len(found["grid_values"][0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_pictures(name, n_classes, table):

@@ -32,6 +32,7 @@ def random_table(rng, n=400):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_boxes_of_random_trees_never_overlap(seed):
     rng = np.random.default_rng(seed)
@@ -77,6 +78,7 @@ def test_boxes_do_not_overlap_in_any_figure(rng):
     assert overlaps(model.plot_tree(ax=figure.subfigures(1, 2)[0].subplots())) == []
 
 
+@pytest.mark.slow
 def test_deep_and_large_trees_stay_within_what_can_be_drawn(rng):
     X = np.arange(400.0)[:, None]
     chain = fastens.DecisionTreeRegressor(min_samples_leaf=1, max_leaf_nodes=30).fit(X[:40], 2.0 ** np.arange(40))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastens.engine.bins.binning import SINGLE, TOWARD_ZERO, WHOLE
+
 
 def codes(x: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """0 for a missing value, otherwise 1 + the number of thresholds below the value."""
@@ -11,10 +13,15 @@ def codes(x: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x), 0, below + 1)
 
 
-def codes_of_categories(x: np.ndarray, category_codes: np.ndarray) -> np.ndarray:
-    """0 for a missing value or a position without a category."""
-    known = [not np.isnan(value) and 0 <= value < len(category_codes) for value in x]
-    return np.array([category_codes[int(value)] if ok else 0 for value, ok in zip(x, known, strict=True)])
+def codes_of_categories(x: np.ndarray, category_codes: np.ndarray, other: int = 0, rule: int = 0) -> np.ndarray:
+    """0 for a missing value, `other` for a number that is no position by the rule: see Binning."""
+    found = []
+    for given in x:
+        value = float(np.float32(given)) if rule & SINGLE else float(given)
+        lowest = -1.0 if rule & TOWARD_ZERO else np.nextafter(0.0, -1.0)
+        is_position = lowest < value < len(category_codes) and not (rule & WHOLE and value != np.floor(value))
+        found.append(0 if np.isnan(value) else category_codes[int(value)] if is_position else other)
+    return np.array(found)
 
 
 def between(low: float, high: float) -> float:

@@ -215,6 +215,7 @@ needs = fe.estimate_memory(model, *X.shape)
 """
 
 
+@pytest.mark.slow
 @linux_only
 def test_a_fit_keeps_to_the_limit_of_its_address_space(tmp_path):
     limited = """
@@ -226,6 +227,7 @@ def test_a_fit_keeps_to_the_limit_of_its_address_space(tmp_path):
     assert in_child(limited, tmp_path) == ["2"]
 
 
+@pytest.mark.slow
 @linux_only
 def test_a_fit_with_codes_in_files_keeps_to_the_limit_of_its_data(tmp_path):
     """Pages of files are the system's, and do not count."""
@@ -239,6 +241,7 @@ def test_a_fit_with_codes_in_files_keeps_to_the_limit_of_its_data(tmp_path):
     assert in_child(limited, tmp_path, n_rows=1_500_000) == ["True", "True"]
 
 
+@pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize(
     "model",
@@ -263,6 +266,7 @@ def test_what_a_fit_takes_is_within_its_estimate(model, tmp_path):
     assert taken <= estimated <= 1.7 * taken + (160 << 20)
 
 
+@pytest.mark.slow
 @linux_only
 def test_a_full_disk_is_named(tmp_path):
     full = """

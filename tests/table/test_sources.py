@@ -28,6 +28,7 @@ from fastens.options import Categories, EarlyStopping
 from fastens.table import sources
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.opening import open_table, split_columns
+from fastens.table.same_rows import SameRows
 from fastens.table.sources import is_source, open_batches
 
 N_ROWS, N_FILES = 1200, 3
@@ -169,6 +170,7 @@ def make(name, options):
     return model.set_params(**{key: value for key, value in given.items() if key in model.get_params()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), ENSEMBLES)
 def test_every_ensemble(name, options, folder):
     target = "kind" if "Classifier" in name else "price"
@@ -401,6 +403,85 @@ def test_other_rows_at_the_second_pass(n_later, message):
         fe.DecisionTreeRegressor().fit(source, "price")
 
 
+def changed(table, column):
+    """The table with another value in the last row of a column, one that other rows have."""
+    values = table[column].to_pylist()
+    other = next(value for value in values if value not in (values[-1], None))
+    return table.set_column(table.column_names.index(column), column, pa.array([*values[:-1], other]))
+
+
+@pytest.mark.parametrize("column", ["size", "word", "flag", "when", "order"])
+def test_other_values_at_the_last_pass(column):
+    table = pa.Table.from_pandas(FRAME[["size", "word", "flag", "when", "price"]])
+    other = table[::-1] if column == "order" else changed(table, column)
+    opened = []
+
+    def source(n_whole=1000):
+        opened.append(1)
+        return reader(other if len(opened) > n_whole else table, 130 + len(opened))
+
+    fe.DecisionTreeRegressor().fit(source, "price")
+    n_whole = len(opened) - 1
+    opened.clear()
+    where = "size" if column == "order" else column
+    with pytest.raises(ValueError, match=f"same rows at every pass; column '{where}' has other values, or another ord"):
+        fe.DecisionTreeRegressor().fit(lambda: source(n_whole), "price")
+
+
+def test_sums_of_passes_do_not_depend_on_batches():
+    whole = np.arange(70_000) % 7
+    table = pa.table({"a": whole, "b": pa.array(whole).cast(pa.string()).dictionary_encode()})
+    passes = SameRows()
+    for n_rows in (70_000, 999):
+        assert sum(map(len, passes.over(table.to_batches(max_chunksize=n_rows), ["a", "b"]))) == 70_000
+    later = np.where(np.arange(70_000) >= 69_984, 9, whole)  # one of these rows is looked at
+    with pytest.raises(ValueError, match="column 'a' has other values"):
+        list(passes.over(table.set_column(0, "a", pa.array(later)).to_batches(), ["a", "b"]))
+
+
+def test_a_file_that_is_cut_short_between_passes(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(FRAME[["size", "price"]]), path, row_group_size=100)
+    batches = open_batches(path)
+    passes = []
+
+    def on_rows(n_rows):
+        passes.append(n_rows) if n_rows is None else None
+        if len(passes) == 2:
+            os.truncate(path, 3000)
+
+    batches.on_rows = on_rows
+    with pytest.raises(OSError, match=r"rows\.parquet"):
+        fe.DecisionTreeRegressor().fit(batches, "price")
+
+
+def test_relations_of_duckdb(folder):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        relation = connection.sql(f"SELECT size, count, price FROM '{folder}/*.parquet'")
+        whole = fe.DecisionTreeRegressor(random_state=0).fit(FRAME[["size", "count"]], FRAME["price"])
+        assert_same_models(whole, fe.DecisionTreeRegressor(random_state=0).fit(relation, "price"))
+        connection.execute("CREATE TABLE gone AS SELECT 1.5 AS price, 2 AS size")
+        table = connection.table("gone")
+        connection.execute("DROP TABLE gone")
+        with pytest.raises(duckdb.Error, match="gone"):
+            fe.DecisionTreeRegressor().fit(table, "price")
+    with pytest.raises(duckdb.Error, match="closed"):
+        fe.DecisionTreeRegressor().fit(relation, "price")
+
+
+class OneStream(Stream):
+    """What has one stream, and the same, which is used up, for the next pass."""
+
+    def __init__(self, table):
+        super().__init__(reader(table))
+
+
+def test_a_stream_that_is_used_up():
+    with pytest.raises(ValueError, match="same rows at every pass; it gave 0 of 1200"):
+        fe.DecisionTreeRegressor().fit(OneStream(pa.Table.from_pandas(FRAME[["size", "price"]])), "price")
+
+
 def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = open_table(reader(), "a model")
@@ -453,7 +534,8 @@ def peak_of(path, n_parts):
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
 def test_the_raw_table_is_never_in_memory(tmp_path):
-    # 800 000 rows more are 190 MB of floats; codes by column and by row are 56 of them, targets and the like some 30.
-    assert peak_of(tmp_path / "more.parquet", 20) - peak_of(tmp_path / "few.parquet", 4) < 130_000
+    # 400 000 rows more are 95 MB of floats; codes by column and by row are 28 of them, targets and the like some 15.
+    assert peak_of(tmp_path / "more.parquet", 10) - peak_of(tmp_path / "few.parquet", 2) < 65_000

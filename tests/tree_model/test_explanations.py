@@ -230,6 +230,66 @@ def test_pictures_of_ours(table, name, has_shap, monkeypatch):
     plt.close("all")
 
 
+@pytest.mark.parametrize(
+    ("feature", "shown"),
+    [
+        ("size", {"size", "missing"}),
+        (("colour", "age"), {"colour", "blue", "green", "red", "age"}),
+        (["age", "colour"], {"age", "colour", "blue", "green", "red"}),
+        ((2, 0), {"age", "missing", "size"}),
+    ],
+)
+def test_pictures_of_a_column(table, feature, shown):
+    X, model = table[0], fitted(table, "two classes of boosting")
+    found = model.explain(X)
+    ax = fastens.plot_explanation(found, feature=feature)
+    drawn = np.concatenate([np.asarray(dots.get_offsets()) for dots in ax.collections])
+    first = feature if isinstance(feature, str) else feature[0]
+    values = found.values[:, first if isinstance(first, int) else ["size", "colour", "age"].index(first)]
+    np.testing.assert_allclose(np.sort(drawn[:, 1]), np.sort(values))
+    texts = [ax.xaxis.label, *ax.get_xticklabels(), *(bar.yaxis.label for bar in ax.figure.axes)]
+    legend = ax.get_legend()
+    texts += [] if legend is None else [legend.get_title(), *legend.get_texts()]
+    assert shown <= {text.get_text() for text in texts}
+    assert ax.get_ylabel() == "contribution to the log odds of yes"
+    plt.close("all")
+
+
+def test_bars_and_outputs(table):
+    X, model = table[0], fitted(table, "classes of boosting")
+    found = model.explain(X)
+    widths = np.abs(found.values).mean(axis=0)
+    ax = fastens.plot_explanation(found)
+    np.testing.assert_allclose(sorted(bar.get_width() for bar in ax.patches), np.sort(widths.ravel()))
+    ax = model.plot_contributions(found, kind="bars", label="yes")
+    np.testing.assert_allclose(sorted(bar.get_width() for bar in ax.patches), np.sort(widths[:, 2]))
+    ax = fastens.plot_explanation(found, kind="dots", output="perhaps", n_top=2)
+    assert ax.get_xlabel() == "contribution to the prediction of perhaps"
+    assert len(ax.get_yticklabels()) == 2
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"row": 300, "output": 0}, "row must be a position from 0 to 299; got 300"),
+        ({"row": 1, "feature": 1}, "row, feature and kind must not be given together"),
+        ({"feature": "age"}, r"output must be one of \['no', 'perhaps', 'yes'\], or its position, for this picture"),
+        ({"output": "never"}, r"output must be one of \['no', 'perhaps', 'yes'\], or its position; got 'never'"),
+        ({"feature": "height", "output": 0}, r"feature must be one of the columns, \['size', 'colour', 'age'\], or"),
+        ({"feature": (0, 1, 2), "output": 0}, r"feature must be a column or a pair of two; got \(0, 1, 2\)"),
+        ({"kind": "violins"}, "kind must be 'dots' or 'bars' or None; got 'violins'"),
+        ({"n_top": 0}, "n_top must be a whole number of at least 1; got 0"),
+    ],
+)
+def test_mistakes_of_pictures(table, given, message):
+    found = fitted(table, "classes of boosting").explain(table[0])
+    with pytest.raises(ValueError, match=message):
+        fastens.plot_explanation(found, **given)
+    with pytest.raises(ValueError, match="explanation must be what explain returned; got ndarray"):
+        fastens.plot_explanation(found.values)
+
+
 def test_shows_categories(table):
     X, model = table[0], fitted(table, "two classes of boosting")
     found = model.explain(X)

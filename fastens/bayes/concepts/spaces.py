@@ -17,6 +17,7 @@ from fastens.bayes.concepts.hitting_sets import family_of, minimal_clauses, mini
 from fastens.bayes.concepts.listing import all_hitting_sets
 from fastens.bayes.counts.count_cube import CountCube
 from fastens.bayes.posterior import draw_index
+from fastens.engine.elementary import exp, logaddexp
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -72,7 +73,7 @@ def log_prior_mass(sizes: Sequence[int], prior: str) -> float:
     """Log of the summed prior weights of all conjunctions."""
     weight = CONSTRAINT_WEIGHT[prior]
     logs = [math.log1p(weight * size) for size in sizes]
-    return float(np.logaddexp(math.fsum(logs), len(sizes) * math.log(weight)))
+    return float(logaddexp(math.fsum(logs), len(sizes) * math.log(weight)))
 
 
 class ConsistentSpace:
@@ -228,7 +229,7 @@ class WeightedSpace:
         self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
         del self._cube.counts  # as large as all the rest
         largest = float(weights.max())
-        np.exp(np.subtract(weights, largest, out=weights), out=weights)
+        exp(np.subtract(weights, largest, out=weights), out=weights)
         total = float(weights.sum())
         self._posterior = np.divide(weights, total, out=weights)
         log_constant = 0.0 if noise is None else n * math.log1p(-noise)

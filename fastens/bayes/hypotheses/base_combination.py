@@ -15,8 +15,8 @@ from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.folds import GivenRows, MemberData, known_rows
-from fastens.combining.members import joined_labels, labels_of_members
 from fastens.combining.parameters import DOCS, RULES
+from fastens.combining.responses import joined_labels, labels_of_members
 from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
 

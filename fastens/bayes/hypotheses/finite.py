@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import xlogy
 
 from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
+from fastens.engine.elementary import exp, logsumexp, softmax
 from fastens.inspection.plotting import axes
 from fastens.parameters import ANYTHING, one_of, whole
 from fastens.table.columns.factorize import is_missing
@@ -185,13 +186,13 @@ class FiniteHypothesisLearner(BaseFastens):
     def likelihoods_(self) -> Array:
         """P(D | h) before any outcome and after each, ``(n_observed_ + 1, n_hypotheses)``; see `log_likelihoods_`."""
         self._check_fitted()
-        return np.exp(self.log_likelihoods_)
+        return exp(self.log_likelihoods_)
 
     @property
     def likelihood_(self) -> Array:
         """P(D | h) of each hypothesis after all outcomes, shape (n_hypotheses,)."""
         self._check_fitted()
-        return np.exp(self.log_likelihoods_[-1])
+        return exp(self.log_likelihoods_[-1])
 
     @property
     def log_evidence_(self) -> float:

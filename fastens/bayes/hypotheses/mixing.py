@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, softmax, xlog1py, xlogy
+from scipy.special import betaln, xlog1py, xlogy
 
 from fastens.bayes.posterior import normalised
+from fastens.engine.elementary import exp, log, softmax
 
 Array = NDArray[np.float64]
 LEAST = np.finfo(np.float64).eps  # a probability of 0 counts as this, as in scikit-learn's log loss
@@ -61,7 +62,7 @@ class Evidence:
         """Log probability of each row by each member, (n_members, n_rows)."""
         truth, noise = self._of_truth(), self.noise_of_members()
         if noise is None:
-            return np.log(np.clip(truth, LEAST, 1.0))
+            return log(np.clip(truth, LEAST, 1.0))
         wrong = 1 - truth
         return xlogy(wrong, noise[:, None] / self.n_wrong_classes) + xlog1py(truth, -noise[:, None])
 
@@ -90,7 +91,7 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
     Each step multiplies a member's weight by the mean share that it has in the mixture's probability of the rows; the
     likelihood never falls.
     """
-    p = np.exp(log_by_row - log_by_row.max(axis=0))
+    p = exp(log_by_row - log_by_row.max(axis=0))
     n_members = len(p)
     found = np.full(n_members, 1 / n_members)
     for _ in range(max_iter):

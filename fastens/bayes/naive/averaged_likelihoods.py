@@ -15,6 +15,7 @@ from fastens.bayes.naive.dependence import average_parents
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, log_probability
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood
 from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
+from fastens.engine.elementary import log
 from fastens.engine.threads import threads_for
 
 # Rows that a thread scores at a time. A model of two parents has a larger part of the table, which more rows must use.
@@ -41,7 +42,7 @@ class Average(NamedTuple):
         given = self.models, self.place, self.table
         average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places)
         applies = n_parents > 0
-        out[applies] = averaged[applies] - np.log(n_parents[applies])[:, None]
+        out[applies] = averaged[applies] - log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
 
 

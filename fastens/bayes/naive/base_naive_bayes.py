@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
@@ -17,6 +16,7 @@ from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
 from fastens.bayes.rollback import keeps_model
 from fastens.docstrings import Docs
+from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
@@ -177,8 +177,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
                 raise ValueError(f"The sum of the priors should be 1; got {prior.sum()}.")
         else:
             prior = class_count if fit_prior else np.ones(len(class_count))
-        with np.errstate(divide="ignore"):
-            return np.log(prior) - np.log(prior.sum())
+        return log(prior) - log(prior.sum())
 
     # Input --------------------------------------------------
 
@@ -240,13 +239,13 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        scores -= log(exp(scores).sum(axis=1, keepdims=True))
         return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        np.exp(scores, out=scores)
+        exp(scores, out=scores)
         scores /= scores.sum(axis=1, keepdims=True)
         return scores
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.bayes.counts.dirichlet import Smoothing
 from fastens.bayes.naive.likelihoods import (
@@ -17,8 +16,9 @@ from fastens.bayes.naive.likelihoods import (
     Likelihood,
     sums_by_class,
 )
-from fastens.bayes.naive.moments import add_gaussian, add_moments, add_sparse_sums
+from fastens.bayes.naive.moments import add_gaussian, add_moments, add_products, add_sparse_sums
 from fastens.engine.comm import in_turn
+from fastens.engine.elementary import log
 from fastens.engine.threads import threads_for
 from fastens.table.tables import FLOATS, dense_blocks
 
@@ -57,7 +57,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         return positions
 
     def count(self, batch: Batch) -> None:
-        if not any(batch.comm.gather(sparse.issparse(next(batch.blocks(), batch).X))):
+        if not any(batch.comm.gather(batch.is_sparse)):
             super().count(batch)
             return
         if self.threshold < 0:
@@ -143,7 +143,7 @@ class MultinomialLikelihood(DirichletLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         table = np.maximum(self.log_prob, IMPOSSIBLE).T
         for first, block in _filled_blocks(self.select(X)):
-            scores = _finite_scores(block, table)
+            scores = _finite_scores(block, table, n_threads)
             scores[scores < IMPOSSIBLE / 1e10] = -np.inf
             out[first : first + len(scores)] += scores
 
@@ -165,10 +165,15 @@ def _filled_blocks(X: Any) -> Any:
     yield 0, X
 
 
-def _finite_scores(counts: Any, table: Array) -> Array:
+def _finite_scores(counts: Any, table: Array, n_threads: int) -> Array:
     """Counts times a table; infinite scores of several classes would have no difference."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = counts @ table
+    if isinstance(counts, np.ndarray):
+        scores = np.zeros((len(counts), table.shape[1]))
+        n_threads = threads_for(counts.size * table.shape[1], n_threads, GRAIN)
+        add_products(np.ascontiguousarray(counts), np.ascontiguousarray(table), scores, n_threads)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = counts @ table
     return np.nan_to_num(scores, copy=False, nan=0.0, posinf=-IMPOSSIBLE, neginf=IMPOSSIBLE)
 
 
@@ -185,8 +190,7 @@ class ComplementLikelihood(MultinomialLikelihood):
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
         others = self.counts.sum(axis=0) - self.counts
         shares = self.groups().estimate(np.maximum(others, 0), mode)
-        with np.errstate(divide="ignore"):
-            self.log_prob = np.log(shares)
+        self.log_prob = log(shares)
         finite = np.maximum(self.log_prob, IMPOSSIBLE)
         total = finite.sum(axis=1, keepdims=True)
         # A single event carries no information.
@@ -195,7 +199,7 @@ class ComplementLikelihood(MultinomialLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood; these scores are no log probabilities of rows."""
         for first, block in _filled_blocks(self.select(X)):
-            scores = _finite_scores(block, self.weights.T)
+            scores = _finite_scores(block, self.weights.T, n_threads)
             out[first : first + len(scores)] += scores
 
     def log_evidence(self) -> None:
@@ -300,7 +304,7 @@ class GaussianLikelihood(Likelihood):
         self.var = np.maximum(var + self.epsilon, np.finfo(np.float64).tiny)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * np.log(2 * np.pi * self.var.T)], axis=1)
+        table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * log(2 * np.pi * self.var.T)], axis=1)
         for first, block in [(0, X)] if isinstance(X, np.ndarray) else dense_blocks(X):
             selected = _as_floats(self.select(block))
             work = selected.size * out.shape[1]

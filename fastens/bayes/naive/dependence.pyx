@@ -3,8 +3,9 @@
 Codes are stored column after column: 0 for a missing value, p + 1 for category p, one more for a category never seen.
 """
 
-from libc.math cimport INFINITY, exp, log
+from libc.math cimport INFINITY
 
+from fastens.engine.exact cimport exp, log
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
 from fastens.engine.team cimport share_pieces
 

@@ -7,10 +7,12 @@ rows, `estimate` makes the tables that `add_log_likelihood` uses.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fastens.bayes.counts.codes import add_entries
 from fastens.bayes.counts.counting import (
@@ -24,7 +26,8 @@ from fastens.bayes.counts.counting import (
     without_missing,
 )
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
-from fastens.engine.comm import LOCAL, Comm, counted, in_turn, sum_over
+from fastens.engine.comm import LOCAL, Comm, in_turn, relayed, sum_over
+from fastens.engine.elementary import exp, log, log1p, logaddexp
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import threads_for
 from fastens.table.tables import dense_blocks
@@ -51,6 +54,11 @@ class Batch(NamedTuple):
     def taken(self, rows: slice, X: Any) -> Batch:
         """Some of the rows, which `X` holds."""
         return self._replace(X=X, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows of this rank, or their parts, are sparse matrices."""
+        return sparse.issparse(self.X) or getattr(self.X, "has_sparse_parts", False)
 
     def blocks(self) -> Iterator[Batch]:
         """Yield the parts of a table that is read in parts; anything else is one block."""
@@ -306,26 +314,36 @@ class CategoricalLikelihood(CellLikelihood):
         return self.select(X)
 
     def count(self, batch: Batch) -> None:
-        largest, faults = np.full(self.n_columns(batch.X), -1), np.zeros(self.n_columns(batch.X), dtype=np.uint8)
-        for block in batch.blocks():
-            found = encode_all(self.positions(block.X), batch.n_threads)
-            largest, faults = np.maximum(largest, found.largest), faults | found.faults
-        batch.comm.max(largest)
-        faults = np.bitwise_or.reduce(batch.comm.gather(faults))
-        faulty = np.flatnonzero(faults | (largest >= MOST_CATEGORIES))
+        n_columns = self.n_columns(batch.X)
+        sizes = np.broadcast_to(0 if self.minimum is None else self.minimum, n_columns).astype(np.int64) + 1
+        state = sizes, empty_counts(sizes, batch.n_classes, batch.weight), np.zeros(n_columns, dtype=np.int64)
+        if batch.weight is None:
+            sizes, _, faults = self._count_blocks(batch, state)
+            batch.comm.max(largest := sizes.copy(), faults)
+            self.widen(largest)
+            self.counts = sum_over(batch.comm, self.counts)
+        else:
+            self.sizes, self.counts, faults = relayed(batch.comm, state, partial(self._count_blocks, batch))
+        faulty = np.flatnonzero(faults)
         if faulty.size:
             raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
-        self.sizes = largest + 1
-        if self.minimum is not None:
-            self.sizes = np.maximum(self.sizes, np.broadcast_to(self.minimum, self.sizes.shape)).astype(np.int64)
+        self.counts = without_missing(self.counts, self.sizes)
+        self.sizes = self.sizes - 1
 
-        def add(sums: Any) -> None:
-            for block in batch.blocks():
-                codes = found.codes if block is batch else self.codes(block.X, batch.n_threads)
-                add_class_counts(block.coded(codes), self.sizes + 1, sums)
+    def _count_blocks(self, batch: Batch, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        """Add the rows of this rank to counts, which get cells for the categories that come.
 
-        counts = counted(batch.comm, empty_counts(self.sizes + 1, batch.n_classes, batch.weight), add)
-        self.counts = without_missing(counts, self.sizes + 1)
+        Missing values have a cell too, the first of each column. Returned are sizes and counts with these, and which
+        columns hold other numbers than positions.
+        """
+        self.sizes, self.counts, faults = state
+        for block in batch.blocks():
+            found = encode_all(self.positions(block.X), batch.n_threads)
+            faults = faults | (found.faults > 0) | (found.largest >= MOST_CATEGORIES)
+            if not faults.any():
+                self.widen(np.maximum(self.sizes, found.largest + 2))
+                add_class_counts(block.coded(found.codes), self.sizes, self.counts)
+        return self.sizes, self.counts, faults
 
     # Estimates --------------------------------------------------
 
@@ -348,12 +366,12 @@ class CategoricalLikelihood(CellLikelihood):
 
     def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
         assert self.feature_prior is not None
-        odds = np.log(self.feature_prior) - np.log1p(-self.feature_prior)
+        odds = log(self.feature_prior) - log1p(-self.feature_prior)
         return odds + groups.log_evidence(self.counts).sum(axis=0) - groups.log_evidence(total)[0]
 
     def _feature_posterior(self, groups: Groups, total: Array) -> Array:
         odds = self._log_odds_of_dependence(groups, total)
-        return np.exp(-np.logaddexp(0, -odds))
+        return exp(-logaddexp(0, -odds))
 
     def _share_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
         # Weight of "the column depends on the class": averaged, chosen, or drawn.
@@ -368,8 +386,8 @@ class CategoricalLikelihood(CellLikelihood):
             return plain
         groups, total = self.groups(), self.counts.sum(axis=0, keepdims=True)
         odds = self._log_odds_of_dependence(groups, total)
-        alike = np.log1p(-self.feature_prior) + groups.log_evidence(total)[0]
-        return float((alike + np.logaddexp(0, odds)).sum())
+        alike = log1p(-self.feature_prior) + groups.log_evidence(total)[0]
+        return float((alike + logaddexp(0, odds)).sum())
 
     # Prediction --------------------------------------------------
 
@@ -402,8 +420,7 @@ class CategoricalLikelihood(CellLikelihood):
 
 def log_probability(probability: Array) -> Array:
     """The log, minus infinity for 0."""
-    with np.errstate(divide="ignore"):
-        return np.log(probability)
+    return log(probability)
 
 
 def _mix(share: Array, one: Array, other: Array) -> Array:

@@ -162,3 +162,38 @@ def add_gaussian(const value_t[:, :] X, const float64_t[:, :, ::1] table, float6
         &table[0, 0, 0], &out[0, 0])
     with nogil:
         share_pieces(_density_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
+
+
+cdef struct Products:
+    const float64_t* x          # row by row
+    const float64_t* table
+    Py_ssize_t n_rows
+    Py_ssize_t n_features
+    Py_ssize_t n_classes
+    float64_t* out
+
+
+cdef void _product_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Products* p = <const Products*> job
+    cdef const float64_t* entry
+    cdef float64_t* out
+    cdef double value
+    cdef Py_ssize_t row, j, c
+    for row in range(block * ROWS, min((block + 1) * ROWS, p.n_rows)):
+        out = p.out + row * p.n_classes
+        for j in range(p.n_features):
+            value = p.x[row * p.n_features + j]
+            if value != 0:
+                entry = p.table + j * p.n_classes
+                for c in range(p.n_classes):
+                    out[c] += value * entry[c]
+
+
+def add_products(const float64_t[:, ::1] X, const float64_t[:, ::1] table, float64_t[:, ::1] out, int n_threads):
+    """Add X times the table to `out`, column after column: sums of BLAS depend on the processor."""
+    cdef Products job
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        return
+    job = Products(&X[0, 0], &table[0, 0], X.shape[0], X.shape[1], table.shape[1], &out[0, 0])
+    with nogil:
+        share_pieces(_product_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)

@@ -24,6 +24,7 @@ from fastens.bayes.naive.parameters import (
     smoothing_of,
 )
 from fastens.checked_parameters import with_parameters
+from fastens.engine.elementary import exp
 from fastens.parameters import ANYTHING, FLAG, NONE, real
 
 
@@ -74,7 +75,7 @@ class GaussianNB(PosteriorNaiveBayes):
     @property
     def class_prior_(self) -> Array:
         """Prior of the classes, shape (n_classes,)."""
-        return np.exp(self.class_log_prior_)
+        return exp(self.class_log_prior_)
 
     @property
     def theta_(self) -> Array:

@@ -45,7 +45,8 @@ class PairLikelihood(CellLikelihood):
 
     def count(self, batch: Batch) -> None:
         check_pairs(self.sizes + 1, batch.n_classes)
-        self._count_codes(self.codes(batch.X, batch.n_threads), batch)
+        codes = [self.codes(block.X, batch.n_threads) for block in batch.blocks()]
+        self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
         counts = pair_counts(batch.coded(codes), self.sizes + 1, batch.n_classes)

@@ -18,6 +18,7 @@ from fastens.bayes.naive.texts import CountedTexts, learn_terms, needing_words, 
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
+from fastens.engine.elementary import log
 from fastens.engine.parts import RowSource
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
@@ -312,8 +313,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         likelihood = self.classifier_._likelihoods[0]
         groups, counts = likelihood.groups(), likelihood.counts
         with np.errstate(divide="ignore", invalid="ignore"):
-            own = np.log(groups.estimate(counts, "bayes"))
-            scores = own - np.log(groups.estimate(counts.sum(axis=0) - counts, "bayes"))
+            own = log(groups.estimate(counts, "bayes"))
+            scores = own - log(groups.estimate(counts.sum(axis=0) - counts, "bayes"))
         if issubclass(MODELS[self.model], BernoulliNB):
             scores = scores[:, 1::2]
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]

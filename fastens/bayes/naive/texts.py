@@ -24,6 +24,8 @@ from fastens.table.tables import is_frame
 class CountedTexts(RowSource):
     """The counts of terms in the texts of a table that is read in batches: a CSR matrix for each batch."""
 
+    has_sparse_parts = True
+
     def __init__(self, source: Any, vectorizer: CountVectorizer) -> None:
         self._source, self._vectorizer = source, vectorizer
         self.shape = source.shape[0], len(vectorizer.vocabulary)

@@ -12,6 +12,7 @@ from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.bayes.networks.components import expected_counts, find_components
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
 from fastens.bayes.networks.inference import logs, missing_in
+from fastens.engine.elementary import exp, log
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-10  # relative; a fall of more than that is none of rounding
@@ -31,10 +32,8 @@ class Optimum:
 def objective(table: Array, counts: Array, pseudo: Array) -> float:
     """Log likelihood of counts, plus the pseudo-counts times the logs of the probabilities; arrays of all cells."""
     mass = counts + pseudo
-    with np.errstate(divide="ignore"):
-        terms = np.log(table, out=np.zeros(table.shape), where=mass > 0)
-    terms *= mass
-    return float(terms.sum())
+    counted = mass > 0
+    return float((log(table[counted]) * mass[counted]).sum())
 
 
 class _Objective:
@@ -139,7 +138,7 @@ def _slopes(tables: Sequence[Array], mass: Sequence[Array]) -> list[Array]:
 def _moved(table: Array, change: Array) -> Array:
     logits = logs(table) + change
     logits -= logits.max(axis=-1, keepdims=True)
-    moved = np.exp(logits)
+    moved = exp(logits)
     return moved / moved.sum(axis=-1, keepdims=True)
 
 

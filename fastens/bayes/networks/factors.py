@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counts.families import MOST_CELLS
+from fastens.engine.elementary import log
 
 Array = NDArray[np.float64]
 UNSCALED = 16  # factors whose product does not underflow
@@ -124,7 +125,7 @@ def _rescaled(values: Array) -> tuple[Array, Array]:
     """Values whose largest in each row is 1, and the log of what they were divided by; rows of zeros stay."""
     peak = values.reshape(len(values), -1).max(axis=1)
     peak = np.where(peak > 0, peak, 1.0)
-    return values / peak.reshape(-1, *(1,) * (values.ndim - 1)), np.log(peak)
+    return values / peak.reshape(-1, *(1,) * (values.ndim - 1)), log(peak)
 
 
 def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int]) -> tuple[Factor, Array]:
@@ -138,7 +139,7 @@ def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int
     joined, log_peak = product(found.factors)
     total = joined.values.reshape(len(joined.values), -1).sum(axis=1)
     with np.errstate(divide="ignore"):
-        log_total = np.log(total) + log_peak + found.log_scale
+        log_total = log(total) + log_peak + found.log_scale
     safe = np.where(total > 0, total, 1.0)
     values = joined.values / safe.reshape(-1, *(1,) * len(joined.scope))
     if (log_total == -np.inf).any():

@@ -19,12 +19,12 @@ from fastens.bayes.networks.components import (
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.factors import Array, Factor, best_backwards, draw_backwards, eliminate, marginal
 from fastens.bayes.networks.graphs import ancestors
+from fastens.engine.elementary import log
 
 
 def logs(table: Array) -> Array:
     """Logarithms, -inf of zeros."""
-    with np.errstate(divide="ignore"):
-        return np.log(table)
+    return log(table)
 
 
 # Rows --------------------------------------------------

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, logs, query
 from fastens.bayes.posterior import generator
+from fastens.engine.elementary import exp
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
 from fastens.inspection.table_text import table_text
@@ -217,7 +218,7 @@ class NetworkQueries:
         if impossible.any():
             scores[impossible] = logs(query(self._network, [number], {})[0])
             best = scores.max(axis=1, keepdims=True)
-        out = np.exp(scores - best)
+        out = exp(scores - best)
         return out / out.sum(axis=1, keepdims=True)
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:

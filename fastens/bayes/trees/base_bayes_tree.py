@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -333,7 +334,8 @@ class BaseBayesTree(BaseDecisionTree):
 
 def _in_steps(numbers: Array, total_weight: float) -> Array:
     """Numbers rounded to steps so coarse that sums of them are exact: then a weight is the same as repetition."""
-    step = 2.0 ** np.ceil(np.log2(max(np.abs(numbers).max() * total_weight, 1e-290)) - 52)
+    fraction, exponent = math.frexp(max(np.abs(numbers).max() * total_weight, 1e-290))
+    step = math.ldexp(1.0, exponent - (fraction == 0.5) - 52)
     return np.rint(numbers / step) * step
 
 

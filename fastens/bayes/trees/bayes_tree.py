@@ -13,6 +13,7 @@ from fastens.bayes.rollback import keeps_model
 from fastens.bayes.trees.base_bayes_tree import POSTERIOR_DOCS, BaseBayesTree, interval_levels
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
+from fastens.engine.elementary import log
 from fastens.engine.trees.trees import Tree
 from fastens.engine.whole import are_copies
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
@@ -95,7 +96,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         # So coarse that the rounding of sums in another order does not show; so is `noise`.
         self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
         noise = min(float(np.float32(self._ensemble.n_leaves[0] / weight.sum())), 1.0)
-        n_rows = np.log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(noise)
+        n_rows = log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(noise)
         self._prior_rows = max(float(n_rows), _FEWEST_ROWS)
 
     @property

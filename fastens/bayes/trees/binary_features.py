@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.elementary import log
+
 Floats = NDArray[np.floating]
 MOST_CATEGORIES = 64  # of a column that have a feature each; the most frequent ones
 
@@ -99,4 +101,4 @@ def _entropy(cell_and_class: NDArray[np.int64], weight: NDArray[np.float64], n_c
 
 
 def _n_log_n(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return x * np.log(np.where(x > 0, x, 1.0))
+    return x * log(np.where(x > 0, x, 1.0))

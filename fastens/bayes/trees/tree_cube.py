@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from fastens.bayes.counts.count_cube import CountCube
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
+from fastens.engine.elementary import exp, log, log1p
 
 Floats = NDArray[np.float64]
 LEAF = -1
@@ -86,8 +87,8 @@ class TreeCube:
         self._layout = np.stack([self.cube.sizes, self.cube.strides])
         n_free = n_questions - np.arange(n_questions)
         with np.errstate(divide="ignore"):
-            log_split = np.log(split / n_free)
-            self._log_prior = np.stack([np.append(np.log1p(-split), 0.0), np.append(log_split, -np.inf)])
+            log_split = log(split / n_free)
+            self._log_prior = np.stack([np.append(log1p(-split), 0.0), np.append(log_split, -np.inf)])
         self._alpha = alpha
         self._log_f, self._log_q = self._evidence(greatest=False)
 
@@ -120,7 +121,7 @@ class TreeCube:
         reach[-1] = 1.0
         tree_reach(self._log_q, self._layout, self._log_prior, reach)
         log_stop = self._log_prior[0][self.cube.n_fixed()]
-        ends = reach * np.exp(log_stop + self._log_f - self._log_q)
+        ends = reach * exp(log_stop + self._log_f - self._log_q)
         every_answer = np.indices([2] * len(self.cube.sizes)).reshape(len(self.cube.sizes), -1).T
         cells = self.cube.cells_of(every_answer)
         found = np.empty((len(cells), self.cube.counts.shape[1]))
@@ -146,7 +147,7 @@ class TreeCube:
 
         def choose(cell: int) -> int:
             options, terms = self._terms(cell, self._log_f, self._log_q)
-            cumulative = np.cumsum(np.exp(terms - terms.max()))
+            cumulative = np.cumsum(exp(terms - terms.max()))
             return options[int(np.searchsorted(cumulative, random.random() * cumulative[-1], side="right"))]
 
         return self._build(choose, names)
@@ -169,8 +170,8 @@ class TreeCube:
             depth = np.count_nonzero(~free, axis=1)
             parts = [np.where(free, cell[:, None] - by * self.cube.strides, 0) for by in (1, 2)]
             terms = self._log_prior[1, depth][:, None] + self._log_q[parts[0]] + self._log_q[parts[1]]
-            splits = np.exp(np.where(free, terms, -np.inf) - self._log_q[cell][:, None])
-            stops = np.exp(self._log_prior[0, depth] + self._log_f[cell] - self._log_q[cell])
+            splits = exp(np.where(free, terms, -np.inf) - self._log_q[cell][:, None])
+            stops = exp(self._log_prior[0, depth] + self._log_f[cell] - self._log_q[cell])
             cumulative = np.cumsum(np.column_stack([stops, splits]), axis=1)
             chosen = (random.random(len(moving))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1) - 1
             moving, chosen = moving[chosen >= 0], chosen[chosen >= 0]

@@ -277,10 +277,10 @@ def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Calla
 
 
 def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Fit, with an error about a parameter or the table turned into a line for the user."""
+    """Fit, with an error about a parameter, the table or a disk turned into a line for the user."""
     try:
         return model.fit(*args, **kwargs)
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, OSError) as error:
         raise CommandError(first_line(error)) from error
 
 

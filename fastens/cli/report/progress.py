@@ -16,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fastens.distributed import FitProgress
 from fastens.table.sources import Batches
 
 OnRows = Callable[[int], None]
@@ -42,6 +43,20 @@ def training_progress(console: Console, batches: Batches | None = None) -> Itera
         finally:
             if batches is not None:
                 batches.on_rows = None
+
+
+@contextmanager
+def cluster_progress(console: Console) -> Iterator[Callable[[FitProgress], None]]:
+    """Show the rounds, workers and bytes of a fit on a cluster; the value of the context is called after a round."""
+    with _bar(console, "loss") as progress:
+        bar = progress.add_task("training", total=None, loss="")
+
+        def show(now: FitProgress) -> None:
+            losses = _losses(now.train_loss, now.validation_loss)
+            sent = f"{now.n_workers} workers  {now.n_bytes / 1e6:,.1f} MB sent"
+            progress.update(bar, completed=now.n_done, total=now.n_rounds, loss=f"{losses}  {sent}")
+
+        yield show
 
 
 def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:

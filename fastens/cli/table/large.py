@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastens.cli.table.columns import features
 from fastens.cli.table.errors import CommandError, first_line, listed
-from fastens.cli.table.parts import TableParts, open_parts
+from fastens.cli.table.parts import FileRows, TableParts, open_parts
 from fastens.cli.table.reading import check_given_columns, given_schema
 from fastens.cli.table.target import required
 from fastens.cli.table.task import Targets, Task, check_task_options, targets_of, task_of, usable_kinds
@@ -47,15 +47,17 @@ class FeatureReader:
 
 
 def large_task(options: argparse.Namespace) -> Task | None:
-    """The task of files that are large together, or are not to take more than --max-memory; None for others.
+    """The task of files that are large together, or read by a cluster or within --max-memory; None for others.
 
     Others are read as a whole.
     """
     paths = [options.table] if isinstance(options.table, str) else options.table or []
     size = 0 if options.text is not None else _bytes_in_batches(paths)
-    if size == 0 and options.max_memory is not None:
-        raise CommandError("--max-memory is for CSV and Parquet files and tables without --text, read in batches")
-    if size <= LARGE_BYTES and options.max_memory is None:
+    for option in ("max_memory", "dask"):
+        if size == 0 and getattr(options, option) is not None:
+            name = option.replace("_", "-")
+            raise CommandError(f"--{name} is for CSV and Parquet files and tables without --text, read in batches")
+    if size <= LARGE_BYTES and options.max_memory is None and options.dask is None:
         return None
     check_task_options(options)
     parts = open_parts(paths, given_schema(options))
@@ -68,7 +70,8 @@ def large_task(options: argparse.Namespace) -> Task | None:
     read = FeatureReader(parts, kinds)
     X = _limited(Batches(Reader(read.schema, read, parts.n_rows)), options)[rows]
     notes = [*targets.notes, *parts.notes, *notes, "What the columns hold was told from the first rows."]
-    return task_of(", ".join(paths), replace(targets, notes=notes), X, kinds, parts.schema, options)
+    task = task_of(", ".join(paths), replace(targets, notes=notes), X, kinds, parts.schema, options)
+    return replace(task, files=FileRows(paths, parts.schema, kinds, rows))
 
 
 def _bytes_in_batches(paths: Sequence[str]) -> int:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.tables import read_table
@@ -16,6 +18,28 @@ from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import as_known, files_of
 from fastens.files.schema import NUMBER, Column
 from fastens.table.sources import BATCH_ROWS, open_batches
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Which rows and columns of files a task has, for those who read them elsewhere.
+
+    Attributes
+    ----------
+    paths : list of str
+        The files, by their names or patterns.
+    schema : TableSchema
+        What is known of their columns.
+    kinds : dict
+        What the columns to learn from hold.
+    numbers : int array
+        The rows, ascending, as the files have them one after another.
+    """
+
+    paths: Sequence[str]
+    schema: TableSchema
+    kinds: dict[str, str]
+    numbers: NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from fastens.cli.table.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.identifiers import COUNTER, DRAWN, NAMES, identifier, is_unrelated
 from fastens.cli.table.notes import column_notes, identifier_notes, text_notes
+from fastens.cli.table.parts import FileRows
 from fastens.cli.table.reading import add_reading_options, given_types, read_with_options
 from fastens.cli.table.split import Split
 from fastens.cli.table.target import (
@@ -81,6 +82,7 @@ class Task:
     held_out: NDArray[np.bool_]
     card: ModelCard
     notes: list[str]
+    files: FileRows | None = None  # where the rows come from, if they are read in batches
 
     @property
     def is_classification(self) -> bool:

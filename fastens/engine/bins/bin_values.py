@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.bin_ranges import note_extremes
-from fastens.engine.bins.binned import BinnedMatrix
+from fastens.engine.bins.bins import BinTable
+from fastens.engine.bins.sparse_binned import AnyMatrix, SparseMatrix
+from fastens.engine.bins.sparse_codes import code_stored
 from fastens.engine.comm import floats_of_bits, ordered_bits
 from fastens.engine.parts import parts_of
+from fastens.engine.rows.sparse_rows import columns_of
 from fastens.engine.threads import threads_for
 
 # Values that keep a thread busy for some tens of microseconds.
@@ -18,7 +21,7 @@ _GRAIN = 20_000
 _LARGEST = np.finfo(np.float64).max
 
 
-def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDArray[np.float64]]:
+def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArray[np.float64]]:
     """Return the value of each bin by its code, of every feature; the first, of missing values, is NaN.
 
     A bin of one value has that, others the middle between their smallest and their largest; one that no row is in has
@@ -27,7 +30,7 @@ def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDA
 
     Parameters
     ----------
-    matrix : BinnedMatrix
+    matrix : BinnedMatrix or SparseMatrix
         The rows; those of all its ranks count.
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
         Their values.
@@ -47,9 +50,12 @@ def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDA
     ends = np.cumsum(matrix.n_codes, dtype=np.int64)
     first = ends - matrix.n_codes
     low, high = np.full(ends[-1], np.inf), np.full(ends[-1], -np.inf)
-    for start, part in parts_of(X):
-        columns = matrix.columns[:, start : start + len(part)]
-        note_extremes(columns, part, first, low, high, threads_for(part.size, n_threads, _GRAIN))
+    if isinstance(matrix, SparseMatrix):
+        _note_stored(matrix, X, first, low, high)
+    else:
+        for start, part in parts_of(X):
+            columns = matrix.columns[:, start : start + len(part)]
+            note_extremes(columns, part, first, low, high, threads_for(part.size, n_threads, _GRAIN))
     if matrix.comm.size > 1:
         keys = ordered_bits(np.concatenate([-low, high]))
         matrix.comm.max(keys)
@@ -62,3 +68,19 @@ def values_of_bins(matrix: BinnedMatrix, X: Any, n_threads: int = 1) -> list[NDA
     middle[first] = np.nan
     middle[(first + 1)[is_empty[first + 1]]] = -_LARGEST
     return [np.fmax.accumulate(of_feature) for of_feature in np.split(middle, ends[:-1])]
+
+
+def _note_stored(
+    matrix: SparseMatrix, X: Any, first: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> None:
+    """What `note_extremes` does, of a sparse matrix."""
+    values, _, starts = columns_of(X)
+    n_stored = np.diff(starts)
+    codes = np.empty(len(values), matrix.columns.codes.dtype)
+    table = BinTable(matrix.thresholds, [None] * matrix.n_features)
+    code_stored(table, values, starts, codes, matrix.columns.of_zero.copy(), 1)
+    cells = np.repeat(first, n_stored) + codes
+    np.fmin.at(low, cells, values)
+    np.fmax.at(high, cells, values)
+    of_zeros = (first + matrix.columns.of_zero)[n_stored < matrix.n_rows]
+    low[of_zeros], high[of_zeros] = np.minimum(low[of_zeros], 0.0), np.maximum(high[of_zeros], 0.0)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.places import MEMORY
 from fastens.engine.comm import LOCAL, Comm
 
@@ -71,8 +72,8 @@ class BinnedMatrix:
     A record is the codes of a row in the order of the features (or columns of bundles), padding, and at
     `payload_offset` four bytes that belong to the histogram kernels, or so many payloads. Both arrays start at a
     multiple of 64 bytes. Where they are files, the payloads, which every tree changes, are in memory, apart from the
-    records, and with `is_spilled` nothing else of the rows' size is to be made of them. `comm` are the ranks that the
-    rows of the table are divided among.
+    records; `pages` are what a process may hold of them, and nothing else of the rows' size is to be made of them.
+    `comm` are the ranks that the rows of the table are divided among.
     """
 
     columns: np.ndarray
@@ -84,7 +85,7 @@ class BinnedMatrix:
     bundles: Bundles
     n_payloads: int = 1
     payloads_apart: np.ndarray | None = None
-    is_spilled: bool = False
+    pages: MappedPages | None = None
     comm: Comm = LOCAL
 
     is_sparse = False

@@ -15,6 +15,7 @@ import numpy as np
 
 from fastens.engine.bins.binned import BinnedMatrix, make_matrix, make_records, record_stride
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
+from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.places import MEMORY, place_of
 from fastens.engine.bins.row_sketch import RowSketch
 from fastens.engine.comm import LOCAL, Comm, max_floats
@@ -96,8 +97,9 @@ class Binning:
         """Return the codes of X, shape (n_features, n_rows), in C order."""
         if is_coded(X) and X.has_codes_of(self):
             return X.codes()
-        columns = place_of(X).zeros((self.n_features, X.shape[0]), self.code_dtype)
-        self.fill(X, columns, None, 0, n_threads)
+        place = place_of(X)
+        columns = place.zeros((self.n_features, X.shape[0]), self.code_dtype)
+        self.fill(X, columns, None, 0, n_threads, place.pages(columns))
         return columns
 
     @shared
@@ -116,8 +118,9 @@ class Binning:
             columns = place.zeros((self.n_features, n_rows), self.code_dtype)
             records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
             matrix = self.matrix_of(columns, records)
-        self.fill(X, matrix.columns, matrix.records, 0, n_threads)
-        return replace(matrix, is_spilled=place.is_file)
+        pages = place.pages(matrix.columns, matrix.records)
+        self.fill(X, matrix.columns, matrix.records, 0, n_threads, pages)
+        return replace(matrix, pages=pages)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
         """Return the binned rows of which these are the codes by column; those by row may be filled in later."""
@@ -129,10 +132,21 @@ class Binning:
         copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
         return matrix
 
-    def fill(self, X: Any, columns: np.ndarray, records: np.ndarray | None, first_row: int, n_threads: int) -> None:
+    def fill(
+        self,
+        X: Any,
+        columns: np.ndarray,
+        records: np.ndarray | None,
+        first_row: int,
+        n_threads: int,
+        pages: MappedPages | None = None,
+    ) -> None:
         """Write the codes of X, whose rows are first_row and on, by column, and by row unless None."""
+        of_row = columns.shape[0] * columns.itemsize + (0 if records is None else records.shape[1])
         for start, part in parts_of(X):
             n_near = threads_for(part.size, n_threads, _BIN_GRAIN)
+            if pages is not None:
+                pages.note(part.shape[0] * of_row + columns.shape[0] * _PAGE)
             bin_matrix(self.table, part, columns, records, first_row + start, n_near)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -170,6 +184,8 @@ class BinningSketch(RowSketch):
 
 # Values that keep a thread busy for some tens of microseconds.
 _BIN_GRAIN = 20_000
+# Of each column of a file, a page at the end of what is written has few bytes of it.
+_PAGE = 1 << 16
 # Most bins whose codes are bytes.
 BYTE_BINS = 255
 

@@ -109,7 +109,7 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     least_saved = max(1, _LEAST_SAVED * matrix.n_features)
     has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
     # Ranks would have bundles of their own; where memory is short, records are not written anew.
-    if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.is_spilled:
+    if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.pages is not None:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
     most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))

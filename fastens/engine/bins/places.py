@@ -12,7 +12,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from fastens.engine.bins.pages import MappedPages
+
 _ALIGNMENT = 64
+# Bytes of files that are held at the least: a fit has room for so many.
+WINDOW = 1 << 25
 # What is written at a time where the system cannot set the room of a file aside.
 _BLOCK = 1 << 24
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -26,9 +30,12 @@ class Place:
     is_file : bool
         Whether arrays are pages of a file, which the system may drop from memory and read again: what changes all the
         time belongs elsewhere.
+    most_held : int
+        How many bytes of its files a process may hold, besides what it is reading.
     """
 
     is_file = False
+    most_held = WINDOW
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return a new array of zeros.
@@ -50,6 +57,10 @@ class Place:
         """Return the place of the array of this name."""
         return self
 
+    def pages(self, *arrays: np.ndarray) -> MappedPages | None:
+        """Return what the process may hold of arrays of this place; None for memory."""
+        return MappedPages(list(arrays), self.most_held) if self.is_file else None
+
 
 class TemporaryFiles(Place):
     """Files without a name in a folder: nothing of them is left when the arrays are gone, however the process ends.
@@ -58,6 +69,8 @@ class TemporaryFiles(Place):
     ----------
     folder : str or None
         Where; None for the system's folder of temporary files.
+    most_held : int
+        How many bytes of the files the process may hold.
 
     Examples
     --------
@@ -68,8 +81,9 @@ class TemporaryFiles(Place):
 
     is_file = True
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, most_held: int = WINDOW) -> None:
         self.folder = tempfile.gettempdir() if folder is None else folder
+        self.most_held = most_held
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return a new array of zeros, the pages of a file."""

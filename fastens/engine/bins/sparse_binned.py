@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binned import BinnedMatrix, Bundles, no_bundles
+from fastens.engine.bins.binning import Binning, learn_and_bin, learn_binning
 from fastens.engine.bins.sparse_codes import cells_by_row, code_stored, spread_codes
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.rows.sparse_rows import columns_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
-
-if TYPE_CHECKING:
-    from fastens.engine.bins.binning import Binning
 
 _PAYLOAD_BYTES = 4
 # Where more of the values are stored than this share, codes of all values take less memory. 20 trees on real numbers in
@@ -74,6 +72,15 @@ class SparseCodes:
         """How many codes are stored."""
         return int(self.starts[-1])
 
+    def __getitem__(self, feature: int) -> NDArray[np.unsignedinteger]:
+        """Return all codes of a feature; IndexError for one that is not there, which ends a loop."""
+        if feature >= len(self.of_zero):
+            raise IndexError(feature)
+        found = np.full(self.n_rows, self.of_zero[feature])
+        stored = slice(*self.starts[feature : feature + 2])
+        found[self.rows[stored]] = self.codes[stored]
+        return found
+
     def of_features(
         self, features: NDArray[np.int32], n_threads: int = 1
     ) -> Iterator[tuple[int, NDArray[np.unsignedinteger]]]:
@@ -121,6 +128,7 @@ class SparseMatrix:
     comm: Comm = LOCAL
 
     is_sparse = True
+    pages = None  # in memory
 
     @property
     def n_rows(self) -> int:
@@ -137,6 +145,11 @@ class SparseMatrix:
         """How many codes a histogram counts in a row, on average."""
         return 1 + self.columns.n_stored // self.n_rows
 
+    def features_by_row(self) -> NDArray[np.int32]:
+        """Return for each cell the feature that it is of."""
+        of_cell = np.repeat(np.arange(self.n_features, dtype=np.int32), self.n_codes)
+        return of_cell[self.cells] if self.columns.n_stored else np.zeros(1, np.int32)
+
     def beside(self) -> SparseMatrix:
         """Return the same rows for another grower at the same time."""
         return self.with_payloads(self.n_payloads)
@@ -144,6 +157,53 @@ class SparseMatrix:
     def with_payloads(self, n: int) -> SparseMatrix:
         """Return the same rows with room for so many payloads."""
         return replace(self, payloads=np.empty((self.n_rows, n * _PAYLOAD_BYTES), dtype=np.uint8), n_payloads=n)
+
+
+def binned(binning: Binning, X: Any, n_threads: int = 1, comm: Comm = LOCAL) -> AnyMatrix:
+    """Return rows binned for trees: codes of zeros are stored only where most values are others.
+
+    Parameters
+    ----------
+    binning : Binning
+        The bins.
+    X : float32 or float64 array, sparse matrix or row source of shape (n_rows, n_features)
+        The rows.
+    n_threads : int
+        Most threads to use.
+    comm : Comm
+        The ranks that the rows of the table are divided among; of several, all codes are stored.
+    """
+    if comm.size == 1 and stays_sparse(X):
+        return sparse_matrix(binning, X, n_threads)
+    return replace(binning.transform(X, n_threads), comm=comm)
+
+
+def codes_of(binning: Binning, X: Any, n_threads: int = 1) -> AnyCodes:
+    """Return the codes of rows by column, in the same way; the parameters are those of `binned`."""
+    return sparse_codes(binning, X, n_threads) if stays_sparse(X) else binning.codes(X, n_threads)
+
+
+def learned_and_binned(
+    X: Any,
+    sample_weight: NDArray[np.float64] | None = None,
+    max_bins: int = 255,
+    is_categorical: NDArray[np.bool_] | None = None,
+    n_threads: int = 1,
+    comm: Comm = LOCAL,
+) -> tuple[Binning, AnyMatrix]:
+    """Return `learn_binning` and what `binned` makes of the same rows; the parameters are those of the two.
+
+    Examples
+    --------
+    >>> from scipy.sparse import eye_array
+    >>> from fastens.engine.bins.sparse_binned import learned_and_binned
+    >>> learned_and_binned(eye_array(10, format="csr"))[1].columns.rows
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], dtype=int32)
+    """
+    if comm.size == 1 and stays_sparse(X):
+        binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads)
+        return binning, sparse_matrix(binning, X, n_threads)
+    return learn_and_bin(X, sample_weight, max_bins, is_categorical, n_threads, comm)
 
 
 AnyCodes = NDArray[np.unsignedinteger] | SparseCodes

@@ -16,6 +16,7 @@ cdef class ForestData:
 
     cdef size_t _pointer(self, array, dtype) except 0
     cdef _set_table(self, matrix, values)
+    cdef _set_stored(self, matrix)
     cdef _set_values(self, values)
     cdef _set_targets(self, target, Criterion criterion)
     cdef _set_classes(self, target)

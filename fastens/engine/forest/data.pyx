@@ -3,6 +3,7 @@
 from cython cimport final
 from libc.float cimport DBL_MAX
 
+from fastens.engine.bins.pages cimport pages_of
 from fastens.engine.forest.splits.threshold cimport cell_of
 from fastens.engine.forest.splits.structs cimport LOG_BITS, N_CELLS, WINDOW, BinValues
 from fastens.engine.limits cimport read_limits
@@ -47,15 +48,28 @@ cdef class ForestData:
         table = &self.forest.table
         table.code_size = matrix.columns.itemsize
         table.n_rows, table.n_features = matrix.n_rows, matrix.n_features
-        table.records = <const uint8_t*>self._pointer(matrix.records, np.uint8)
-        table.record_stride = matrix.records.shape[1] // table.code_size
-        table.columns = <const uint8_t*>self._pointer(matrix.columns, matrix.columns.dtype)
+        if matrix.is_sparse:
+            self._set_stored(matrix)
+        else:
+            table.records = <const uint8_t*>self._pointer(matrix.records, np.uint8)
+            table.record_stride = matrix.records.shape[1] // table.code_size
+            table.columns = <const uint8_t*>self._pointer(matrix.columns, matrix.columns.dtype)
+            table.pages = pages_of(matrix.pages)
         table.n_codes = <const int32_t*>self._pointer(matrix.n_codes, np.int32)
         table.max_codes = max(matrix.n_codes)
         table.has_categories = matrix.is_categorical.any()
         table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
         if values is not None:
             self._set_values(values)
+
+    cdef _set_stored(self, matrix):
+        stored, columns = &self.forest.table.stored, matrix.columns
+        stored.rows = <const int32_t*>self._pointer(columns.rows, np.int32)
+        stored.first = <const int64_t*>self._pointer(columns.starts, np.int64)
+        stored.codes = <const uint8_t*>self._pointer(columns.codes, columns.codes.dtype)
+        stored.zeros = <const uint8_t*>self._pointer(columns.of_zero, columns.codes.dtype)
+        stored.features = <const int32_t*>self._pointer(matrix.features_by_row(), np.int32)
+        stored.first_of_row = <const int64_t*>self._pointer(matrix.first_cell, np.int64)
 
     cdef _set_values(self, values):
         """Where random thresholds are looked up."""

@@ -6,7 +6,7 @@ open node of the largest gain. A node's rows are a range of the sample's entries
 
 from libc.string cimport memcpy, memset
 
-from fastens.engine.forest.splits.groups cimport column_of
+from fastens.engine.forest.splits.code_columns cimport column_of
 from fastens.engine.forest.splits.median cimport weighted_medians
 from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians
 from fastens.engine.forest.splits.search cimport find_split
@@ -119,7 +119,9 @@ cdef bint _split(
     """Part the node's rows and make its children; False without memory, or where a reduction failed."""
     cdef const Forest* forest = ws.search.forest
     cdef const Sample* sample = ws.search.sample
-    cdef CodeColumn column = column_of(forest, open.split.feature, open.end - open.begin)
+    cdef CodeColumn column = column_of(
+        &ws.search, open.split.feature, sample.entries + open.begin, open.end - open.begin, 0
+    )
     cdef int32_t left
     cdef uint32_t middle
     cdef int64_t n_left

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.bins.bin_values import values_of_bins
+from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.comm import LOCAL, Comm, max_floats
 from fastens.engine.comm_pool import CommPool
 from fastens.engine.forest.branches import (
@@ -30,7 +31,7 @@ from fastens.engine.limits import Limits
 from fastens.engine.trees.trees import MeasuredTree, SearchedTree, Tree
 
 if TYPE_CHECKING:
-    from fastens.engine.bins.binned import BinnedMatrix
+    from fastens.engine.bins.sparse_binned import AnyMatrix
 
 # Trees are grown in one go, outside the interpreter's lock, as long as they have no more rows than this together: a
 # tree of few rows takes no longer than handing it over.
@@ -148,7 +149,7 @@ class ForestGrower:
 
     Parameters
     ----------
-    matrix : BinnedMatrix
+    matrix : BinnedMatrix or SparseMatrix
         The rows.
     target : Target
         What to predict.
@@ -175,7 +176,7 @@ class ForestGrower:
 
     def __init__(
         self,
-        matrix: BinnedMatrix,
+        matrix: AnyMatrix,
         target: Target,
         rules: TreeRules,
         n_threads: int = 1,
@@ -190,7 +191,7 @@ class ForestGrower:
         self._n_rows = matrix.n_rows
         self._n_threads = n_threads
 
-    def _data_of(self, matrix: BinnedMatrix, target: Target) -> ForestData:
+    def _data_of(self, matrix: AnyMatrix, target: Target) -> ForestData:
         kind = self._kind
         return ForestData(matrix, self._values, target, self._rules, kind is MeasuredTree, kind is SearchedTree)
 
@@ -315,10 +316,12 @@ class ForestGrower:
         ]
 
     def _rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> Rows:
+        assert isinstance(self._matrix, BinnedMatrix)  # as all matrices of several ranks
         return Rows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
 
     def _grow_branches(self, rows: Rows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
         """The arrays of branches whose rows are all here, one after another."""
+        assert isinstance(self._matrix, BinnedMatrix)
         data = self._data_of(matrix_of(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))
         worker = TreeWorker(data, self._n_threads, self._value_dtype == np.float32)
         return worker.grow(orders, _GO)

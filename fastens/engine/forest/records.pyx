@@ -12,6 +12,7 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from fastens.engine.bins.pages cimport note_rows
 from fastens.engine.forest.expand cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
 from fastens.engine.forest.splits.draw cimport Draw, draw_features
 from fastens.engine.forest.splits.score cimport is_packed_squares, words_score
@@ -87,6 +88,8 @@ cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
     """Size of a record; 0 where rows have none."""
     if not forest.rules.random_thresholds or forest.table.code_size != 1 or forest.limits.max_leaves > 0:
         return 0
+    if forest.table.stored.rows != NULL:
+        return 0
     if forest.table.has_categories or forest.targets.classes == NULL:
         return 0
     if forest.limits.monotone != NULL or forest.limits.feature_weights != NULL or binds_paths(&forest.limits):
@@ -117,6 +120,11 @@ cdef void make_records(const Forest* forest, const Sample* sample) noexcept nogi
     cdef Py_ssize_t _i, n_bytes = _record_bytes(forest)
     cdef const Entry* entry = sample.entries
     cdef uint8_t* record = sample.records[0]
+    if sample.n_entries > 0:
+        note_rows(
+            forest.table.pages, entry.row, sample.entries[sample.n_entries - 1].row, sample.n_entries,
+            forest.table.record_stride,
+        )
     for _i in range(sample.n_entries):
         memcpy(record, forest.table.records + entry.row * forest.table.record_stride, forest.table.n_features)
         record[n_bytes - 1] = (entry.word >> sample.layout.number_shift) != 0

@@ -27,7 +27,7 @@ cdef struct Partition:
 cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
     cdef Decision decision
     cdef int64_t first
-    decision.code_size = ws.table.code_size
+    decision.code_size, decision.pages = ws.table.code_size, ws.table.pages
     decision.column, decision.row_step = ws.codes + node.split.feature * ws.feature_step, ws.row_step
     if ws.near != NULL and ws.near[node.split.feature] != 0:
         decision.column, decision.row_step = <const void*>ws.near[node.split.feature], decision.code_size

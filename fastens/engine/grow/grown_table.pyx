@@ -2,6 +2,7 @@
 
 from libc.stdlib cimport calloc, malloc
 
+from fastens.engine.bins.pages cimport pages_of
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.paths cimport add_feature, mask_words
 from fastens.engine.splits.workspace cimport Output, Workspace
@@ -29,6 +30,7 @@ cdef set_table(Workspace* ws, matrix, monotone):
 cdef _set_records(Workspace* ws, matrix):
     cdef const uint8_t[:, ::1] records = matrix.records
     ws.table.records = &records[0, 0]
+    ws.table.pages = pages_of(matrix.pages)
     ws.table.stride = records.shape[1]
     ws.table.codes_per_row = len(matrix.bundles.n_codes)
     ws.codes = <const uint8_t*><size_t>matrix.columns.ctypes.data

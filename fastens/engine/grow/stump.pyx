@@ -11,10 +11,14 @@ classes.
 
 import numpy as np
 
+from fastens.engine.bins.sparse_binned import SparseCodes
+
 cimport cython
 from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
+
+from fastens.engine.comm import LOCAL
 
 from fastens.engine.splits.criterion cimport SQUARES, Criterion, score_of_sums
 from fastens.engine.splits.order cimport sort_by_key
@@ -36,6 +40,11 @@ cdef enum:
 
 cdef struct Rows:
     const void* columns         # codes, one feature after another
+    # of sparse rows only stored codes: the rows of each feature's, ascending; NULL: all
+    const int32_t* stored_rows
+    const int64_t* first_stored
+    const void* zeros           # by feature, the code of zeros
+    const int64_t* totals       # by class
     Py_ssize_t n_rows
     const int64_t* weights
     const uint16_t* classes
@@ -120,9 +129,32 @@ cdef inline void _count_features(
         begin = end
 
 
+cdef inline void _count_stored(
+    const Rows* rows, const code_t* codes, int32_t first, int32_t last, int64_t* cells
+) noexcept nogil:
+    """The same of sparse rows: the cells of zeros are what the others leave of the totals."""
+    cdef Py_ssize_t i, k, n_classes = rows.n_classes, stride = <Py_ssize_t> rows.most_codes * n_classes
+    cdef int64_t* rest
+    cdef int32_t f, row
+    memset(cells, 0, (last - first) * stride * sizeof(int64_t))
+    for f in range(first, last):
+        rest = cells + <Py_ssize_t> (<const code_t*> rows.zeros)[f] * n_classes
+        for k in range(n_classes):
+            rest[k] = rows.totals[k]
+        for i in range(rows.first_stored[f], rows.first_stored[f + 1]):
+            row = rows.stored_rows[i]
+            cells[<Py_ssize_t> codes[i] * n_classes + rows.classes[row]] += rows.weights[row]
+            rest[rows.classes[row]] -= rows.weights[row]
+        cells += stride
+
+
 cdef void _count(const Rows* rows, int32_t first, int32_t last, int64_t* cells) noexcept nogil:
     """The cells of the features first..last-1. Two classes are the usual case: the compiler knows them."""
-    if rows.code_size == 1 and rows.n_classes == 2:
+    if rows.stored_rows != NULL and rows.code_size == 1:
+        _count_stored(rows, <const uint8_t*> rows.columns, first, last, cells)
+    elif rows.stored_rows != NULL:
+        _count_stored(rows, <const uint16_t*> rows.columns, first, last, cells)
+    elif rows.code_size == 1 and rows.n_classes == 2:
         _count_features(rows, <const uint8_t*> rows.columns, first, last, cells, 2)
     elif rows.code_size == 1:
         _count_features(rows, <const uint8_t*> rows.columns, first, last, cells, rows.n_classes)
@@ -298,6 +330,15 @@ cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room)
 cdef struct Search:
     Rows rows
     Room* rooms
+    int64_t* cells              # of all features, over the ranks; NULL: each group of features is counted and searched
+
+
+cdef void _count_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
+    """Count features together, to the cells of all."""
+    cdef Search* search = <Search*> job
+    cdef const Rows* rows = &search.rows
+    cdef int32_t first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
+    _count(rows, first, last, search.cells + <Py_ssize_t> first * rows.most_codes * rows.n_classes)
 
 
 cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
@@ -307,9 +348,13 @@ cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept no
     cdef Room* room = &search.rooms[thread]
     cdef Py_ssize_t stride = <Py_ssize_t> rows.most_codes * rows.n_classes
     cdef int32_t f, first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
-    _count(rows, first, last, room.cells)
+    cdef const int64_t* cells = room.cells
+    if search.cells != NULL:
+        cells = search.cells + first * stride
+    else:
+        _count(rows, first, last, room.cells)
     for f in range(first, last):
-        _search(rows, f, room.cells + (f - first) * stride, room)
+        _search(rows, f, cells + (f - first) * stride, room)
     room.is_used = True
 
 
@@ -330,7 +375,7 @@ cdef class StumpFinder:
 
     Parameters
     ----------
-    columns : uint8 or uint16 array of shape (n_features, n_rows)
+    columns : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
         Codes, 0 for a missing value.
     n_codes : int32 array of shape (n_features,)
         Number of codes of each feature, code 0 included.
@@ -360,7 +405,9 @@ cdef class StumpFinder:
         self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MOST_AT_ONCE, self.rows.n_features)
         if self.n_threads > 1:
             self.rows.at_once = min(self.rows.at_once, 4 * (1 + self.rows.n_features // (4 * GROUPS * self.n_threads)))
-        if columns.dtype == np.uint8:
+        if isinstance(columns, SparseCodes):
+            self._show_stored(columns)
+        elif columns.dtype == np.uint8:
             self._show_bytes(columns)
         else:
             self._show_pairs(columns)
@@ -372,6 +419,13 @@ cdef class StumpFinder:
 
     cdef _show_pairs(self, const uint16_t[:, ::1] columns):
         self.rows.columns, self.rows.code_size = &columns[0, 0], 2
+
+    cdef _show_stored(self, columns):
+        cdef const int32_t[::1] rows = columns.rows
+        cdef const int64_t[::1] starts = columns.starts
+        self.rows.columns = <const void*> <size_t> columns.codes.ctypes.data
+        self.rows.zeros = <const void*> <size_t> columns.of_zero.ctypes.data
+        self.rows.stored_rows, self.rows.first_stored, self.rows.code_size = &rows[0], &starts[0], columns.itemsize
 
     cdef _show(self, const int32_t[::1] n_codes, const uint8_t[::1] is_categorical, const uint16_t[::1] classes):
         if not n_codes.shape[0] == is_categorical.shape[0] == self.rows.n_features:
@@ -410,8 +464,8 @@ cdef class StumpFinder:
                 free(self.rooms[t].cells)
         free(self.rooms)
 
-    def find(self, const int64_t[::1] weights, int criterion):
-        """Find the stump of least impurity.
+    def find(self, const int64_t[::1] weights, int criterion, comm=LOCAL):
+        """Find the stump of least impurity on the rows of all ranks.
 
         Returns
         -------
@@ -425,21 +479,32 @@ cdef class StumpFinder:
             Weights of the rows to the right, and of those to the left.
         """
         cdef int32_t t, k
-        cdef Search search = Search(self.rows, self.rooms)
+        cdef Search search = Search(self.rows, self.rooms, NULL)
+        cdef int64_t[::1] cells
+        cdef Py_ssize_t n_groups = (self.rows.n_features + self.rows.at_once - 1) // self.rows.at_once
         cdef const Room* best
         cdef int64_t[:, ::1] sums
+        cdef int64_t[::1] totals = np.zeros(self.rows.n_classes, dtype=np.int64)
         cdef uint8_t[::1] goes_left
+        cdef Py_ssize_t i
         if weights.shape[0] != self.rows.n_rows:
             raise ValueError(f"weights must have {self.rows.n_rows} entries, got {weights.shape[0]}")
         search.rows.weights, search.rows.criterion = &weights[0], <Criterion> criterion
+        search.rows.totals = &totals[0]
+        for i in range(self.rows.n_rows if self.rows.stored_rows != NULL else 0):
+            totals[self.rows.classes[i]] += weights[i]
         for t in range(self.n_threads):
             self.rooms[t].score, self.rooms[t].feature, self.rooms[t].bin = -INFINITY, -1, 0
             self.rooms[t].is_used = False
+        if comm.size > 1:
+            counts = np.empty(self.rows.n_features * self.rows.most_codes * self.rows.n_classes, dtype=np.int64)
+            cells = counts
+            search.cells = &cells[0]
+            with nogil:
+                share_pieces(_count_group, &search, n_groups, self.n_threads)
+            comm.sum(counts)
         with nogil:
-            share_pieces(
-                _search_group, &search, (self.rows.n_features + self.rows.at_once - 1) // self.rows.at_once,
-                self.n_threads,
-            )
+            share_pieces(_search_group, &search, n_groups, self.n_threads)
             best = _best_room(self.rooms, self.n_threads)
         sums_array = np.empty((2, self.rows.n_classes), dtype=np.int64)
         left_array = np.empty(self.rows.n_codes[max(best.feature, 0)], dtype=np.uint8)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.sparse_binned import AnyCodes
+from fastens.engine.comm import LOCAL, Comm, sum_ints, sum_over
 from fastens.engine.grow.stump import StumpFinder
 from fastens.engine.splits.criterion import CRITERIA
 from fastens.engine.trees.code_sets import codes_left, set_of
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsemble
-
-Codes = NDArray[np.unsignedinteger]
 
 
 class Stump(NamedTuple):
@@ -33,7 +33,7 @@ class StumpLearner:
     ----------
     binning : Binning
         What the codes mean.
-    codes : uint8 or uint16 array of shape (n_features, n_rows)
+    codes : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
         The rows.
     classes : uint16 array of shape (n_rows,)
         The class of each row.
@@ -48,7 +48,7 @@ class StumpLearner:
     def __init__(
         self,
         binning: Binning,
-        codes: Codes,
+        codes: AnyCodes,
         classes: NDArray[np.uint16],
         n_classes: int,
         criterion: str,
@@ -59,13 +59,17 @@ class StumpLearner:
         self._finder = StumpFinder(codes, binning.n_codes, is_categorical, classes, n_classes, n_threads)
         self._criterion = CRITERIA[criterion]
 
-    def fit(self, weights: NDArray[np.int64]) -> Stump:
-        """Return the best stump for whole weights, one of each row, not all of them 0."""
-        return Stump(*self._finder.find(weights, self._criterion))
+    def fit(self, weights: NDArray[np.int64], comm: Comm = LOCAL) -> Stump:
+        """Return the best stump for whole weights, one of each row, not all of them 0, on the rows of all ranks."""
+        return Stump(*self._finder.find(weights, self._criterion, comm))
 
 
 def stump_ensemble(
-    stumps: Sequence[Stump], values: NDArray[np.float64], codes: Codes, binning: Binning
+    stumps: Sequence[Stump],
+    values: NDArray[np.float64],
+    codes: AnyCodes,
+    binning: Binning,
+    comm: Comm = LOCAL,
 ) -> TreeEnsemble:
     """Put stumps one after another as trees.
 
@@ -75,19 +79,22 @@ def stump_ensemble(
         In the order in which they are added up.
     values : float64 array of shape (n_stumps, 2, n_values)
         What the cells of each stump add to the raw prediction.
-    codes : uint8 or uint16 array of shape (n_features, n_rows)
+    codes : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
         The training rows, to be counted.
     binning : Binning
         What turns values into codes.
+    comm : Comm
+        The ranks that the rows are divided among.
     """
     feature = np.array([stump.feature for stump in stumps], dtype=np.int64)
     is_split = feature >= 0
     splits = [stump for stump in stumps if stump.feature >= 0]
     sums = np.array([stump.sums for stump in stumps], dtype=np.float64)
     weight = sums.sum(axis=2)
-    n_left = _left_counts(splits, codes)
-    n_samples = np.full((len(stumps), 2), codes.shape[1])
-    n_samples[is_split] = np.stack([codes.shape[1] - n_left, n_left], axis=1)
+    n_left = sum_over(comm, _left_counts(splits, codes))
+    (n_rows,) = sum_ints(comm, codes.shape[1])
+    n_samples = np.full((len(stumps), 2), n_rows)
+    n_samples[is_split] = np.stack([n_rows - n_left, n_left], axis=1)
     mean = (values * weight[:, :, None]).sum(axis=1) / weight.sum(axis=1)[:, None]
     layout = _Layout(is_split)
     n_values = values.shape[2]
@@ -97,7 +104,7 @@ def stump_ensemble(
         left_child=layout.inner(np.ones(len(stumps)), 0),
         value=layout.nodes(mean, values),
         gain=layout.inner(_gini_gain(sums), 0),
-        n_samples=layout.nodes(np.full(len(stumps), codes.shape[1]), n_samples),
+        n_samples=layout.nodes(np.full(len(stumps), n_rows), n_samples),
         weight=layout.nodes(np.ones(len(stumps)), weight / weight.sum(axis=1)[:, None]),
         node_offsets=layout.offsets,
         tree_output=np.zeros(len(stumps)),
@@ -153,7 +160,7 @@ def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> d
     }
 
 
-def _left_counts(splits: Sequence[Stump], codes: Codes) -> NDArray[np.int64]:
+def _left_counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
     """How many rows go left."""
     n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
     counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}

@@ -1,3 +1,4 @@
+from fastens.engine.bins.pages cimport Pages
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, word_of_payload
 from fastens.engine.histograms.quantise cimport Quantised
 from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -15,6 +16,7 @@ cdef struct Table:
     const uint8_t* records          # (n_rows, stride) bytes: the codes of a row, and room for its payload
     Py_ssize_t stride
     int32_t code_size               # 1 or 2 bytes
+    Pages* pages                    # of the files that they are in; NULL: memory
     # or, where most codes are those of zeros: the cells of a row's other codes, ascending; NULL: there are records
     const uint32_t* cells
     const int64_t* first_cell       # of each row, and the end of the last

@@ -6,6 +6,7 @@ from the bundle's cells, which are whole numbers: to the bit what counting the f
 
 from libc.string cimport memcpy, memset
 
+from fastens.engine.bins.pages cimport note_more_rows, note_rows
 from fastens.engine.histograms.cells cimport (
     CellLayout, Histogram, Sums, add_row, cell_sums, flush_cell, set_cell, sums_difference, words_per_cell
 )
@@ -136,9 +137,12 @@ cdef void build_histogram(
     """
     cdef uint64_t* cells = <uint64_t*>out.cells if out.packed else scratch
     cdef Py_ssize_t size, n_in_cells = 0
+    cdef int64_t page = -1
     cdef Columns block
     _clear(table, columns, out)
     if not gradients.narrow:
+        if n_rows > 0:
+            note_rows(table.pages, rows[0], rows[n_rows - 1], n_rows, table.stride)
         if table.code_size == 1:
             _add_rows_wide(table, gradients.wide, rows, n_rows, columns, out.cells, <const uint8_t*>NULL)
         else:
@@ -146,6 +150,7 @@ cdef void build_histogram(
         return
     while n_rows > 0:
         size = min(<Py_ssize_t>ROW_BLOCK, n_rows)
+        page = note_more_rows(table.pages, page, rows[0], rows[size - 1], size, table.stride)
         if not out.packed and n_in_cells + size > gradients.layout.max_rows:
             _flush(scratch, out.cells, table, &gradients.layout, columns)
             n_in_cells = 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.comm import max_floats
+from fastens.engine.elementary import exp, expit
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 
 Array = NDArray[np.float64]
@@ -32,18 +34,18 @@ class ExponentialLoss(Loss):
         for k, column in enumerate(raw):
             signs = self._signs(y, k)
             logs = -0.5 * signs * column
-            weights = np.exp(logs - logs.max())
+            weights = exp(logs - max_floats(self.comm, float(logs.max(initial=-np.inf)))[0])
             gradients[k] = -0.5 * signs * weights
             hessians[k] = 0.25 * weights
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
-        columns = [np.exp(np.minimum(-0.5 * self._signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
-        return weighted_mean(np.mean(columns, axis=0), sample_weight)
+        columns = [exp(np.minimum(-0.5 * self._signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
+        return weighted_mean(np.mean(columns, axis=0), sample_weight, self.comm)
 
     def predict(self, raw: Array) -> Array:
         """Probabilities of the classes; several: those of one against the rest, scaled to sum to 1."""
-        share = 0.5 * (1 + np.tanh(0.5 * raw))
+        share = expit(raw)
         if self.n_outputs == 1:
             return np.hstack([1 - share, share])
         share = np.maximum(share, np.finfo(float).tiny)

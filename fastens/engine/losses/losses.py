@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import fastens.engine.losses.gradients as kernels
 from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_ints
+from fastens.engine.elementary import log, log1p
 from fastens.engine.losses.quantiles import leaf_quantiles
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
@@ -306,7 +307,7 @@ class LogLinkLoss(Loss):
         if mean == 0:  # rows of little weight, rounded to none, may be all that are not 0
             assert sample_weight is not None
             mean = exact_sum(y * sample_weight, self.comm) / exact_sum(sample_weight, self.comm)
-        return np.array([math.log(mean)])
+        return np.array([log(mean)])
 
     def predict(self, raw: Array) -> Array:
         """The mean, exp(raw)."""
@@ -334,7 +335,7 @@ class Poisson(LogLinkLoss):
 
     def damped(self, steps: Array) -> Array:
         """A leaf's loss is least at log(sum of y / sum of exp(raw)), the logarithm of 1 + its Newton step."""
-        return np.where(steps > 0, np.log1p(np.maximum(steps, 0)), steps)
+        return np.where(steps > 0, log1p(np.maximum(steps, 0)), steps)
 
 
 class Gamma(LogLinkLoss):
@@ -351,7 +352,7 @@ class Gamma(LogLinkLoss):
 
     def damped(self, steps: Array) -> Array:
         """A leaf's loss is least at the logarithm of the mean of y exp(-raw), -log(1 - its Newton step)."""
-        return np.where(steps < 0, -np.log1p(np.maximum(-steps, 0)), steps)
+        return np.where(steps < 0, -log1p(np.maximum(-steps, 0)), steps)
 
 
 class _LogLoss(Loss):
@@ -403,7 +404,7 @@ class MulticlassLogLoss(_LogLoss):
         """The logarithms of the classes' shares."""
         shares = _class_weights(y, sample_weight, self.n_outputs, self.comm)
         total = sum(shares)
-        return np.array([math.log(share / total) for share in shares])
+        return log([share / total for share in shares])
 
     def predict(self, raw: Array) -> Array:
         """Probabilities of the classes."""
@@ -415,7 +416,7 @@ class MulticlassLogLoss(_LogLoss):
 def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
     """The logarithm of the weight of class 1 over that of class 0."""
     shares = _class_weights(y, weights, 2, comm)
-    return math.log(shares[1] / shares[0])
+    return float(log(shares[1] / shares[0]))
 
 
 def _class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) -> list[int]:

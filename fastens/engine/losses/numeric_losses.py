@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import fastens.engine.losses.gradients as kernels
 from fastens.engine.comm import Comm, gathered
+from fastens.engine.elementary import log, log1p
 from fastens.engine.losses.losses import (
     BinaryLogLoss,
     Floats,
@@ -104,7 +105,7 @@ class Tweedie(NumericLoss, LogLinkLoss):
         p = self._parameter
         tiny = np.finfo(np.float64).tiny
         up, down = 1 + (2 - p) * steps, 1 - (p - 1) * steps
-        return np.log(np.maximum(up, tiny)) - np.log(np.maximum(down, tiny))
+        return log(np.maximum(up, tiny)) - log(np.maximum(down, tiny))
 
 
 class LogCosh(NumericLoss):
@@ -128,7 +129,7 @@ class LogCosh(NumericLoss):
     def row_losses(self, y: Array, raw: Array) -> Array:
         """As the class says."""
         distance = np.abs(raw - y)
-        return distance + np.log1p(exp(-2 * distance)) - math.log(2)
+        return distance + log1p(exp(-2 * distance)) - math.log(2)
 
     def _curvature(self, difference: Array) -> Array:
         small = np.abs(difference) < 1e-4
@@ -203,7 +204,7 @@ class CrossEntropy(BinaryLogLoss):
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The log odds of the mean."""
         mean = weighted_mean(y, sample_weight, self.comm)
-        return np.array([math.log(mean / (1 - mean))])
+        return np.array([log(mean / (1 - mean))])
 
     def predict(self, raw: Array) -> Array:
         """The expected share."""

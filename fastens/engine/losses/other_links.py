@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.elementary import logaddexp
 from fastens.engine.losses.losses import Array, BinaryLogLoss, Loss, MulticlassLogLoss, SquaredError
 from fastens.engine.losses.numeric_losses import CrossEntropy
 
@@ -54,7 +55,7 @@ class CrossEntropyLambda(CrossEntropy):
 
     def predict(self, raw: Array) -> Array:
         """The intensity m."""
-        return np.logaddexp(0.0, raw[:, 0])
+        return logaddexp(0.0, raw[:, 0])
 
 
 class OneVsRest(MulticlassLogLoss):

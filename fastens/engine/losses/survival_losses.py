@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
+from scipy.special import ndtr
 
 from fastens.engine.comm import first_row, gathered, is_any, max_floats
+from fastens.engine.elementary import expit, log
 from fastens.engine.losses.aft import DISTRIBUTIONS as DISTRIBUTION_CODES
 from fastens.engine.losses.aft import derivatives, row_losses
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
@@ -87,7 +88,7 @@ class Cox(Loss):
         y, score, weight = self._whole(y, raw[0], sample_weight)
         order, at_risk = self._orders.of(y), np.empty(len(y))
         risk_sums(order.rows, order.time, weight, _risk(score), at_risk)
-        of_rows = np.where(events(y), np.log(at_risk) - (score - score.max()), 0.0)
+        of_rows = np.where(events(y), log(at_risk) - (score - score.max()), 0.0)
         return weighted_mean(of_rows, weight)
 
     def _whole(self, y: Array, score: Array, weight: Array | None) -> list[Any]:
@@ -164,7 +165,7 @@ DISTRIBUTIONS: dict[str, int] = DISTRIBUTION_CODES
 _SURVIVAL: dict[str, Callable[[Array], Array]] = {
     "normal": lambda z: ndtr(-z),
     "logistic": lambda z: expit(-z),
-    "extreme": lambda z: np.exp(-np.exp(z)),
+    "extreme": lambda z: exp(-exp(z)),
 }
 
 
@@ -197,7 +198,7 @@ class AFT(Loss):
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant of least loss, by Newton's method: the loss is convex."""
         with np.errstate(divide="ignore"):
-            logs = np.log(y)
+            logs = log(y)
         nearest = np.where(np.isfinite(logs[:, 0]), logs[:, 0], np.where(np.isfinite(logs[:, 1]), logs[:, 1], 0.0))
         raw = weighted_mean(nearest, sample_weight, self.comm)
         for _ in range(MAX_STEPS):
@@ -238,7 +239,7 @@ class AFT(Loss):
     def predict_survival(self, raw: Array, times: Array) -> Array:
         """The probability of more than each of the times, shape (n_rows, n_times)."""
         with np.errstate(divide="ignore", over="ignore"):
-            return _SURVIVAL[self._distribution]((np.log(times) - raw[:, None]) / self._scale)
+            return _SURVIVAL[self._distribution]((log(times) - raw[:, None]) / self._scale)
 
 
 # Concordance --------------------------------------------------

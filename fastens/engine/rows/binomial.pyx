@@ -5,8 +5,9 @@ Few coins are tossed, 64 at once: the bits of a word that are 1. Many are drawn 
 saddle-point form (2000, "Fast and accurate computation of binomial probabilities"), in which nothing cancels.
 """
 
-from libc.math cimport fabs, floor, log, log1p, sqrt
+from libc.math cimport fabs, floor, sqrt
 
+from fastens.engine.exact cimport log, log1p
 from fastens.engine.random cimport random_bits, random_share
 from fastens.engine.structs cimport float64_t, int64_t, uint64_t
 

@@ -1,3 +1,4 @@
+from fastens.engine.bins.pages cimport Pages
 from fastens.engine.structs cimport int32_t, uint32_t
 
 
@@ -6,6 +7,7 @@ cdef struct Decision:
     const void* column
     Py_ssize_t row_step             # bytes from the code of a row to that of the next
     int32_t code_size
+    Pages* pages                    # of the files that codes are in; NULL: memory
     int32_t n_codes
     int32_t bin
     bint missing_left

@@ -7,7 +7,9 @@
 
 from libc.string cimport memset
 
+from fastens.engine.bins.pages cimport note_rows
 from fastens.engine.splits.goes_left cimport set_has, up_to_uint16_t
+from fastens.engine.rows.stored_rows cimport place_of_row
 from fastens.engine.structs cimport int32_t, uint8_t, uint16_t, uint32_t
 
 cdef extern from "engine/splits/split_rows.h" nogil:
@@ -89,23 +91,6 @@ cdef inline Py_ssize_t _code_is_left(const Decision* decision, int32_t code) noe
     return decision.missing_left if code == 0 else code <= decision.bin
 
 
-cdef inline Py_ssize_t _place_of(const Decision* decision, Py_ssize_t begin, uint32_t row) noexcept nogil:
-    """The first stored row from `begin` on that is no less: most often it is near."""
-    cdef Py_ssize_t step = 1, middle, end = begin
-    while end < decision.n_stored and <uint32_t>decision.stored_rows[end] < row:
-        begin = end + 1
-        end += step
-        step *= 2
-    end = min(end, decision.n_stored)
-    while begin < end:
-        middle = (begin + end) // 2
-        if <uint32_t>decision.stored_rows[middle] < row:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
 cdef Py_ssize_t _split_stored(
     const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
@@ -114,7 +99,8 @@ cdef Py_ssize_t _split_stored(
     cdef uint32_t* back = scratch + n_rows - 1
     cdef int32_t code
     for i in range(n_rows):
-        place, is_left = _place_of(decision, place, rows[i]), zeros_left
+        place = place_of_row(decision.stored_rows, decision.n_stored, place, rows[i])
+        is_left = zeros_left
         if place < decision.n_stored and <uint32_t>decision.stored_rows[place] == rows[i]:
             if decision.code_size == 1:
                 code = (<const uint8_t*>decision.column)[place]
@@ -134,6 +120,8 @@ cdef Py_ssize_t split_rows(
     cdef uint8_t goes_left[BYTE_CODES]
     if decision.stored_rows != NULL:
         return _split_stored(decision, rows, n_rows, scratch)
+    if n_rows > 0:
+        note_rows(decision.pages, rows[0], rows[n_rows - 1], n_rows, decision.row_step)
     if decision.code_size == 1:
         _fill_table(decision, goes_left)
         return _split(decision, goes_left, TABLE, rows, n_rows, scratch)

@@ -78,9 +78,7 @@ def contributions(
     P. Yu, C. Xu, A. Bifet, J. Read (2022). Linear TreeShap. NeurIPS.
     G. Laberge, Y. Pequignot (2022). Understanding interventional TreeSHAP: how and why it works.
     """
-    explained = _explain(ensemble, X, n_threads, reference, pairs=False)
-    out = np.empty((*explained.shape[:2], explained.shape[2] + 1))
-    out[..., :-1] = explained
+    out = _explain(ensemble, X, n_threads, reference, pairs=False)
     out[..., -1] = _expected(ensemble, n_threads, reference)
     return out
 
@@ -169,7 +167,7 @@ def _explain(
         codes = lean.binning.codes(rows, n_threads)
         parts.append(explain_rows(lean, paths, values, codes, background, by_row, pairs, n_threads))
     explained: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    if background.shape[1]:
+    if background.shape[1] > 1:
         explained /= background.shape[1]
     return explained
 

@@ -88,6 +88,7 @@ cdef struct Rows:
     size_t size                     # of each
     float64_t* sums                 # by chunk and group: (n_outputs, n_results, chunk)
     float64_t* out
+    Py_ssize_t out_stride           # from output to output of a row
 
 
 cdef struct LinePart:

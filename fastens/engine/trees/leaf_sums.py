@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -49,5 +50,5 @@ def leaf_sums(leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, 
     total = float(np.abs(given).sum())
     if total == 0:
         return np.zeros(n_nodes)
-    unit = 2.0 ** (np.floor(np.log2(total)) - _BITS)
+    unit = math.ldexp(1.0, math.frexp(total)[1] - 1 - _BITS)
     return np.asarray(np.bincount(leaf, np.rint(given / unit), n_nodes) * unit, dtype=np.float64)

@@ -8,22 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.bins.binned import BinnedMatrix
 from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.sparse_binned import AnyMatrix, SparseMatrix
 from fastens.engine.comm import floats_of_bits, ordered_bits
 from fastens.engine.parts import parts_of
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.node_midpoints import note_sides
 from fastens.engine.trees.structure import MAX_CODES
-from fastens.engine.trees.trees import Tree
+from fastens.engine.trees.trees import Tree, renumbered
 
 # Rows whose ways through a deep tree take some tens of microseconds.
 _ROW_GRAIN = 500
 
 
-def cut_half_way(
-    tree: Tree, matrix: BinnedMatrix, X: Any, binning: Binning, n_threads: int = 1
-) -> tuple[Tree, Binning]:
+def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_threads: int = 1) -> tuple[Tree, Binning]:
     """Return the tree with other thresholds, and the binning that has these and no others.
 
     A threshold becomes the middle between the largest of the node's values that go left and the smallest of those that
@@ -34,7 +32,7 @@ def cut_half_way(
     ----------
     tree : Tree
         The tree.
-    matrix : BinnedMatrix
+    matrix : BinnedMatrix or SparseMatrix
         The rows that it was grown on, all of them, or those of one of its ranks.
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
         Their values.
@@ -89,14 +87,21 @@ def _distinct(
     return counts, ascending[is_new], place
 
 
-def _middles(tree: Tree, matrix: BinnedMatrix, X: Any, n_threads: int) -> np.ndarray:
+def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarray:
     """Of each node, the number half-way between the values on its two sides, or the lower one if there is none."""
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
     low = np.full((n_threads, tree.n_nodes), -np.inf)
     high = np.full((n_threads, tree.n_nodes), np.inf)
-    for start, part in parts_of(X):
-        records = matrix.records[start : start + len(part)]
-        note_sides(tree, records, matrix.columns.itemsize, part, low, high)
+    if isinstance(matrix, SparseMatrix):
+        columns, feature = renumbered(tree.feature)
+        of_columns, tree = X.tocsc()[:, columns].tocsr(), replace(tree, feature=feature)
+        for start, codes in matrix.columns.of_features(columns, n_threads):
+            part = of_columns[start : start + codes.shape[1]].toarray()
+            note_sides(tree, np.ascontiguousarray(codes.T).view(np.uint8), codes.itemsize, part, low, high)
+    else:
+        for start, part in parts_of(X):
+            records = matrix.records[start : start + len(part)]
+            note_sides(tree, records, matrix.columns.itemsize, part, low, high)
     left, right = low.max(axis=0), high.min(axis=0)
     if matrix.comm.size > 1:
         keys = ordered_bits(np.concatenate([left, -right]))

@@ -45,6 +45,8 @@ cdef enum:
     MOST_ROWS = 1024
     MOST_BITS = 13                  # of masks that rows look up: a table of 32 KB, which a core keeps at hand
     RESULT_BYTES = 1 << 20          # of a chunk: what stays in a core's cache
+    THREAD_PIECES = 10              # of work, for each thread: the last one is waited for
+    FEWEST_ROWS = 128               # of chunks that are made for threads
     # Of groups of trees.
     MOST_GROUPS = 16
     FEWEST_NODES = 256
@@ -356,14 +358,19 @@ cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
 cdef void add_piece(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
     # A chunk of rows: the sums of all groups, in their order.
     cdef const Rows* rows = <const Rows*>job
-    cdef Py_ssize_t n_sums = rows.trees.n_outputs * rows.n_results, row = rows.first + chunk * rows.chunk
-    cdef Py_ssize_t group, i, k
+    cdef Py_ssize_t row = rows.first + chunk * rows.chunk, group, output, i, k
     cdef const float64_t* sums
-    for group in range(rows.n_groups):
-        sums = rows.sums + (chunk * rows.n_groups + group) * sums_size(rows)
-        for i in range(min(rows.chunk, rows.n_rows - row)):
-            for k in range(n_sums):
-                rows.out[(row + i) * n_sums + k] += sums[k * rows.chunk + i]
+    cdef float64_t* out
+    cdef float64_t total
+    for i in range(min(rows.chunk, rows.n_rows - row)):
+        for output in range(rows.trees.n_outputs):
+            out = rows.out + ((row + i) * rows.trees.n_outputs + output) * rows.out_stride
+            sums = rows.sums + chunk * rows.n_groups * sums_size(rows) + output * rows.n_results * rows.chunk + i
+            for k in range(rows.n_results):
+                total = 0
+                for group in range(rows.n_groups):
+                    total += sums[group * sums_size(rows) + k * rows.chunk]
+                out[k] = total
 
 
 cdef inline Py_ssize_t sums_size(const Rows* rows) noexcept nogil:
@@ -382,9 +389,13 @@ cdef Lines lines_of(linear):
     return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0])
 
 
-cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes) noexcept:
-    # Rows that are explained together.
-    cdef Py_ssize_t rows = max(min(min(n_rows, <Py_ssize_t>MOST_ROWS), RESULT_BYTES // row_bytes), 1)
+cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_groups, int n_threads) noexcept:
+    # Rows that are explained together: chunks alike in size, and more than one where threads would lack pieces of work.
+    cdef Py_ssize_t most = max(min(<Py_ssize_t>MOST_ROWS, RESULT_BYTES // row_bytes), 1), n_chunks = 1
+    if n_threads > 1:
+        n_chunks = min((n_threads * THREAD_PIECES + n_groups - 1) // n_groups, n_rows // FEWEST_ROWS)
+    n_chunks = max(n_chunks, (n_rows + most - 1) // most)
+    cdef Py_ssize_t rows = (n_rows + n_chunks - 1) // n_chunks
     return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
 
@@ -454,7 +465,8 @@ def explain(
 
     Returns
     -------
-    float64 array of shape (n_rows, n_outputs, n_features), or (n_rows, n_outputs, n_features, n_features)
+    float64 array of shape (n_rows, n_outputs, n_features + 1), the last entry not set; of pairs (n_rows, n_outputs,
+    n_features, n_features)
     """
     cdef const int64_t[::1] first_node = ensemble.node_offsets
     cdef const int32_t[::1] feature = ensemble.feature, category_set = ensemble.category_set
@@ -468,7 +480,8 @@ def explain(
     cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_outputs = len(ensemble.baseline)
     cdef Py_ssize_t n_results = n_features * (n_features if pairs else 1), row_bytes = 8 * n_outputs * n_results
     cdef const int64_t[::1] groups = groups_of(first_node, row_bytes)
-    cdef float64_t[:, :, ::1] out = np.zeros((n_rows, n_outputs, n_results))
+    found = (np.empty if len(tree_output) else np.zeros)((n_rows, n_outputs, n_results + (not pairs)))
+    cdef float64_t[:, :, ::1] out = found
     cdef const float64_t[:, ::1] X, background_X
     cdef Rows rows
     cdef Trees trees
@@ -480,8 +493,8 @@ def explain(
             lines_of(paths.linear))
         rows = Rows(
             &trees, NULL, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0,
-            &worth[0, 0], pairs, chunk_of(n_rows, row_bytes), n_results, &groups[0], groups.shape[0] - 1, 0, NULL, 0,
-            NULL, &out[0, 0, 0])
+            &worth[0, 0], pairs, chunk_of(n_rows, row_bytes, groups.shape[0] - 1, n_threads), n_results,
+            &groups[0], groups.shape[0] - 1, 0, NULL, 0, NULL, &out[0, 0, 0], out.shape[2])
         if values is not None:
             X, background_X = values
             rows.X = &X[0, 0]
@@ -492,6 +505,4 @@ def explain(
         if scales is not None:
             rows.scales, rows.scales_stride = &scales[0, 0], scales.shape[1]
         run(&rows, n_threads)
-    if pairs:
-        return np.asarray(out).reshape(n_rows, n_outputs, n_features, n_features)
-    return np.asarray(out)
+    return found.reshape(n_rows, n_outputs, n_features, n_features) if pairs else found

@@ -9,16 +9,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.predict.walk import Walker
+from fastens.engine.trees.leaf_sums import leaves_of_rows
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binned import BinnedMatrix
+    from fastens.engine.bins.sparse_binned import AnyMatrix
     from fastens.engine.trees.trees import TreeEnsemble
 
-__all__ = ["Shuffled", "Walker"]
+__all__ = ["LeftOut", "Shuffled", "Walker"]
 
 Array = NDArray[np.float64]
 # Numbers that the changes of a block of rows may be.
 _BLOCK_VALUES = 1 << 22
+
+
+class LeftOut:
+    """Predictions of one tree for the rows that it was not grown on.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    matrix : BinnedMatrix or SparseMatrix
+        The rows, binned by the binning of the trees.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, trees: TreeEnsemble, matrix: AnyMatrix, n_threads: int) -> None:
+        self._trees, self._matrix, self._n_threads = trees, matrix, n_threads
+        self._walker = None if matrix.is_sparse else Walker(trees, matrix)
+
+    def predict(self, t: int, counts: Array, n_trees: NDArray[np.int32]) -> Array:
+        """Return the values of tree t for rows that count 0, 0 for others, (n_rows, n_outputs); add 1 to `n_trees`."""
+        first, last = self._trees.node_offsets[t : t + 2]
+        values, found = self._trees.value[first:last], np.zeros((len(counts), self._trees.n_outputs))
+        if self._walker is not None:
+            self._walker.add_left_out(t, values, counts, found, n_trees, self._n_threads)
+            return found
+        left_out = counts == 0
+        found[left_out] = values[leaves_of_rows(self._matrix.columns, self._trees.tree(t), self._n_threads)[left_out]]
+        n_trees += left_out
+        return found
 
 
 class Shuffled:

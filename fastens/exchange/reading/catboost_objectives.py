@@ -21,10 +21,30 @@ _NUMBERS = {
     "Lq": "squared_error",
     "Huber": "huber",
     "LogCosh": "log_cosh",
+    "LogLinQuantile": "squared_error",
     "Poisson": "poisson",
+    "RMSPE": "squared_error",
+    "MultiCrossEntropy": "cross_entropy",
+    "PythonUserDefinedPerObject": "squared_error",
 }
-_LEVELS = {"Quantile": "quantile", "Expectile": "expectile"}
-_RANKING = ("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise", "QueryRMSE", "QuerySoftMax", "LambdaMart")
+_CLASSES = ("CrossEntropy", "Logloss", "MultiClass", "MultiClassOneVsAll", "MultiLogloss")
+_ADVICE = {
+    "RMSEWithUncertainty": ": its second prediction is the logarithm of a standard deviation; train with "
+    "loss_function='RMSE', or 'MultiQuantile' for an interval"
+}
+_LEVELS = {"Quantile": "quantile", "MultiQuantile": "quantile", "Expectile": "expectile"}
+_RANKING = (
+    "LambdaMart",
+    "PairLogit",
+    "PairLogitPairwise",
+    "QueryCrossEntropy",
+    "QueryRMSE",
+    "QuerySoftMax",
+    "StochasticFilter",
+    "StochasticRank",
+    "YetiRank",
+    "YetiRankPairwise",
+)
 
 
 @dataclass(frozen=True)
@@ -52,11 +72,20 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
     function = parameters.get("loss_function") if isinstance(parameters, dict) else None
     function = function if isinstance(function, dict) else {}
     kind, options = str(function.get("type", "RMSE")), function.get("params") or {}
-    if kind == "CrossEntropy" or info.get("class_params") or kind in ("Logloss", "MultiClass", "MultiClassOneVsAll"):
-        return _classes(kind, info.get("class_params") or {}, n_outputs)
+    class_params = info.get("class_params") or {}
+    if kind in _CLASSES or (class_params and kind not in _NUMBERS):
+        return _classes(kind, class_params, n_outputs)
+    found = _numbers(kind, options, n_outputs)
+    if found is None:
+        raise refuse(f"the loss function {kind[:60]!r} cannot be read{_ADVICE.get(kind, '')}")
+    return found
+
+
+def _numbers(kind: str, options: dict[str, Any], n_outputs: int) -> Objective | None:
+    """Objectives of numbers, survival and ranking."""
     if kind in _LEVELS:
-        level = number(options.get("alpha", "0.5"), "alpha")
-        return Objective(REGRESSOR, {"loss": _LEVELS[kind], "quantile": level})
+        levels = [number(level, "alpha") for level in str(options.get("alpha", "0.5")).split(",")]
+        return Objective(REGRESSOR, {"loss": _LEVELS[kind], "quantile": levels[0] if len(levels) == 1 else levels})
     if kind == "Tweedie":
         return Objective(REGRESSOR, {"loss": TweedieLoss(variance_power=number(options.get("variance_power"), kind))})
     if kind in _NUMBERS:
@@ -64,12 +93,12 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
     if kind == "Cox":
         no_hazard = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
         return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard)
-    if kind not in _RANKING:
-        raise refuse(f"the loss function {kind[:60]!r} cannot be read")
-    return Objective(RANKER)
+    return Objective(RANKER) if kind in _RANKING else None
 
 
 def _classes(kind: str, info: dict[str, Any], n_outputs: int) -> Objective:
+    if kind == "MultiLogloss":
+        return Objective(CLASSIFIER, n_targets=n_outputs, classes=[np.arange(2)] * n_outputs)
     n_classes = 2 if n_outputs == 1 else n_outputs
     names = info.get("class_names") or list(range(n_classes))
     if kind == "CrossEntropy" and not info.get("class_names"):

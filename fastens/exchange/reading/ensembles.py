@@ -93,6 +93,13 @@ def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
     return LinearEnsemble(out, ensemble.linear.times(sign)) if isinstance(ensemble, LinearEnsemble) else out
 
 
+def in_single_precision(ensemble: TreeEnsemble) -> TreeEnsemble:
+    """The same with values in float32, if those of the leaves are."""
+    value = ensemble.value.astype(np.float32)
+    is_leaf = ensemble.left_child == 0
+    return ensemble.with_values(value) if (value[is_leaf] == ensemble.value[is_leaf]).all() else ensemble
+
+
 class _Order:
     """The nodes of trees by level, children side by side; those that no root leads to are dropped.
 
@@ -225,7 +232,7 @@ def _binning(thresholds: list[NDArray[np.float64]], columns: Columns, is_categor
             codes.append(None)
             continue
         known = columns.categories.get(column)
-        n = columns.n_codes[column] if known is None else len(known)
+        n = columns.n_codes[column] if known is None else len(known) + columns.missing_is_category
         if n > MAX_CODES - 2:
             raise refuse(f"column {column} has {n} categories, and fastens holds {MAX_CODES - 2}")
         codes.append(np.arange(1, n + 1, dtype=np.uint16))

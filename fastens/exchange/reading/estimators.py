@@ -15,7 +15,8 @@ from fastens.boosting.ranker import GradientBoostingRanker
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.boosting.survival import GradientBoostingSurvival
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.exchange.reading.ensembles import of_second_class, to_ensemble
+from fastens.exchange.reading.ensembles import in_single_precision, of_second_class, to_ensemble
+from fastens.exchange.reading.notes import set_noted
 from fastens.exchange.reading.records import Columns, FlatTrees, ForeignModel, refuse
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
@@ -55,11 +56,14 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
     categories : mapping of column names or indices to lists, optional
         The categories of columns of which the model knows only the codes 0, 1, ..., in the order of the codes.
     """
+    set_noted(found)
     _name_categories(found.columns, found.trees, categories or {})
     ensemble = to_ensemble(found.trees, found.columns, found.baseline)
     parameters = dict(found.parameters)
     if _are_two_of_softmax(found, ensemble):
         ensemble = of_second_class(ensemble)
+    if found.note is not None and found.note.get("is_single") is True:
+        ensemble = in_single_precision(ensemble)
     if not ensemble.has_constant_leaves:
         parameters["linear_leaves"] = LinearLeaves()
     kind = KINDS[found.estimator]
@@ -143,7 +147,7 @@ def _set_table(model: Any, found: ForeignModel) -> None:
     if names is not None and len(set(names)) != len(names):
         names = None
     kinds = [columns.categories.get(column) for column in range(columns.n_features)]
-    encoder = InputEncoder(names, kinds)
+    encoder = InputEncoder(names, kinds, missing_is_category=columns.missing_is_category)
     encoder.hashed, encoder.repeated = columns.hashed, columns.repeated
     encoder.zero_is_missing = columns.zero_is_missing
     model._encoder, model._statistics = encoder, None

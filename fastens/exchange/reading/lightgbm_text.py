@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import TOWARD_ZERO
 from fastens.exchange.reading.lightgbm_objectives import Objective, objective_of
+from fastens.exchange.reading.notes import note_in
 from fastens.exchange.reading.records import Columns, ForeignModel, Line, join_trees, refuse
+from fastens.exchange.reading.vectors import with_vectors
 
 _VERSIONS = ("v2", "v3", "v4")
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
@@ -64,7 +66,9 @@ def read_lightgbm(text: str) -> ForeignModel:
     _set_missing(parts, columns)
     _set_categories(parts, columns, infos, _pandas_categories(tail))
     objective = objective_of(header.get("objective", ""), per_round)
-    return _model(parts, columns, objective, per_round, averages="average_output" in header)
+    found = _model(parts, columns, objective, per_round, averages="average_output" in header)
+    found.note = note_in(header.get("fastens"))
+    return found
 
 
 def read_booster(booster: Any) -> ForeignModel:
@@ -297,14 +301,16 @@ def _model(
     estimator = objective.estimator
     is_mean = averages and estimator == "GradientBoostingRegressor" and objective.parameters in ({}, _PLAIN)
     is_mean &= not any(tree["lines"] for tree in parts)
+    trees = join_trees(parts, [number % per_round for number in range(len(parts))])
+    if is_mean and per_round > 1:
+        vectors = with_vectors(trees, per_round)
+        trees, is_mean = (trees, False) if vectors is None else (vectors, True)
     if averages and not is_mean:
         factor /= n_rounds
     if factor != 1.0:
-        for tree in parts:
-            tree["value"] = tree["value"] * factor
-            for line in tree["lines"].values():
-                line.constant, line.slopes = line.constant * factor, [slope * factor for slope in line.slopes]
-    trees = join_trees(parts, [number % per_round for number in range(len(parts))])
+        trees.value = trees.value * factor
+        for line in trees.lines.values():
+            line.constant, line.slopes = line.constant * factor, [slope * factor for slope in line.slopes]
     return ForeignModel(
         estimator="RandomForestRegressor" if is_mean else estimator,
         parameters={} if is_mean else objective.parameters,
@@ -312,6 +318,7 @@ def _model(
         columns=columns,
         baseline=[0.0] * per_round,
         classes=objective.classes,
+        n_targets=per_round if objective.classes is None else 1,
     )
 
 

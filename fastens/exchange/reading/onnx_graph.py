@@ -95,13 +95,17 @@ class Graph:
         Tensors that the file has, by name.
     n_features : int
         Columns of the one input; 0 where they are not known.
+    metadata : dict of str to str
+        What the file has besides.
     """
 
     def __init__(self, content: bytes) -> None:
-        graphs = Message(content).messages(7)
+        model = Message(content)
+        graphs = model.messages(7)
         if len(graphs) != 1:
             raise refuse("the file must be an ONNX model with a graph")
         graph = graphs[0]
+        self.metadata = {entry.text(1): entry.text(2) for entry in model.messages(14)}
         self.nodes = [Node(message) for message in graph.messages(1)]
         self.constants = {message.text(8): tensor(message) for message in graph.messages(5)}
         for node in self.nodes:
@@ -111,7 +115,7 @@ class Graph:
         for message in graph.messages(11):
             if message.text(1) not in self.constants:
                 self._inputs[message.text(1)] = _type_of(message)
-        self.n_features = 0
+        self.n_inputs, self.n_features = len(self._inputs), 0
         if len(self._inputs) == 1:
             self.n_features = next(iter(self._inputs.values()))[1]
 

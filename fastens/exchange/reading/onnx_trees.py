@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fastens.engine.bins.binning import SINGLE, WHOLE
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
+from fastens.exchange.reading.notes import n_categories, note_in, noted_outputs, with_note
 from fastens.exchange.reading.onnx_graph import Graph, Node
 from fastens.exchange.reading.outputs import Outputs, sum_of_trees
 from fastens.exchange.reading.records import Columns, ForeignModel, refuse
@@ -39,6 +40,9 @@ def read_onnx(content: bytes) -> ForeignModel:
     if len(nodes) != 1:
         raise refuse(f"an ONNX model must have one TreeEnsemble; it has {len(nodes)}")
     node = nodes[0]
+    note = note_in(graph.metadata.get("fastens"))
+    if note is not None:
+        return _noted(graph, node, note)
     names, is_float = graph.input_of(node)
     parts, n_outputs, base = _ensemble(node) if node.operator == "TreeEnsemble" else _older(node)
     for tree in parts:
@@ -55,6 +59,30 @@ def read_onnx(content: bytes) -> ForeignModel:
     if sizes[2] and (divisors.count(float(sizes[2])) != 1 or np.any(base) or sizes[2] * n_outputs != len(parts)):
         raise refuse("sums of trees may be divided by the number of trees, and by nothing else")
     return _model(parts, output, columns, _outputs(node, sizes, base, link, classes))
+
+
+def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
+    """A model that `export` wrote, which reads doubles, and categories as their positions."""
+    parts, n_outputs, _ = _ensemble(node) if node.operator == "TreeEnsemble" else _older(node)
+    n_features = graph.n_features if graph.n_inputs == 1 and note["names"] is None else graph.n_inputs
+    if graph.n_inputs == 1 and note["names"] is not None:
+        n_features = len(note["names"])
+    if any((tree["feature"] >= n_features).any() for tree in parts):
+        raise refuse("categories in version 3 of ai.onnx.ml cannot be read; export with ml_opset=5")
+    n_known = n_categories(note)
+    for tree in parts:
+        for index, own in enumerate(tree["members"]):
+            if own is None:
+                continue
+            # The position after the categories stands for missing values.
+            n = n_known.get(int(tree["feature"][index]), 0)
+            tree["tracks"][index] = n in own
+            tree["members"][index] = own[(own >= 0) & (own < n)]
+        _set_tests(tree, is_float=False)
+    columns = Columns(n_features, code_rule=WHOLE)
+    set_codes(parts, columns)
+    output = _outputs_of_trees(parts, n_outputs)
+    return with_note(sum_of_trees(parts, output, columns, noted_outputs(note)), note)
 
 
 def _outputs(node: Node, sizes: tuple[int, int, int], base: NDArray[Any], link: str, classes: Any) -> Outputs:
@@ -115,7 +143,7 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
             if len(constants) != 1 or link != "identity":
                 raise refuse("what is added to the trees' sums must be a constant")
             added = added + np.asarray(constants[0], dtype=np.float64).ravel()
-        elif after.operator == "Div" and _divisor(graph, after) > 0 and link == "identity":
+        elif _is_by_one(graph, after) or (_divisor(graph, after) > 0 and link == "identity"):
             continue
         elif after.operator in _LINKS:
             link = _LINKS[after.operator]
@@ -131,6 +159,12 @@ def _divisor(graph: Graph, node: Node) -> float:
     if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
         return 0.0
     return float(np.asarray(constants[0], dtype=np.float64).ravel()[0])
+
+
+def _is_by_one(graph: Graph, node: Node) -> bool:
+    """Whether an operator multiplies by 1, as that of LightGBM's converter does."""
+    constants = [graph.constants[name] for name in node.inputs if name in graph.constants]
+    return node.operator == "Mul" and len(constants) == 1 and bool(np.all(np.asarray(constants[0]) == 1))
 
 
 def _labels_among(graph: Graph, node: Node) -> Any:

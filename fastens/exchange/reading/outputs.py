@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastens.exchange.reading.records import Columns, ForeignModel, by_round, join_trees, refuse
+from fastens.exchange.reading.vectors import with_vectors
 from fastens.forests.isolation import mean_depth
 
 _REGRESSOR, _CLASSIFIER = "GradientBoostingRegressor", "GradientBoostingClassifier"
@@ -58,7 +59,9 @@ class Outputs:
     classes: Any = None
 
 
-def sum_of_trees(parts: list[dict[str, Any]], output: Any, columns: Columns, outputs: Outputs) -> ForeignModel:
+def sum_of_trees(
+    parts: list[dict[str, Any]], output: Any, columns: Columns, outputs: Outputs, note: dict[str, Any] | None = None
+) -> ForeignModel:
     """Return the record of a model.
 
     Parameters
@@ -71,6 +74,8 @@ def sum_of_trees(parts: list[dict[str, Any]], output: Any, columns: Columns, out
         The columns.
     outputs : Outputs
         What becomes of the sums.
+    note : dict, optional
+        What `export` noted.
     """
     order = by_round(np.asarray(output, dtype=np.int64), outputs.n_outputs)
     trees = join_trees([parts[index] for index in order], np.asarray(output)[order])
@@ -78,7 +83,10 @@ def sum_of_trees(parts: list[dict[str, Any]], output: Any, columns: Columns, out
     if len(baseline) not in (1, outputs.n_outputs) or not np.isfinite(baseline).all():
         raise refuse(f"there must be {outputs.n_outputs} finite base scores; got {baseline.tolist()[:8]}")
     baseline = np.broadcast_to(baseline, outputs.n_outputs).copy()
-    found = ForeignModel("", trees, columns, baseline.tolist(), n_targets=outputs.n_targets)
+    is_by_output = outputs.n_averaged in (0, len(trees.roots) / outputs.n_outputs)
+    if outputs.averages and is_by_output and not baseline.any() and trees.value.shape[1] < outputs.n_outputs:
+        trees = with_vectors(trees, outputs.n_outputs) or trees
+    found = ForeignModel("", trees, columns, baseline.tolist(), n_targets=outputs.n_targets, note=note)
     is_forest = outputs.averages and not baseline.any() and (trees.value.shape[1] > 1 or outputs.n_outputs == 1)
     if outputs.link == "isolation":
         depths = mean_depth(np.arange(2, _MOST_SAMPLES))

@@ -97,6 +97,8 @@ class Columns:
         Columns whose categories are known by CatBoost's hashes: whole numbers, or texts.
     repeated : list of int
         Columns that stand once more after all, as `to_ensemble` sets them.
+    missing_is_category : bool
+        Whether missing values of columns with categories have the position after those.
     zero_is_missing : list of int
         Columns of numbers in which 0 counts as missing.
     """
@@ -109,6 +111,7 @@ class Columns:
     code_rule: int = 0
     hashed: list[int] = field(default_factory=list)
     repeated: list[int] = field(default_factory=list)
+    missing_is_category: bool = False
     zero_is_missing: list[int] = field(default_factory=list)
 
 
@@ -134,6 +137,8 @@ class ForeignModel:
         Number of targets.
     fitted : dict
         More attributes of the fitted estimator.
+    note : dict or None
+        What `export` noted besides the trees.
     """
 
     estimator: str
@@ -144,6 +149,7 @@ class ForeignModel:
     classes: Any = None
     n_targets: int = 1
     fitted: dict[str, Any] = field(default_factory=dict)
+    note: dict[str, Any] | None = None
 
 
 def refuse(message: str) -> ModelFileError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from fastens.engine.bins.binning import SINGLE
 from fastens.exchange.reading.checks import whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
+from fastens.exchange.reading.notes import note_in
 from fastens.exchange.reading.outputs import Outputs, sum_of_trees
 from fastens.exchange.reading.records import Columns, ForeignModel, refuse
 
@@ -75,7 +77,7 @@ def read_treelite(content: bytes) -> ForeignModel:
     target, class_id = data.array("<i4", n_trees), data.array("<i4", n_trees)
     link, alpha, ratio = data.text(), data.one("<f4"), data.one("<f4")
     base = data.array("<f8")
-    data.text()
+    attributes = data.text()
     data.skip_options()
     width = int(shape[0]) * int(shape[1])
     if not (shape >= 1).all() or width > len(content) or not ((n_classes >= 1) & (n_classes <= 2**16)).all():
@@ -99,7 +101,16 @@ def read_treelite(content: bytes) -> ForeignModel:
         link=link if task != _ISOLATION else "isolation",
         alpha=ratio if task == _ISOLATION else alpha,
     )
-    return sum_of_trees(parts, output, columns, outputs)
+    return sum_of_trees(parts, output, columns, outputs, _note(attributes))
+
+
+def _note(attributes: str) -> dict[str, Any] | None:
+    """The note of `export` among attributes, which are JSON or nothing."""
+    try:
+        found = json.loads(attributes or "{}")
+    except (ValueError, RecursionError) as error:
+        raise refuse("treelite's attributes must be JSON") from error
+    return note_in(found.get("fastens")) if isinstance(found, dict) else None
 
 
 def _tree(data: _Bytes, kind: str, width: int) -> dict[str, Any]:

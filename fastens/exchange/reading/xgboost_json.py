@@ -13,9 +13,13 @@ from fastens.engine.bins.binning import SINGLE
 from fastens.exchange.reading.checks import array_of, names_of, number, part, single, whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import less_than
+from fastens.exchange.reading.notes import note_in
 from fastens.exchange.reading.records import Columns, ForeignModel, by_round, join_trees, refuse
 from fastens.exchange.reading.ubjson import read_ubjson
 from fastens.exchange.reading.xgboost_objectives import Objective, objective_of
+
+# Codes of categories are smaller.
+_MOST_CODES = 1 << 24
 
 
 def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
@@ -57,6 +61,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
         classes=objective.classes,
         n_targets=objective.n_targets,
         fitted=objective.fitted,
+        note=note_in((learner.get("attributes") or {}).get("fastens")),
     )
 
 
@@ -111,8 +116,9 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
         "threshold": np.where(is_set | is_leaf, 0.0, less_than(condition)),
         "missing_left": numbers("default_left", bool),
         "value": np.where(is_leaf[:, None], value, 0).astype(float),
-        "gain": numbers("loss_changes"),
-        "weight": numbers("sum_hessian"),
+        # Trees of vectors have neither in version 2.
+        "gain": numbers("loss_changes") if tree.get("loss_changes") is not None else None,
+        "weight": numbers("sum_hessian") if tree.get("sum_hessian") is not None else None,
         "code_sets": _code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
     }
 
@@ -151,6 +157,12 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, Code
 def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any) -> None:
     """Give the trees their sets, and columns of frames the names of their categories."""
     is_split = {int(tree["feature"][node]) for tree in trees for node in tree["code_sets"]}
+    for tree in trees:
+        # XGBoost has no empty sets: a number that is above all codes stands for one.
+        is_inner, is_above = tree["left"] >= 0, tree["threshold"] > _MOST_CODES
+        for node in np.flatnonzero(is_inner & is_above & np.isin(tree["feature"], list(is_split))).tolist():
+            tree["code_sets"].setdefault(node, CodeSet(np.zeros(0, dtype=np.int64), is_left=False))
+            tree["threshold"][node] = 0.0
     known = _named_categories(cats, columns.n_features)
     columns.categories = {column: names for column, names in known.items() if column in is_split}
     set_codes(trees, columns)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.trees.code_sets import set_of
+from fastens.exchange.writing.notes import text_of
 from fastens.exchange.writing.targets import CannotHoldError, Target
 from fastens.exchange.writing.view import Column, FlatTree, ModelView
 
@@ -30,6 +31,7 @@ def write(view: ModelView) -> str:
         "feature_names": " ".join(re.sub(r"\s", "_", column.name) for column in view.columns),
         "feature_infos": " ".join(_infos(view)),
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
+        "fastens": text_of(view.note),
     }
     lines = [f"{name}={value}" for name, value in header.items()]
     if view.is_mean:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.exchange.writing.notes import text_of
 from fastens.exchange.writing.onnx_links import add_target
 from fastens.exchange.writing.onnx_nodes import Graph
 from fastens.exchange.writing.targets import CannotHoldError
@@ -48,7 +49,7 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
     raw = add_trees(graph, view, values)
     for number, target in enumerate(view.targets):
         add_target(graph, target, raw, view.n_outputs, f"_{number}" if len(view.targets) > 1 else "")
-    return graph.serialised(view.estimator, *_VERSIONS[ml_opset])
+    return graph.serialised(view.estimator, *_VERSIONS[ml_opset], text_of(view.note))
 
 
 def add_trees(graph: Graph, view: ModelView, values: str | list[str]) -> str:

@@ -76,8 +76,8 @@ class Graph:
         (found,) = keys.values()
         return self.add_ml("LabelEncoder", values, values_int64s=list(range(len(found))), default_int64=-1, **keys)
 
-    def serialised(self, name: str, opset: int, ir_version: int) -> bytes:
-        """The model of the graph, checked; versions of the operators and of the file format."""
+    def serialised(self, name: str, opset: int, ir_version: int, note: str) -> bytes:
+        """The model of the graph with a note, checked; versions of the operators and of the file format."""
         helper = self._onnx.helper
         for own in self._inputs:
             if own.name in self.results:
@@ -86,6 +86,7 @@ class Graph:
         graph = helper.make_graph([*self.nodes, *ends], name, self._inputs, self._outputs, self.constants)
         opsets = [helper.make_opsetid("", opset), helper.make_opsetid(_ML, self.ml_opset)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version, producer_name="fastens")
+        helper.set_model_props(model, {"fastens": note})
         self._onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
 

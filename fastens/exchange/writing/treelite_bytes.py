@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.exchange.writing.notes import text_of
 from fastens.exchange.writing.targets import CannotHoldError, Target
 from fastens.exchange.writing.view import FlatTree, ModelView
 
@@ -49,7 +51,7 @@ def write(view: ModelView) -> bytes:
         _array(np.frombuffer(postprocessor.encode(), dtype=np.int8)),
         struct.pack("<ff", 1.0, 1.0),
         _array(np.zeros(n_targets * max(n_classes))),
-        _array(np.frombuffer(b"{}", dtype=np.int8)),
+        _array(np.frombuffer(json.dumps({"fastens": text_of(view.note)}).encode(), dtype=np.int8)),
         struct.pack("<i", 0),
     ]
     return b"".join([*parts, *(_tree(tree) for _, tree in rounds)])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.trees.code_sets import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.writing.notes import note_of
 from fastens.exchange.writing.targets import CannotHoldError, Target, targets_of
 
 Array = NDArray[np.float64]
@@ -92,6 +93,8 @@ class ModelView:
         Whether raw predictions are divided by the number of trees.
     targets : list of Target
         What becomes of raw predictions.
+    note : dict
+        What formats have no place for.
     """
 
     estimator: str
@@ -101,6 +104,7 @@ class ModelView:
     baseline: Array
     is_mean: bool
     targets: list[Target]
+    note: dict[str, Any]
 
     @property
     def n_outputs(self) -> int:
@@ -175,6 +179,7 @@ def view_of(model: Any) -> ModelView:
         factor * trees.baseline,
         model._combination in ("mean", "path length"),
         targets,
+        note_of(model, columns, targets),
     )
 
 

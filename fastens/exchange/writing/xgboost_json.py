@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.exchange.writing.notes import text_of
 from fastens.exchange.writing.targets import CannotHoldError, Target
 from fastens.exchange.writing.view import FlatTree, ModelView
 
@@ -38,7 +39,7 @@ def write(view: ModelView) -> str:
     }
     objective, parameters = _learner(target, view)
     learner = {
-        "attributes": {},
+        "attributes": {"fastens": text_of(view.note)},
         "feature_names": [column.name for column in view.columns],
         "feature_types": ["float" if column.categories is None else "c" for column in view.columns],
         "gradient_booster": {"model": model, "name": "gbtree"},

@@ -13,7 +13,6 @@ from sklearn.model_selection import ShuffleSplit, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import (
@@ -26,6 +25,7 @@ from fastens import (
 )
 from fastens.bayes.hypotheses.mixing import Evidence, pool, pseudo_bma
 from reference import mixing as naive
+from reference.sklearn_checks import parametrize_with_checks
 
 CLASSES = (BayesOptimalClassifier, MAPClassifier, MLClassifier, GibbsClassifier)
 PAIR = [("nb", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from fastens import CategoricalNB, MultinomialNB
+from reference.sklearn_checks import parametrize_with_checks
 
 MODELS = [
     CategoricalNB(feature_prior=0.5, smoothing="bdeu"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from fastens import AODEClassifier, TANClassifier
+from reference.sklearn_checks import parametrize_with_checks
 
 MODELS = [
     AODEClassifier(order=2),

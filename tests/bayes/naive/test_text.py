@@ -14,10 +14,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import ModelFileError, TextClassifier
+from reference.sklearn_checks import parametrize_with_checks
 
 TEXTS = [
     "Win a prize now, win money",

@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastens
 from fastens import BayesTreeClassifier, BayesTreeRegressor, DecisionTreeClassifier, estimate_errors
 from fastens.posterior.leaf_priors import ClassPrior
 from reference import prunings as twin
+from reference.sklearn_checks import parametrize_with_checks
 
 CLASSES = [BayesTreeClassifier(), BayesTreeClassifier(evidence="honest", splitter="random", class_weight="balanced")]
 NUMBERS = [BayesTreeRegressor(), BayesTreeRegressor(evidence="honest"), BayesTreeRegressor(criterion="poisson")]

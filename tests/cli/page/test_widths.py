@@ -51,6 +51,7 @@ def table(houses, write_csv):
     return write_csv(houses.append_column(LONG, streets).append_column("kind", kinds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "sold", "kind", None])
 def test_nothing_is_wider_than_the_page(run, table, tmp_path, target):
     if target is None:

@@ -10,6 +10,7 @@ from fastens.engine.bins.bins import BinTable, bin_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastens.engine.bins.binning import Binning
 from reference import bins as naive
 
 LARGEST = np.finfo(np.float64).max
@@ -95,6 +96,18 @@ def test_categories():
     found = codes_of([np.zeros(0)], x[:, None], category_codes=[category_codes])[0]
     assert found.tolist() == naive.codes_of_categories(x, category_codes).tolist()
     assert found.tolist() == [3, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3]
+
+
+@pytest.mark.parametrize("rule", range(8))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_that_are_no_positions(rule, dtype):
+    category_codes = np.array([3, 0, 1, 2], dtype=np.uint16)
+    x = np.array([0, -0.0, -0.5, -1, 2, 2.7, 3.99999999, 4, 1e-60, np.nan, np.inf, -np.inf, 7e4], dtype=dtype)
+    binning = Binning([np.zeros(0)], [category_codes], np.array([[4, rule]]))
+    again = Binning.from_arrays(binning.to_arrays())
+    expected = naive.codes_of_categories(x, category_codes, 4, rule).tolist()
+    for own in (binning, again, binning.of_features([0]), binning.with_thresholds([np.zeros(0)])):
+        assert own.codes(x[:, None])[0].tolist() == expected
 
 
 def test_category_without_categories():

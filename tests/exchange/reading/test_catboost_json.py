@@ -35,7 +35,8 @@ def test_numbers(policy, nan_mode, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "loss", ["MAE", "Quantile:alpha=0.2", "Poisson", "Tweedie:variance_power=1.4", "Huber:delta=1", "LogCosh", "MAPE"]
+    "loss",
+    ["MAE", "Quantile:alpha=0.2", "Poisson", "Tweedie:variance_power=1.4", "Huber:delta=1", "LogCosh", "MAPE", "RMSPE"],
 )
 def test_losses(loss, tmp_path):
     target = np.exp(y / 4) if loss[0] in "PT" else y
@@ -48,6 +49,32 @@ def test_several_targets(tmp_path):
     theirs = catboost.CatBoostRegressor(loss_function="MultiRMSE", **OPTIONS).fit(X, np.column_stack([y, -y]))
     model = read(theirs, tmp_path)
     np.testing.assert_allclose(model.predict(X), theirs.predict(X), rtol=1e-12, atol=1e-12)
+
+
+def test_labels_of_several_targets():
+    labels = np.column_stack([y > 1, y < 2, X[:, 0] > 0])
+    theirs = catboost.CatBoostClassifier(loss_function="MultiLogloss", **OPTIONS).fit(X, labels.astype(int))
+    model = from_model(theirs)
+    np.testing.assert_allclose(
+        np.column_stack([part[:, 1] for part in model.predict_proba(X)]), theirs.predict_proba(X), rtol=1e-12
+    )
+    np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
+    shares = catboost.CatBoost({"loss_function": "MultiCrossEntropy", **OPTIONS}).fit(X, labels / 2 + 0.2)
+    raws = shares.predict(X)
+    np.testing.assert_allclose(from_model(shares).predict(X), 1 / (1 + np.exp(-raws)), rtol=1e-12)
+
+
+def test_quantiles():
+    theirs = catboost.CatBoostRegressor(loss_function="MultiQuantile:alpha=0.2,0.8", **OPTIONS).fit(X, y)
+    np.testing.assert_allclose(from_model(theirs).predict(X), np.sort(theirs.predict(X), axis=1), rtol=1e-12)
+    theirs = catboost.CatBoostRegressor(loss_function="LogLinQuantile", **OPTIONS).fit(X, np.exp(y / 4))
+    np.testing.assert_allclose(from_model(theirs).predict(X), theirs.predict(X), rtol=1e-12)
+
+
+def test_means_with_deviations_are_refused():
+    theirs = catboost.CatBoostRegressor(loss_function="RMSEWithUncertainty", **OPTIONS).fit(X, y)
+    with pytest.raises(ModelFileError, match="logarithm of a standard deviation"):
+        from_model(theirs)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def train(objective, target, *, rounds=15, categorical="auto", group=None, **par
 
 def unseen_categories(rows):
     rows = rows[:200].copy()
-    rows[:, 4] = np.resize([-1.0, -7.0, 2.7, 11.99, 50.0, 1e9, np.nan, 0.0, 3.0], len(rows))
+    rows[:, 4] = np.resize([-1.0, -0.5, -7.0, 2.7, 11.99, 50.0, 1e9, np.nan, 0.0, 3.0], len(rows))
     return rows
 
 
@@ -40,6 +40,8 @@ def unseen_categories(rows):
         ("regression", {"data_sample_strategy": "goss"}),
         ("regression", {"reg_sqrt": True}),
         ("regression_l1", {}),
+        ("fair", {"reg_sqrt": True}),
+        ("huber", {"reg_sqrt": True}),
         ("huber", {}),
         ("fair", {}),
         ("mape", {}),
@@ -182,6 +184,40 @@ def test_sparse_tables_where_zero_is_missing():
     model = from_model(booster)
     for form in (csr_matrix, csc_matrix, np.asarray, lambda rows: rows.astype(np.float32).astype(float)):
         np.testing.assert_array_equal(model.predict(form(sparse)), booster.predict(form(sparse)))
+
+
+def test_zeros_are_missing_where_a_column_had_any():
+    shifted = X.copy()
+    shifted[:, 0] = np.abs(X[:, 0]) + 1
+    data = lightgbm.Dataset(np.nan_to_num(shifted), y)
+    booster = lightgbm.train({"verbose": -1, "num_threads": 1, "zero_as_missing": True, "max_bin": 4}, data, 9)
+    rows = probes(X, from_model(booster))
+    np.testing.assert_array_equal(from_model(booster).predict(rows), booster.predict(rows))
+
+
+def test_linear_random_forest():
+    booster = train("regression", y, boosting="rf", bagging_freq=1, bagging_fraction=0.5, linear_tree=True)
+    np.testing.assert_allclose(from_model(booster).predict(X), booster.predict(X), rtol=1e-12, atol=1e-12)
+
+
+def test_several_outputs_of_an_objective_of_the_users_own():
+    def gradients(predicted, data):
+        return predicted - np.column_stack([y, -y]), np.ones_like(predicted)
+
+    booster = train(gradients, y, num_class=2)
+    np.testing.assert_array_equal(from_model(booster).predict(X), booster.predict(X))
+
+
+def test_codes_are_exported_as_codes(tmp_path):
+    booster = train("regression", y, categorical=[3, 4])
+    model = from_model(booster)
+    rows = probes(X, model)
+    again = lightgbm.Booster(model_str=model.export(format="lightgbm"))
+    np.testing.assert_array_equal(again.predict(rows), booster.predict(rows))
+    for kind in ("xgboost", "onnx", "treelite"):
+        model.export(tmp_path / "model", format=kind)
+        np.testing.assert_allclose(from_model(tmp_path / "model").predict(X), booster.predict(X), atol=1e-6)
+    np.testing.assert_array_equal(model.export(format="sklearn").predict(X), booster.predict(X))
 
 
 def test_model_without_splits():

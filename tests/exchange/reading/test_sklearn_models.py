@@ -218,3 +218,12 @@ def test_deep_forest_of_many_rows():
 def test_what_cannot_be_read(theirs, message):
     with pytest.raises(ModelFileError, match=message):
         from_model(theirs)
+
+
+def test_a_target_of_one_class():
+    target = np.column_stack([np.digitize(y, [1.5, 2.5]), np.zeros(len(y))])
+    theirs = ensemble.RandomForestClassifier(n_estimators=3, max_depth=3, random_state=0).fit(np.nan_to_num(X), target)
+    model, rows = from_model(theirs), np.nan_to_num(X)
+    np.testing.assert_array_equal(model.predict(rows), theirs.predict(rows))
+    for ours, own in zip(model.predict_proba(rows), theirs.predict_proba(rows), strict=True):
+        np.testing.assert_array_equal(ours, own)

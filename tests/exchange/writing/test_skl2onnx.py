@@ -110,6 +110,7 @@ def test_pipelines_of_columns(dtype):
     check_classes(make_pipeline(one_hot, forest).fit(X, classes_of(y)), frame, dtype, expected_for=X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_stacks_votes_searches_and_calibration(n_classes):
     X, y = numbers()

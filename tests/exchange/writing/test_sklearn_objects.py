@@ -36,6 +36,7 @@ def finite(X):
     return X.replace([np.inf, -np.inf], 0.5) if isinstance(X, pd.DataFrame) else np.where(np.isinf(X), 0.5, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOOSTED)
 def test_boosting_is_the_same(name):
     model = fitted(name)

@@ -1,7 +1,7 @@
 """Splits of more than two classes: a group of rows changes the sums of squares (Gini), or of weights times their
 logarithms (entropy), only for the classes it has."""
 
-from fastens.engine.forest.splits.groups cimport code_at, column_of
+from fastens.engine.forest.splits.code_columns cimport code_at, column_of
 from fastens.engine.forest.splits.score cimport word_weight
 from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, Layout, Search, keep_split, sum_of_logs
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -104,7 +104,7 @@ cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing
 
 cdef inline void _sort_rows(const Search* search, uint32_t* keys) noexcept nogil:
     """The codes and places of a few rows, ascending."""
-    cdef CodeColumn column = column_of(search.forest, search.feature, search.n_rows)
+    cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
     cdef int32_t i, j
     cdef uint32_t key
     for i in range(<int32_t>search.n_rows):

@@ -1,6 +1,6 @@
 # Features are drawn without replacement: a mask has a bit for each that was drawn, or is not to be.
 
-from fastens.engine.paths cimport add_feature, has_feature
+from fastens.engine.paths cimport add_feature, has_feature, n_bits, next_unmarked
 from fastens.engine.random cimport random_below, random_share, weighted_place
 from fastens.engine.structs cimport float64_t, int32_t, uint64_t
 
@@ -11,13 +11,17 @@ cdef enum:
 
 cdef inline int32_t _free_by_rank(const uint64_t* mask, int32_t rank) noexcept nogil:
     """The feature that has `rank` unmarked ones before it."""
-    cdef int32_t feature = 0
-    while True:
-        if not has_feature(mask, feature):
-            if rank == 0:
-                return feature
-            rank -= 1
-        feature += 1
+    cdef int32_t w = 0, feature
+    cdef int32_t n_free = 64 - n_bits(mask[0])
+    while rank >= n_free:
+        rank -= n_free
+        w += 1
+        n_free = 64 - n_bits(mask[w])
+    feature = next_unmarked(mask, 64 * w)
+    while rank > 0:
+        feature = next_unmarked(mask, feature + 1)
+        rank -= 1
+    return feature
 
 
 cdef inline void _shuffle(int32_t* features, int32_t n, uint64_t key, uint64_t* counter) noexcept nogil:
@@ -31,8 +35,7 @@ cdef inline void _shuffle(int32_t* features, int32_t n, uint64_t key, uint64_t* 
 cdef inline int32_t _take_all(const uint64_t* mask, int32_t n, int32_t* drawn) noexcept nogil:
     cdef int32_t i, feature = 0
     for i in range(n):
-        while has_feature(mask, feature):
-            feature += 1
+        feature = next_unmarked(mask, feature)
         drawn[i] = feature
         feature += 1
     return n

@@ -1,9 +1,5 @@
-from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, Forest, Layout, Search
-from fastens.engine.structs cimport int32_t, uint32_t, uint64_t
-
-
-cdef extern from "engine/forest/splits/rows.h" nogil:
-    uint32_t code_at(int code_size, const CodeColumn* column, uint32_t row)
+from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Search
+from fastens.engine.structs cimport int32_t, uint64_t
 
 
 cdef inline void add_row(const Search* search, const Entry* entry, uint64_t* words) noexcept nogil:
@@ -24,6 +20,5 @@ cdef inline void add_row(const Search* search, const Entry* entry, uint64_t* wor
             words[forest.targets.classes[first + t]] += entry.word
 
 
-cdef CodeColumn column_of(const Forest* forest, int32_t feature, Py_ssize_t n_rows) noexcept nogil
 cdef void count_features(Search* search, const int32_t* features, int32_t n) noexcept nogil
 cdef void collect_groups(Search* search, int32_t place) noexcept nogil

@@ -2,8 +2,9 @@
 
 from libc.math cimport sqrt
 
+from fastens.engine.forest.splits.code_columns cimport code_at, column_of
 from fastens.engine.forest.splits.score cimport is_one_class_target, words_weight
-from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Forest, Search
+from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Search
 from fastens.engine.splits.order cimport sort_by_key
 from fastens.engine.structs cimport float64_t, int32_t, uint16_t, uint32_t, uint64_t
 
@@ -18,23 +19,7 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef enum:
-    CACHE_LINE = 64
     AXIS_STEPS = 16                 # of the power iteration; an order of categories needs no more
-
-
-cdef CodeColumn column_of(const Forest* forest, int32_t feature, Py_ssize_t n_rows) noexcept nogil:
-    """Where to read the codes: of many rows by column, for they share cache lines there; else from the records, where
-    all codes of a row share one, or not if there are many."""
-    cdef CodeColumn column
-    cdef Py_ssize_t size = forest.table.code_size
-    cdef Py_ssize_t shared = 1 if forest.table.record_stride * size > CACHE_LINE else FEATURES_AT_ONCE
-    if n_rows * CACHE_LINE > forest.table.n_rows * size * shared:
-        column.codes = forest.table.columns + feature * forest.table.n_rows * size
-        column.stride = 1
-    else:
-        column.codes = forest.table.records + feature * size
-        column.stride = forest.table.record_stride
-    return column
 
 
 cdef bint _adds_one_word(const Search* search) noexcept nogil:
@@ -54,7 +39,7 @@ cdef void count_features(Search* search, const int32_t* features, int32_t n) noe
     cdef CodeColumn columns[FEATURES_AT_ONCE]
     cdef int32_t j
     for j in range(n):
-        columns[j] = column_of(search.forest, features[j], search.n_rows)
+        columns[j] = column_of(search, features[j], search.rows, search.n_rows, j)
     if _adds_one_word(search):
         count_entries(
             search.forest.table.code_size, columns, search.cells, search.rows, search.n_rows,

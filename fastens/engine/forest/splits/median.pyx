@@ -5,7 +5,7 @@ ordered set (Fenwick 1994) that knows its weighted median and the absolute devia
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 
-from fastens.engine.forest.splits.groups cimport code_at, column_of
+from fastens.engine.forest.splits.code_columns cimport code_at, column_of
 from fastens.engine.forest.splits.scan cimport random_candidate
 from fastens.engine.forest.splits.score cimport is_monotone, word_weight
 from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, MedianScratch, Search, keep_split
@@ -127,7 +127,7 @@ cdef int64_t _deviations(
 cdef void _group_rows(Search* search) noexcept nogil:
     """Sort the rows by code; the groups start at medians.start."""
     cdef MedianScratch* medians = &search.medians
-    cdef CodeColumn column = column_of(search.forest, search.feature, search.n_rows)
+    cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
     cdef Py_ssize_t i
     cdef int32_t n = 0
     cdef uint64_t code

@@ -2,7 +2,8 @@
 
 from libc.string cimport memset
 
-from fastens.engine.forest.splits.groups cimport add_row, column_of
+from fastens.engine.forest.splits.code_columns cimport column_of
+from fastens.engine.forest.splits.groups cimport add_row
 from fastens.engine.forest.splits.scan cimport consider_left
 from fastens.engine.forest.splits.score cimport is_one_class_target
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, CodeColumn, Entry, Search
@@ -39,7 +40,7 @@ cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcep
     cdef CodeColumn[FEATURES_AT_ONCE] columns
     cdef int32_t j
     for j in range(n):
-        columns[j] = column_of(search.forest, features[j], search.n_rows)
+        columns[j] = column_of(search, features[j], search.rows, search.n_rows, j)
     read_codes(
         search.forest.table.code_size, columns, search.rows, search.n_rows, n, search.row_codes, search.n_row_codes
     )

@@ -8,6 +8,7 @@ from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.splits.classes cimport has_few, search_few
+from fastens.engine.forest.splits.code_columns cimport note_present
 from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighted
 from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
 from fastens.engine.forest.splits.median cimport median_score, search_medians
@@ -18,7 +19,7 @@ from fastens.engine.forest.splits.reduced cimport (
 from fastens.engine.forest.splits.scan cimport finish_split, search_groups
 from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians, words_score, words_weight
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Open, Sample, Search
-from fastens.engine.paths cimport add_feature
+from fastens.engine.paths cimport add_feature, has_feature
 from fastens.engine.random cimport random_bits
 from fastens.engine.structs cimport float64_t, int32_t, uint32_t, uint64_t
 
@@ -88,6 +89,8 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
         return False
     memcpy(search.visited, mask, search.n_mask_words * sizeof(uint64_t))
     search.found_perfect = False
+    if forest.table.stored.rows != NULL:
+        note_present(search)
     while n_seen < forest.limits.features_per_split and n_left > 0 and not search.found_perfect:
         n = forest.limits.features_per_split - n_seen
         if forest.limits.feature_weights == NULL:
@@ -114,6 +117,9 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
     cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef bint is_random = forest.rules.random_thresholds, by_medians = uses_medians(forest)
     cdef bint few = has_few(search), sorts
+    if forest.table.stored.rows != NULL:
+        n_constant = _leave_out_zeros(search, n, mask)
+        n -= n_constant
     if (
         <float64_t>search.weight <= LITTLE_WEIGHT * search.sample.layout.weight_scale
         or <Py_ssize_t>forest.table.max_codes * search.sample.layout.n_words > CACHED_WORDS or few
@@ -148,6 +154,18 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
             search.found_perfect = True
             break
     return n_constant
+
+
+cdef int32_t _leave_out_zeros(Search* search, int32_t n, uint64_t* mask) noexcept nogil:
+    """Mark those of the n features drawn that are zero in all rows, keep the others; return how many."""
+    cdef int32_t i, kept = 0
+    for i in range(n):
+        if has_feature(search.present, search.drawn[i]):
+            search.drawn[kept] = search.drawn[i]
+            kept += 1
+        else:
+            add_feature(mask, search.drawn[i])
+    return n - kept
 
 
 cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:

@@ -1,5 +1,6 @@
 # What a search for splits reads and writes: the forest's table, targets and rules, a tree's rows, one node.
 
+from fastens.engine.bins.pages cimport Pages
 from fastens.engine.limits cimport Limits
 from fastens.engine.ranks cimport Ranks
 from fastens.engine.splits.criterion cimport Criterion
@@ -40,8 +41,21 @@ cdef struct BinValues:
     float64_t origin
 
 
+cdef struct StoredCodes:
+    # Codes of a sparse table other than those of zeros, by column: the ascending rows of each column, and their codes.
+    const int32_t* rows             # NULL: the table is not sparse
+    const int64_t* first            # of each column
+    const uint8_t* codes
+    const uint8_t* zeros            # the code of zeros in each column
+    # and by row, in which columns
+    const int32_t* features
+    const int64_t* first_of_row
+
+
 cdef struct ForestTable:
     # The binned rows.
+    StoredCodes stored              # in place of records and columns
+    Pages* pages                    # of the files that these are in; NULL: memory
     const uint8_t* records          # row-major
     Py_ssize_t record_stride        # in codes
     const uint8_t* columns          # column-major
@@ -201,6 +215,10 @@ cdef struct Search:
     int32_t* order
     float64_t* axis                 # 2 * n_stats
     int32_t* drawn                  # features of one round
+    # Of sparse rows: codes of a node's rows on FEATURES_AT_ONCE features, by row, and the features that any is not zero
+    # on.
+    uint8_t* spread
+    uint64_t* present
     # Where thresholds are random: codes of a node's rows on FEATURES_AT_ONCE features, and the rows' words.
     uint8_t* row_codes
     uint64_t* row_words

@@ -1,0 +1,43 @@
+from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint32_t
+
+
+cdef extern from "engine/bins/pages.h" nogil:
+    enum:
+        MOST_MAPPED
+
+    ctypedef struct Pages:
+        const uint8_t* begin[MOST_MAPPED]
+        size_t n_bytes[MOST_MAPPED]
+        int32_t n
+        int32_t most
+        int32_t n_read
+
+    void drop_pages(Pages* pages)
+    void note_pages(Pages* pages, int64_t n)
+    int64_t page_of(int64_t byte)
+
+
+cdef class MappedPages:
+    cdef Pages pages
+    cdef object arrays
+
+
+cdef Pages* pages_of(object pages)
+
+
+cdef inline int64_t note_more_rows(
+    Pages* pages, int64_t seen, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step
+) noexcept nogil:
+    """Before n of the rows from the first to the last are read, which are so many bytes apart; return their last page.
+
+    `seen` is the last page of the rows before, -1 for none.
+    """
+    cdef int64_t end = page_of(last * <int64_t>step)
+    if pages != NULL:
+        note_pages(pages, max(0, min(<int64_t>n, end - max(seen, page_of(first * <int64_t>step) - 1))))
+    return end
+
+
+cdef inline void note_rows(Pages* pages, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
+    """The same of rows that none are read before."""
+    note_more_rows(pages, -1, first, last, n, step)

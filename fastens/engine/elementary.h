@@ -1,0 +1,125 @@
+/* exp and log to the last bit but one, with the same result on every machine and for every width of vector.
+ *
+ * NumPy's and the C library's take other paths on other processors. Losses have shorter ones (losses/loss_loops.h).
+ */
+#ifndef FASTENS_ELEMENTARY_H
+#define FASTENS_ELEMENTARY_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "engine/dispatch.h"
+
+#define FASTENS_LN2_HIGH 6.93147180369123816490e-01 /* few bits: a whole number of them is exact */
+#define FASTENS_LN2_LOW 1.90821492927058770002e-10
+
+/* 2^k for whole k from -1022 to 1023. */
+FASTENS_INLINE double power_of_2(double k)
+{
+    double shifted = k + (6755399441055744.0 + 1023.0);
+    uint64_t bits;
+    memcpy(&bits, &shifted, 8);
+    bits <<= 52;
+    memcpy(&shifted, &bits, 8);
+    return shifted;
+}
+
+/* x = k ln 2 + r with |r| <= ln(2) / 2. What rounding takes from r is added where it still counts. */
+FASTENS_INLINE double exact_exp(double x)
+{
+    const double shift = 6755399441055744.0;
+    double k, half, high, low, r, lost, q;
+    x = x < -746.0 ? -746.0 : x;
+    x = x > 710.0 ? 710.0 : x;
+    k = (x * 1.4426950408889634 + shift) - shift;
+    high = x - k * FASTENS_LN2_HIGH;
+    low = k * FASTENS_LN2_LOW;
+    r = high - low;
+    lost = (high - r) - low;
+    q = 1.0 / 6227020800.0;
+    q = q * r + 1.0 / 479001600.0;
+    q = q * r + 1.0 / 39916800.0;
+    q = q * r + 1.0 / 3628800.0;
+    q = q * r + 1.0 / 362880.0;
+    q = q * r + 1.0 / 40320.0;
+    q = q * r + 1.0 / 5040.0;
+    q = q * r + 1.0 / 720.0;
+    q = q * r + 1.0 / 120.0;
+    q = q * r + 1.0 / 24.0;
+    q = q * r + 1.0 / 6.0;
+    q = q * r + 0.5;
+    half = (k * 0.5 + shift) - shift;
+    return (1.0 + (r + (lost + r * r * q))) * power_of_2(half) * power_of_2(k - half);
+}
+
+/* x = 2^k m with m from sqrt(1/2) to sqrt(2); log(m) = 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R), f = m - 1. */
+FASTENS_INLINE double exact_log(double x)
+{
+    const uint64_t middle = 0x3fe6a09e667f3bcdULL, bias = 0x4000000000000000ULL, to_double = 0x4330000000000000ULL;
+    int is_tiny = x < 2.2250738585072014e-308;
+    double scaled = is_tiny ? x * 18014398509481984.0 : x, m, k, f, s, z, R, square, out;
+    uint64_t bits, exponent;
+    memcpy(&bits, &scaled, 8);
+    exponent = (bits - middle + bias) >> 52;
+    bits -= (exponent << 52) - bias;
+    memcpy(&m, &bits, 8);
+    exponent |= to_double;
+    memcpy(&k, &exponent, 8);
+    k -= (4503599627370496.0 + 1024.0) + (is_tiny ? 54.0 : 0.0);
+    f = m - 1.0;
+    s = f / (2.0 + f);
+    z = s * s;
+    R = 2.0 / 23.0;
+    R = R * z + 2.0 / 21.0;
+    R = R * z + 2.0 / 19.0;
+    R = R * z + 2.0 / 17.0;
+    R = R * z + 2.0 / 15.0;
+    R = R * z + 2.0 / 13.0;
+    R = R * z + 2.0 / 11.0;
+    R = R * z + 2.0 / 9.0;
+    R = R * z + 2.0 / 7.0;
+    R = R * z + 2.0 / 5.0;
+    R = R * z + 2.0 / 3.0;
+    R = R * z;
+    square = 0.5 * f * f;
+    out = k * FASTENS_LN2_HIGH - ((square - (s * (square + R) + k * FASTENS_LN2_LOW)) - f);
+    out = x == 0.0 ? -INFINITY : out;
+    out = x < 0.0 ? NAN : out;
+    return x < INFINITY ? out : x;
+}
+
+/* What rounding takes from 1 + x is added (Goldberg 1991, theorem 4, in another form). */
+FASTENS_INLINE double exact_log1p(double x)
+{
+    double sum = 1.0 + x, lost = (x - (sum - 1.0)) / sum, out = exact_log(sum);
+    return sum > 0.0 && sum < INFINITY ? out + lost : out;
+}
+
+FASTENS_INLINE void exps_loop(const double* x, ptrdiff_t n, double* out)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = exact_exp(x[i]);
+}
+
+FASTENS_INLINE void logs_loop(const double* x, ptrdiff_t n, double* out)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = exact_log(x[i]);
+}
+
+FASTENS_INLINE void log1ps_loop(const double* x, ptrdiff_t n, double* out)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = exact_log1p(x[i]);
+}
+
+FASTENS_CHOOSE(exps, (const double* x, ptrdiff_t n, double* out), (x, n, out))
+FASTENS_CHOOSE(logs, (const double* x, ptrdiff_t n, double* out), (x, n, out))
+FASTENS_CHOOSE(log1ps, (const double* x, ptrdiff_t n, double* out), (x, n, out))
+
+#endif

@@ -1,0 +1,67 @@
+"""exp, log and what is made of them, with the same bits on every machine: where a model or a prediction depends on it.
+
+NumPy's choose other ways by the processor, and so does the C library. These are right to about one unit in the last
+place, for all numbers, and take arrays of any shape.
+"""
+
+import numpy as np
+
+cdef extern from "engine/elementary.h" nogil:
+    void exps(const double* x, Py_ssize_t n, double* out) noexcept
+    void logs(const double* x, Py_ssize_t n, double* out) noexcept
+    void log1ps(const double* x, Py_ssize_t n, double* out) noexcept
+
+ctypedef void (*Loop)(const double* x, Py_ssize_t n, double* out) noexcept nogil
+
+
+cdef _each(Loop loop, x, out=None):
+    values = np.ascontiguousarray(x, dtype=np.float64)
+    result = np.empty_like(values) if out is None else out
+    cdef const double[::1] flat = values.reshape(-1)
+    cdef double[::1] flat_result = result.reshape(-1)
+    if flat.shape[0]:
+        with nogil:
+            loop(&flat[0], flat.shape[0], &flat_result[0])
+    return result.reshape(np.shape(x))[()]
+
+
+def exp(x, out=None):
+    """Return e to the power of each number; `out`, in C order, may be x itself."""
+    return _each(exps, x, out)
+
+
+def log(x):
+    """Return the natural logarithm of each number; -inf of 0, NaN of what is less."""
+    return _each(logs, x)
+
+
+def log1p(x):
+    """Return log(1 + x) of each number."""
+    return _each(log1ps, x)
+
+
+def logaddexp(x, y):
+    """Return log(exp(x) + exp(y)) of each two numbers."""
+    largest = np.maximum(x, y)
+    with np.errstate(invalid="ignore"):
+        found = largest + log1p(exp(np.minimum(x, y) - largest))
+    return np.where(np.isinf(largest), largest, found)[()]
+
+
+def logsumexp(x, axis=None):
+    """Return the logarithm of the sum of exponentials along an axis, or of all."""
+    largest = np.max(x, axis=axis, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    return (log(exp(x - largest).sum(axis=axis, keepdims=True)) + largest).sum(axis=axis)
+
+
+def softmax(x, axis=None):
+    """Return exponentials divided by their sum along an axis, or over all."""
+    shares = exp(x - np.max(x, axis=axis, keepdims=True))
+    return shares / shares.sum(axis=axis, keepdims=True)
+
+
+def expit(x):
+    """Return 1 / (1 + exp(-x)) of each number; neither tail loses digits."""
+    tail = exp(-np.abs(x))
+    return (np.where(np.asarray(x) < 0, tail, 1.0) / (1.0 + tail))[()]

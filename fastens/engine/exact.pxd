@@ -1,0 +1,6 @@
+# exp and log of single numbers in kernels, with the same bits on every machine; elementary.pyx has those of arrays.
+
+cdef extern from "engine/elementary.h" nogil:
+    double exp "exact_exp" (double x) noexcept
+    double log "exact_log" (double x) noexcept
+    double log1p "exact_log1p" (double x) noexcept

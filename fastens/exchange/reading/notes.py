@@ -1,0 +1,156 @@
+"""What `export` notes in a file besides the trees: labels, categories by value, and which estimator the model was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from fastens.exchange.reading.checks import number, part, whole_number
+from fastens.exchange.reading.outputs import Outputs
+from fastens.exchange.reading.records import ForeignModel, refuse
+from fastens.exchange.reading.vectors import with_vectors
+
+FORESTS = ("RandomForest", "ExtraTrees", "DecisionTree")
+_PLAIN = (str, bool, int, float)
+
+
+def note_in(text: Any) -> dict[str, Any] | None:
+    """The note that a text is; None for no text."""
+    if not text:
+        return None
+    try:
+        note = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise refuse("the note of fastens in the file must be JSON; it is damaged") from error
+    for name in ("links", "widths", "parameters", "levels"):
+        part(note, name, list)
+    part(note, "estimator", str)
+    names = part(note, "names", (list, type(None)))
+    if names is not None and not all(isinstance(name, str) for name in names):
+        raise refuse("the note of fastens must have names that are texts")
+    if not all(type(width) is int and 0 < width < 2**16 for width in note["widths"]):
+        raise refuse("the note of fastens must have the number of raw predictions of each target")
+    for own in [*(note.get("classes") or []), *part({"categories": {}} | note, "categories", dict).values()]:
+        if not isinstance(own, list) or not all(isinstance(value, _PLAIN) for value in own):
+            raise refuse("the note of fastens must have lists of labels and categories")
+        if len(set(own)) != len(own):
+            raise refuse("the note of fastens must have labels and categories once each")
+    return note
+
+
+def n_categories(note: dict[str, Any]) -> dict[int, int]:
+    """How many categories, or codes of them, columns have."""
+    named = {key: len(values) for key, values in note.get("categories", {}).items()}
+    coded = part({"n_codes": {}} | note, "n_codes", dict)
+    return {whole_number(key, "a column"): whole_number(n, "n_codes") for key, n in (named | coded).items()}
+
+
+def set_noted(found: ForeignModel) -> None:
+    """Give a model the labels, categories and estimator of its note, if it has one."""
+    if found.note is None:
+        return
+    _set_classes(found, found.note)
+    found.columns.names = found.note["names"]  # as they were; formats change some, or need some
+    names = found.note.get("categories", {})
+    for key, values in names.items():
+        column = int(key) if key.isdecimal() else -1
+        if not 0 <= column < found.columns.n_features:
+            raise refuse(f"the note of fastens has categories of the column {key[:20]!r}, which is not there")
+        if column in found.columns.n_codes:
+            _name_codes(found, column, values)
+        elif column not in found.columns.categories:
+            found.columns.categories[column] = values
+    found.columns.missing_is_category = bool(names) and found.note.get("missing_is_category") is True
+
+
+def _set_classes(found: ForeignModel, note: dict[str, Any]) -> None:
+    labels = note.get("classes")
+    if labels is None or len(labels) != len(note["widths"]):
+        return
+    arrays = [np.asarray(own) for own in labels]
+    classes: Any = arrays if len(arrays) > 1 else arrays[0]
+    if found.classes is not None:
+        if len(arrays) == found.n_targets > 1 or (found.n_targets == 1 and len(found.classes) == len(classes)):
+            found.classes = classes
+        is_forest = found.estimator.startswith(FORESTS)
+    else:
+        is_forest = set(note["links"]) == {"shares"} and _becomes_forest(found)
+        found.classes, found.n_targets = (classes, len(arrays)) if is_forest else (None, found.n_targets)
+    if is_forest:
+        kind = note["estimator"]
+        found.estimator = kind if kind.startswith(FORESTS) else "RandomForestClassifier"
+        found.fitted["_has_all_shares"] = note.get("has_all_shares") is True
+
+
+def _becomes_forest(found: ForeignModel) -> bool:
+    """Make means of trees of sums that were divided by the number of trees, in single precision."""
+    if found.estimator == "RandomForestRegressor":
+        return True
+    if found.estimator != "GradientBoostingRegressor" or any(found.baseline):
+        return False
+    n_outputs = len(found.baseline)
+    trees = found.trees if found.trees.value.shape[1] == n_outputs else with_vectors(found.trees, n_outputs)
+    if trees is None:
+        return False
+    trees.value = (trees.value * len(trees.roots)).astype(np.float32).astype(np.float64)
+    found.trees, found.parameters = trees, {}
+    return True
+
+
+def _name_codes(found: ForeignModel, column: int, values: list[Any]) -> None:
+    """Categories by value for codes; a missing value has the position after them where it is a category."""
+    columns, trees = found.columns, found.trees
+    n, has_others = columns.n_codes.pop(column), column in columns.has_others
+    columns.has_others.discard(column)
+    if n > len(values):
+        raise refuse(f"the note of fastens has {len(values)} categories of column {column}, and the trees {n}")
+    columns.categories[column] = values
+    is_category = found.note is not None and found.note.get("missing_is_category") is True
+    for node in [node for node in trees.sets if trees.feature[node] == column]:
+        own, missing_left = trees.sets[node], bool(trees.missing_left[node])
+        others_left = n in own if has_others else missing_left
+        own = own[own < n]
+        rest = np.arange(n, len(values)) if others_left else np.zeros(0, np.int64)
+        last = [len(values)] if is_category and missing_left else []
+        trees.sets[node] = np.concatenate([own, rest, np.array(last, dtype=np.int64)])
+        trees.missing_left[node] = others_left if is_category else missing_left
+
+
+# By link and whether there are classes: the link of `Outputs`.
+_LINKS = {
+    "identity": "identity",
+    "exp": "exponential",
+    "sigmoid": "sigmoid",
+    "softmax": "softmax",
+    "shares": "identity",
+}
+_LINKS |= {"anomaly": "isolation", "sorted": "identity"}
+
+
+def noted_outputs(note: dict[str, Any]) -> Outputs:
+    """What becomes of the sums of trees in a file whose note says it in full."""
+    links, widths = set(note["links"]), note["widths"]
+    if (len(links) != 1 and not links <= {"sigmoid", "softmax"}) or not links <= _LINKS.keys():
+        raise refuse(f"the links {sorted(map(str, links))} of the note of fastens cannot be read")
+    link = next(iter(links))
+    has_classes = "classes" in note and link != "shares"
+    return Outputs(
+        n_outputs=sum(widths),
+        n_targets=len(widths) if has_classes else 1 if link in ("sorted", "anomaly") else sum(widths),
+        averages=note.get("is_mean") is True,
+        is_classifier=has_classes,
+        link=_LINKS[link],
+        alpha=number(note["parameters"][0], "the mean path length") if link == "anomaly" else 1.0,
+    )
+
+
+def with_note(found: ForeignModel, note: dict[str, Any]) -> ForeignModel:
+    """A model of such sums, with what else its note says."""
+    if note["links"] == ["sorted"]:
+        found.parameters = {"loss": "quantile", "quantile": [number(level, "a level") for level in note["levels"]]}
+    if note["links"] == ["anomaly"]:
+        found.fitted["offset_"] = number(note["parameters"][1], "the offset")
+    found.note = note
+    return found

@@ -1,0 +1,48 @@
+"""What formats have no place for: labels, categories by value, and which estimator a model is; as a text in a file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+_PLAIN = (str, bool, int, float)
+
+
+def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any]:
+    """Return what `from_model` reads besides the trees.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted model.
+    columns : list of Column
+        Its columns.
+    targets : list of Target
+        What becomes of its raw predictions.
+    """
+    note: dict[str, Any] = {"estimator": type(model).__name__, "links": [target.link for target in targets]}
+    note["widths"] = [target.outputs.stop - target.outputs.start for target in targets]
+    note["parameters"] = [own for target in targets for own in target.parameters]
+    note["levels"] = np.ravel(model.quantile).tolist() if "sorted" in note["links"] else []
+    note["is_mean"] = model._combination != "sum"
+    note["names"] = model._encoder.names
+    note["is_single"] = bool(model._ensemble.value.dtype == np.float32)
+    labels = [None if target.classes is None else target.classes.tolist() for target in targets]
+    if all(own is not None and all(isinstance(label, _PLAIN) for label in own) for own in labels):
+        note["classes"] = labels
+    note["has_all_shares"] = bool(getattr(model, "_has_all_shares", False))
+    coded = {str(number): len(own.categories) for number, own in enumerate(columns) if own.is_coded}
+    if coded:
+        note["n_codes"] = coded
+    named = {number: own.categories for number, own in enumerate(columns) if own.categories and not own.is_coded}
+    if named:
+        note["categories"] = {str(number): categories for number, categories in named.items()}
+        note["missing_is_category"] = bool(model._encoder.missing_is_category)
+    return note
+
+
+def text_of(note: dict[str, Any]) -> str:
+    """The note as one line of ASCII without equals signs, which LightGBM's headers cannot hold."""
+    return json.dumps(note, separators=(",", ":")).replace("=", "\\u003d")

@@ -1,0 +1,62 @@
+"""exp and log: right to the last bit but one for all numbers, and what is made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+from fastens.engine import elementary
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 1e-310, 1.7976931348623157e308, -800.0, 709.8, 1e-300]
+
+
+def numbers(name, rng):
+    if name == "exp":
+        return np.concatenate([rng.uniform(-745, 709.7, 20_000), rng.normal(size=10_000), 1e-6 * rng.normal(size=999)])
+    x = np.exp(np.concatenate([rng.uniform(-744, 709, 20_000), 1e-3 * rng.normal(size=10_000)]))
+    return x if name == "log" else np.concatenate([x, -rng.random(10_000), 1e-6 * rng.normal(size=999)])
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no numbers of more digits here")
+@pytest.mark.parametrize(("name", "most"), [("exp", 1.0), ("log", 1.0), ("log1p", 1.5)])
+def test_errors_are_less_than_a_unit_or_so_in_the_last_place(name, most, rng):
+    x = numbers(name, rng)
+    exact = getattr(np, name)(x.astype(np.longdouble))
+    error = np.abs(getattr(elementary, name)(x) - exact) / np.spacing(np.abs(exact.astype(np.float64)))
+    assert error.max() < most
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "log1p"])
+@np.errstate(all="ignore")
+def test_special_numbers_and_shapes(name):
+    ours, numpys = getattr(elementary, name), getattr(np, name)
+    np.testing.assert_allclose(ours(np.array(SPECIAL)), numpys(SPECIAL), rtol=1e-15)
+    assert isinstance(ours(2), float)
+    table = np.arange(1.0, 25.0).reshape(4, 6)
+    np.testing.assert_array_equal(ours(table.T[::2]), ours(np.ascontiguousarray(table.T[::2])))
+    assert ours(np.empty((0, 3))).shape == (0, 3)
+
+
+def test_a_number_has_the_same_bits_alone_and_among_others(rng):
+    x = rng.normal(scale=100, size=37)
+    assert elementary.exp(x).tolist() == [elementary.exp(value) for value in x]
+    assert elementary.log(np.abs(x)).tolist() == [elementary.log(abs(value)) for value in x]
+
+
+def test_exp_in_place(rng):
+    x = rng.normal(size=(5, 3))
+    expected = elementary.exp(x)
+    assert elementary.exp(x, out=x) is not None
+    np.testing.assert_array_equal(x, expected)
+
+
+@np.errstate(all="ignore")
+def test_what_is_made_of_them(rng):
+    x = np.array([[-np.inf, -np.inf, -np.inf], [-np.inf, 3.0, 1.0], [1000.0, 999.0, -5.0], [0.0, np.inf, 1.0]])
+    np.testing.assert_allclose(elementary.logsumexp(x[:3], axis=1), special.logsumexp(x[:3], axis=1), rtol=1e-15)
+    assert elementary.logsumexp(x[1:3]) == pytest.approx(special.logsumexp(x[1:3]), rel=1e-15)
+    np.testing.assert_allclose(elementary.logaddexp(x[:, 0], x[:, 1]), np.logaddexp(x[:, 0], x[:, 1]), rtol=1e-15)
+    np.testing.assert_allclose(elementary.softmax(x[1:3], axis=1), special.softmax(x[1:3], axis=1), rtol=1e-14)
+    z = np.concatenate([rng.normal(scale=20, size=99), [-800.0, 800.0, 0.0]])
+    np.testing.assert_allclose(elementary.expit(z), special.expit(z), rtol=1e-15)
