@@ -282,8 +282,19 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         """
         return staged_scores(self, X, y, sample_weight)
 
-    def explain(self, X: ArrayLike, *given: Any, **options: Any) -> Any:
-        """Raise ValueError: the median of trees is not their sum, which Shapley values of trees are of."""
+    def explain(self, X: ArrayLike) -> None:
+        """Raise ValueError: the median of trees is not their sum, which Shapley values of trees are of.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        None
+            Never: medians are not explained.
+        """
         raise ValueError(
             "predictions must be sums of trees to be explained; those of AdaBoostRegressor are weighted medians. "
             "Explain regressors of estimators_, or use sklearn.inspection.permutation_importance."
