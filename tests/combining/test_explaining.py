@@ -175,4 +175,4 @@ def test_numbers_that_are_no_sums_of_trees(table, model, message):
     X, y = np.nan_to_num(table[0]), table[1]
     model.fit(X, y)
     with pytest.raises(ValueError, match=message):
-        model.explain(X, X[:3])
+        model.explain(X)
