@@ -169,7 +169,16 @@ class FitNeeds(NamedTuple):
 
     def place(self, limits: MemoryLimits, X: Any) -> Place:
         """Return where the codes of a table go; ValueError where the fit takes more memory than it may."""
-        shape = TableShape(*X.shape, *self[1:], n_stored=X.nnz if issparse(X) else None)
+        n_rows, n_columns = X.shape
+        shape = TableShape(
+            n_rows,
+            n_columns,
+            self.n_outputs,
+            self.n_targets,
+            self.is_weighted,
+            self.n_validation,
+            X.nnz if issparse(X) else None,
+        )
         needs = self.model._memory_needs(shape)
         return MEMORY if needs is None else limits.place(needs, type(self.model).__name__)
 
