@@ -20,9 +20,10 @@ from libc.string cimport memset
 
 from fastens.engine.comm import LOCAL
 
+from fastens.engine.grow.stump_rows cimport Rows, count_cells
 from fastens.engine.splits.criterion cimport SQUARES, Criterion, score_of_sums
 from fastens.engine.splits.order cimport sort_by_key
-from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 
 
@@ -32,31 +33,10 @@ cdef extern from "engine/grow/stump_loops.h" nogil:
     ) noexcept
 
 cdef enum:
-    ROW_BLOCK = 4096            # rows whose weights and classes stay in the cache while the features pass over them
     CELLS_AT_ONCE = 1 << 15     # cells of the features that are counted together: 256 KiB, of the second cache
     MOST_AT_ONCE = 64
     GROUPS = 3                  # of features, for each of several threads: few, as each group reads all weights
     GRAIN = 1 << 15             # (row, feature) additions, or cells, that are worth another thread
-
-cdef struct Rows:
-    const void* columns         # codes, one feature after another
-    # of sparse rows only stored codes: the rows of each feature's, ascending; NULL: all
-    const int32_t* stored_rows
-    const int64_t* first_stored
-    const void* zeros           # by feature, the code of zeros
-    const int64_t* totals       # by class
-    Py_ssize_t n_rows
-    const int64_t* weights
-    const uint16_t* classes
-    const int32_t* n_codes
-    const uint8_t* is_categorical
-    int32_t n_features
-    int32_t n_classes
-    int32_t code_size
-    int32_t most_codes
-    int32_t at_once             # features counted together
-    Criterion criterion
-
 
 cdef struct Room:
     # What a thread works with, and the best stump among its features; feature -1: none.
@@ -74,92 +54,6 @@ cdef struct Room:
     int32_t bin
     bint missing_left
     bint is_used                # whether its thread has come
-
-
-# Counting -------------------------------------------------------------------------------------------------------------
-
-cdef inline void _count_four(
-    const Rows* rows, const code_t* codes, Py_ssize_t begin, Py_ssize_t end, int64_t* cells, int32_t n_classes
-) noexcept nogil:
-    """Four features that stand one after another."""
-    # Local pointers: a sum that is written could be a field of `rows`, for all that the compiler knows.
-    cdef const int64_t* weights = rows.weights
-    cdef const uint16_t* classes = rows.classes
-    cdef Py_ssize_t i, k, n = rows.n_rows, stride = <Py_ssize_t> rows.most_codes * n_classes
-    cdef const code_t* second = codes + n
-    cdef const code_t* third = second + n
-    cdef const code_t* fourth = third + n
-    cdef int64_t* second_cells = cells + stride
-    cdef int64_t* third_cells = second_cells + stride
-    cdef int64_t* fourth_cells = third_cells + stride
-    cdef int64_t weight
-    for i in range(begin, end):
-        weight, k = weights[i], classes[i]
-        cells[<Py_ssize_t> codes[i] * n_classes + k] += weight
-        second_cells[<Py_ssize_t> second[i] * n_classes + k] += weight
-        third_cells[<Py_ssize_t> third[i] * n_classes + k] += weight
-        fourth_cells[<Py_ssize_t> fourth[i] * n_classes + k] += weight
-
-
-cdef inline void _count_one(
-    const Rows* rows, const code_t* codes, Py_ssize_t begin, Py_ssize_t end, int64_t* cells, int32_t n_classes
-) noexcept nogil:
-    cdef const int64_t* weights = rows.weights
-    cdef const uint16_t* classes = rows.classes
-    cdef Py_ssize_t i
-    for i in range(begin, end):
-        cells[<Py_ssize_t> codes[i] * n_classes + classes[i]] += weights[i]
-
-
-cdef inline void _count_features(
-    const Rows* rows, const code_t* columns, int32_t first, int32_t last, int64_t* cells, int32_t n_classes
-) noexcept nogil:
-    cdef Py_ssize_t begin = 0, end, stride = <Py_ssize_t> rows.most_codes * n_classes
-    cdef int32_t f
-    memset(cells, 0, (last - first) * stride * sizeof(int64_t))
-    while begin < rows.n_rows:
-        end = min(begin + ROW_BLOCK, rows.n_rows)
-        f = first
-        while f + 4 <= last:
-            _count_four(rows, columns + f * rows.n_rows, begin, end, cells + (f - first) * stride, n_classes)
-            f += 4
-        while f < last:
-            _count_one(rows, columns + f * rows.n_rows, begin, end, cells + (f - first) * stride, n_classes)
-            f += 1
-        begin = end
-
-
-cdef inline void _count_stored(
-    const Rows* rows, const code_t* codes, int32_t first, int32_t last, int64_t* cells
-) noexcept nogil:
-    """The same of sparse rows: the cells of zeros are what the others leave of the totals."""
-    cdef Py_ssize_t i, k, n_classes = rows.n_classes, stride = <Py_ssize_t> rows.most_codes * n_classes
-    cdef int64_t* rest
-    cdef int32_t f, row
-    memset(cells, 0, (last - first) * stride * sizeof(int64_t))
-    for f in range(first, last):
-        rest = cells + <Py_ssize_t> (<const code_t*> rows.zeros)[f] * n_classes
-        for k in range(n_classes):
-            rest[k] = rows.totals[k]
-        for i in range(rows.first_stored[f], rows.first_stored[f + 1]):
-            row = rows.stored_rows[i]
-            cells[<Py_ssize_t> codes[i] * n_classes + rows.classes[row]] += rows.weights[row]
-            rest[rows.classes[row]] -= rows.weights[row]
-        cells += stride
-
-
-cdef void _count(const Rows* rows, int32_t first, int32_t last, int64_t* cells) noexcept nogil:
-    """The cells of the features first..last-1. Two classes are the usual case: the compiler knows them."""
-    if rows.stored_rows != NULL and rows.code_size == 1:
-        _count_stored(rows, <const uint8_t*> rows.columns, first, last, cells)
-    elif rows.stored_rows != NULL:
-        _count_stored(rows, <const uint16_t*> rows.columns, first, last, cells)
-    elif rows.code_size == 1 and rows.n_classes == 2:
-        _count_features(rows, <const uint8_t*> rows.columns, first, last, cells, 2)
-    elif rows.code_size == 1:
-        _count_features(rows, <const uint8_t*> rows.columns, first, last, cells, rows.n_classes)
-    else:
-        _count_features(rows, <const uint16_t*> rows.columns, first, last, cells, rows.n_classes)
 
 
 # Scores: larger is better ---------------------------------------------------------------------------------------------
@@ -338,7 +232,7 @@ cdef void _count_group(void* job, Py_ssize_t group, int32_t thread) noexcept nog
     cdef Search* search = <Search*> job
     cdef const Rows* rows = &search.rows
     cdef int32_t first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
-    _count(rows, first, last, search.cells + <Py_ssize_t> first * rows.most_codes * rows.n_classes)
+    count_cells(rows, first, last, search.cells + <Py_ssize_t> first * rows.most_codes * rows.n_classes)
 
 
 cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
@@ -352,7 +246,7 @@ cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept no
     if search.cells != NULL:
         cells = search.cells + first * stride
     else:
-        _count(rows, first, last, room.cells)
+        count_cells(rows, first, last, room.cells)
     for f in range(first, last):
         _search(rows, f, cells + (f - first) * stride, room)
     room.is_used = True
