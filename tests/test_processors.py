@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+from reference.models import same_python
 
 DIGESTS = """
 import hashlib, warnings
@@ -45,7 +46,7 @@ print("IsolationForest", hashlib.sha256(forest.score_samples(X).tobytes()).hexdi
 
 def digests(**environment):
     child = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", DIGESTS],
+        [*same_python(), "-W", "ignore", "-c", DIGESTS],
         env=os.environ | environment, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert child.returncode == 0, child.stderr

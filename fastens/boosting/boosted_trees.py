@@ -179,7 +179,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if earlier is not None:
             check_same_columns(earlier, self)
         data = self._with_offset(data, init_score)
-        self._seed = self._choose_seed(data.y, earlier, splits=not given.is_given and self.early_stopping != "auto")
+        splits = bool(self.early_stopping) and self.early_stopping != "auto" and not given.is_given
+        self._seed = self._choose_seed(data.y, earlier, splits=splits)
         if self._stopping.folds is not None:
             fit_folds(self, data, start)
             return self

@@ -160,11 +160,15 @@ class ClassPrior:
     def values(self, statistics: Array) -> Array:
         """Mean probabilities."""
         parts = self._by_target(np.ascontiguousarray(statistics))
-        return np.concatenate([posterior_shares(counts, self._alphas(len(counts))) for counts in parts])
+        shares = [
+            posterior_shares(counts, self._alphas(len(counts))) if len(counts) > 1 else np.zeros(counts.shape)
+            for counts in parts
+        ]
+        return np.concatenate(shares)
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """By tables of products and of log gammas, where all classes have the same alpha."""
-        if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple):
+        if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None
         alpha, n_classes = self.alpha, self.n_classes
         few = _few_of_classes(alpha, n_classes, float(split.max()))
@@ -179,8 +183,8 @@ class ClassPrior:
 
     @staticmethod
     def _as_values(parts: list[Array]) -> Array:
-        # Trees hold the share of the second of two classes, or that of each.
-        return np.concatenate([part[1:] if len(part) == 2 else part for part in parts])
+        # Trees hold the share of the second of two classes, which a target of one class does not have, or that of each.
+        return np.concatenate([part[1:] if len(part) == 2 else part * (len(part) > 1) for part in parts])
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
         """Probabilities drawn from the posterior."""

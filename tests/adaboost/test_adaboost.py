@@ -278,6 +278,7 @@ def test_logit_is_boosting_of_the_log_loss():
         learning_rate=0.2,
         max_leaf_nodes=2,
         min_samples_leaf=1,
+        max_features=1.0,
         l2_regularization=0,
         growth=Growth(min_child_weight=0),
     ).fit(X, y)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fastens import (
-    AdaBoostClassifier,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
@@ -242,17 +241,6 @@ def test_one_rank_stops_all():
             return model.fit(X[own], T[own]).n_estimators_
 
     assert on_ranks(3, work) == [3, 3, 3]
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (AdaBoostClassifier, "AdaBoostClassifier needs all rows on one rank; got 2 ranks"),
-    ],
-)
-def test_what_needs_all_rows_says_so(make, message):
-    with pytest.raises(ValueError, match=message):
-        fit_on_ranks(2, make, CLASSES)
 
 
 @pytest.mark.parametrize("size", [2, 5])

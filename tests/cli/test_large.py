@@ -217,7 +217,11 @@ def test_a_full_disk(run, large_files):
 def test_a_disk_too_full_for_codes(run, large_files):
     import resource
 
-    given = ["train", "part0.parquet", "--target", "price", "--drop", "sold", "--spill-dir", str(large_files)]
+    # So many rows that their codes are not lost in the rounding of the message.
+    pq.write_table(
+        pyarrow.concat_tables([pq.read_table(large_files / "part0.parquet")] * 60), large_files / "many.parquet"
+    )
+    given = ["train", "many.parquet", "--target", "price", "--drop", "sold", "--spill-dir", str(large_files)]
     least = re.search(r"at least ([\d.]+ ?[kMG]?B)", run(*given, "--max-memory", "1MB").err)[1]
     names = sorted(os.listdir(large_files))
     code = "import sys; from fastens.cli import main; sys.exit(main(sys.argv[1:]))"

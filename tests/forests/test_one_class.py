@@ -12,6 +12,7 @@ TREES = {
     "a tree": fastens.DecisionTreeClassifier(),
     "random splits": fastens.DecisionTreeClassifier(criterion="entropy", splitter="random"),
     "a forest": fastens.RandomForestClassifier(20, oob_score=True, class_weight="balanced", random_state=0),
+    "a forest of averages": fastens.RandomForestClassifier(3, averaging="posterior"),
     "a forest that votes": fastens.ExtraTreesClassifier(3, voting="hard"),
 }
 BAGS = {

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from fastens.engine.comm import first_row, gathered, is_any, max_floats
-from fastens.engine.elementary import expit, log
+from fastens.engine.elementary import exp, expit, log
 from fastens.engine.losses.aft import DISTRIBUTIONS as DISTRIBUTION_CODES
 from fastens.engine.losses.aft import derivatives, row_losses
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
-from fastens.engine.losses.numeric_losses import exp
 from fastens.engine.losses.survival import hazard_sums, ordered_pairs, risk_sums
 from fastens.engine.threads import threads_for
 
@@ -101,8 +100,8 @@ class Cox(Loss):
 
 
 def _risk(raw: Array) -> Array:
-    """Hazard ratios to the largest of them."""
-    return exp(raw - raw.max())
+    """Hazard ratios to the largest of them; none is 0, as they are divided by."""
+    return exp(np.maximum(raw - raw.max(), -707.0))
 
 
 class _Order(NamedTuple):

@@ -125,7 +125,7 @@ def test_likelihoods_are_public():
     model = bags().fit(["lime"] * 10)
     np.testing.assert_allclose(model.likelihood_, np.power(LIME, 10.0))
     np.testing.assert_allclose(model.likelihoods_, np.power(np.array(LIME), np.arange(11.0)[:, None]))
-    np.testing.assert_array_equal(model.likelihoods_, np.exp(model.log_likelihoods_))
+    np.testing.assert_allclose(model.likelihoods_, np.exp(model.log_likelihoods_), rtol=1e-15)
     np.testing.assert_allclose(model.evidence_, np.dot(PRIOR, model.likelihood_))
     np.testing.assert_allclose(model.likelihood_ * PRIOR / model.evidence_, model.posterior_)
 
