@@ -356,21 +356,24 @@ cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
 
 
 cdef void add_piece(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
-    # A chunk of rows: the sums of all groups, in their order.
+    # A chunk of rows: the sums of all groups, in their order, for some rows at a time, whose sums are neighbours.
     cdef const Rows* rows = <const Rows*>job
-    cdef Py_ssize_t row = rows.first + chunk * rows.chunk, group, output, i, k
+    cdef Py_ssize_t row = rows.first + chunk * rows.chunk, n = min(rows.chunk, rows.n_rows - row)
+    cdef Py_ssize_t n_outputs = rows.trees.n_outputs, first = 0, k, group, i
     cdef const float64_t* sums
     cdef float64_t* out
-    cdef float64_t total
-    for i in range(min(rows.chunk, rows.n_rows - row)):
-        for output in range(rows.trees.n_outputs):
-            out = rows.out + ((row + i) * rows.trees.n_outputs + output) * rows.out_stride
-            sums = rows.sums + chunk * rows.n_groups * sums_size(rows) + output * rows.n_results * rows.chunk + i
-            for k in range(rows.n_results):
-                total = 0
-                for group in range(rows.n_groups):
-                    total += sums[group * sums_size(rows) + k * rows.chunk]
-                out[k] = total
+    cdef float64_t[SHAPLEY_LANES] total
+    while first < n:
+        for k in range(n_outputs * rows.n_results):
+            memset(total, 0, sizeof(total))
+            for group in range(rows.n_groups):
+                sums = rows.sums + (chunk * rows.n_groups + group) * sums_size(rows) + k * rows.chunk + first
+                for i in range(SHAPLEY_LANES):
+                    total[i] += sums[i]
+            out = rows.out + ((row + first) * n_outputs + k // rows.n_results) * rows.out_stride + k % rows.n_results
+            for i in range(min(<Py_ssize_t>SHAPLEY_LANES, n - first)):
+                out[i * n_outputs * rows.out_stride] = total[i]
+        first += SHAPLEY_LANES
 
 
 cdef inline Py_ssize_t sums_size(const Rows* rows) noexcept nogil:
@@ -394,14 +397,12 @@ cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_g
     cdef Py_ssize_t most = max(min(<Py_ssize_t>MOST_ROWS, RESULT_BYTES // row_bytes), 1), n_chunks = 1
     if n_threads > 1:
         n_chunks = min((n_threads * THREAD_PIECES + n_groups - 1) // n_groups, n_rows // FEWEST_ROWS)
-    n_chunks = max(n_chunks, (n_rows + most - 1) // most)
-    cdef Py_ssize_t rows = (n_rows + n_chunks - 1) // n_chunks
+    cdef Py_ssize_t rows = (n_rows - 1) // max(n_chunks, (n_rows + most - 1) // most) + 1
     return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
 
 cdef groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
-    # Where groups of trees begin, and the last one ends: of about as many nodes, for threads where rows are few. Their
-    # sums are added up in order; they depend on the trees and on what is asked of them alone, so that the sums do too.
+    # Where groups of as many nodes begin, and the last ends: by the trees and what is asked alone, as sums must be.
     cdef Py_ssize_t n_nodes = first_node[len(first_node) - 1]
     cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * FEWEST_NODES), MOST_GROUPS)
     ends = np.searchsorted(first_node, np.arange(1, max(n, 1)) * n_nodes // max(n, 1))
@@ -420,8 +421,7 @@ cdef run(Rows* rows, int n_threads):
     if rows.memory == NULL or rows.sums == NULL:
         free(rows.memory)
         free(rows.sums)
-        n = n_threads * rows.size + n_at_a_time * rows.n_groups * sums_bytes
-        raise MemoryError(f"cannot allocate {n} bytes for contributions")
+        raise MemoryError(f"cannot allocate {rows.size + n_at_a_time * rows.n_groups * sums_bytes} bytes")
     with nogil:
         while first < n_chunks:
             n = min(n_at_a_time, n_chunks - first)
