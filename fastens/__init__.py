@@ -43,6 +43,7 @@ from fastens.combining.conformal import ConformalClassifier, ConformalRegressor
 from fastens.combining.stacking import StackingClassifier, StackingRegressor
 from fastens.combining.voting import VotingClassifier, VotingRegressor
 from fastens.combining.weighted_majority import WeightedMajorityClassifier
+from fastens.exchange.merging import merge_models
 from fastens.exchange.reading.from_model import from_model
 from fastens.files import Column, TableFileError, TableSchema, read_table
 from fastens.forests.embedding import RandomTreesEmbedding
@@ -157,6 +158,7 @@ __all__ = [
     "estimate_memory",
     "from_model",
     "load",
+    "merge_models",
     "plot_bias_variance",
     "plot_decision_boundary",
     "plot_explanation",

@@ -15,7 +15,12 @@ from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
 from fastens.boosting.calibration import PREFIX as CALIBRATION
-from fastens.boosting.continuing import check_same_columns, continue_rounds, find_earlier
+from fastens.boosting.continuing import (
+    check_same_columns,
+    continue_rounds,
+    find_earlier,
+    with_earlier_categories,
+)
 from fastens.boosting.fit_arguments import (
     GivenValidation,
     RowNumbers,
@@ -177,6 +182,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if self._takes_several_targets:
             self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         if earlier is not None:
+            data = with_earlier_categories(self, earlier, X, data)
             check_same_columns(earlier, self)
         data = self._with_offset(data, init_score)
         splits = bool(self.early_stopping) and self.early_stopping != "auto" and not given.is_given

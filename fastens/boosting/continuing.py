@@ -11,6 +11,8 @@ from fastens.boosting.rounds import Rounds
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.saving import plain_parameter
 from fastens.storage import load_model
+from fastens.table.training_data import TrainingData
+from fastens.tree_model.joining import knowing_more
 
 # What may differ between a fit that stopped and the one that goes on: nothing of it changes the rounds before.
 _MAY_DIFFER = {
@@ -60,10 +62,35 @@ def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
     return found
 
 
+def with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData) -> TrainingData:
+    """The rows by the categories of the fit that is continued, and those after them that are new, as its trees get to.
+
+    Parameters
+    ----------
+    model, earlier : BoostedTrees
+        The estimator, which has learned the columns of the new rows, and the fit that it continues.
+    X : table
+        The new rows.
+    data : TrainingData
+        The same, as the estimator has learned them.
+    """
+    old, new = earlier._encoder, model._encoder
+    known = [found is not None for found in old.categories]
+    if old.names != new.names or known != new.is_categorical.tolist() or old.categories == new.categories:
+        return data
+    model._encoder = old.joined(new.categories)
+    if model._encoder.categories != old.categories:
+        for name in ("_ensemble", "_best_trees"):
+            if getattr(earlier, name) is not None:
+                setattr(earlier, name, knowing_more(earlier, getattr(earlier, name), model._encoder))
+        earlier._encoder = model._encoder
+    return data.with_table(model._encode_table(X))
+
+
 def check_same_columns(earlier: Any, model: Any) -> None:
-    """Raise ValueError unless the table has the columns, categories, classes and targets of the earlier fit."""
+    """Raise ValueError unless the table has the columns, classes and targets of the earlier fit."""
     if model._encoder_state() != earlier._encoder_state():
-        raise ValueError("X and y must have the columns, categories and classes of the fit that this one continues.")
+        raise ValueError("X and y must have the columns and classes of the fit that this one continues.")
     loss, n_outputs = model._get_loss(), earlier._ensemble.n_outputs
     if loss.n_outputs != n_outputs:
         raise ValueError(
@@ -76,18 +103,20 @@ def check_same_columns(earlier: Any, model: Any) -> None:
 
 
 def continue_rounds(run: Rounds, earlier: Any) -> None:
-    """Let a run begin after the rounds of an earlier fit, with their scores where it measures the same."""
+    """Let a run begin after the rounds of an earlier fit, which are measured again; of DART, they keep their scores."""
     trees = earlier._ensemble.separate_trees()
     if run.leaves.n_trees > earlier._ensemble.trees_per_round:
         # Trees of other libraries' models may have a value for each output where those grown here have one.
         outputs = range(run.leaves.n_trees)
         trees = [replace(tree, value=tree.value[:, k : k + 1].copy()) for tree in trees for k in outputs]
     run.continue_from(trees)
+    if run.dropout is None:
+        return
+    # The trees have changed since their rounds.
     metrics, scores, n_rounds = run.metrics, earlier.validation_scores_, run.n_rounds
     run.history.train[:] = earlier.train_score_[:n_rounds].tolist()
     if metrics is not None and all(len(scores.get(name, ())) >= n_rounds for name in metrics.names):
         metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
         run.history.validation[:] = metrics.scores[metrics.names[0]]
         if earlier._best_trees is not None:
-            assert run.dropout is not None
             run.dropout.best = earlier._best_trees.separate_trees()

@@ -23,7 +23,7 @@ from fastens.engine.bins.coded_rows import CodedRows
 from fastens.engine.comm import gathered
 from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.trees import Tree, TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.measuring import History
 
 # Of the time, what putting the trees together may take.
@@ -88,18 +88,19 @@ class FoldedRounds(NamedTuple):
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
         """The mean of all folds' models: the first round of every fold, then the second, and so on."""
-        kept = [(part, part.kept_trees(part.best_round), part.best_round) for part in self.parts]
-        trees: list[Tree] = []
         per_round, share = self.parts[0].leaves.n_trees, 1 / len(self.parts)
-        for index in range(max(n_own for *_, n_own in kept)):
-            for _, own, n_own in kept:
-                if index < n_own:
-                    of_round = own[index * per_round : (index + 1) * per_round]
-                    trees += [scaled_tree(tree, share, None) for tree in of_round]
+        kept = [part.kept_trees(part.best_round)[: part.best_round * per_round] for part in self.parts]
+        trees = in_turns([[scaled_tree(tree, share, None) for tree in own] for own in kept], per_round)
         first = self.parts[0]
         baseline = np.mean([part.baseline for part in self.parts], axis=0)
         outputs = np.tile(np.arange(per_round), n_rounds)
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
+
+
+def in_turns(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
+    """What several models have for each tree: of the first round of every model, then of the second, and so on."""
+    firsts = range(0, max(map(len, models)), per_round)
+    return [each for first in firsts for own in models for each in own[first : first + per_round]]
 
 
 def _mean(series: Sequence[Sequence[float]]) -> list[float]:

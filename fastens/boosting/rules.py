@@ -171,7 +171,10 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
     hashes = None
     if rules.sampling.draws:
         hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)
-    data = model._learn_statistics(data, rules.seed)
+    if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
+        model._statistics = None  # also where there are many categories by now
+    else:
+        data = model._learn_statistics(data, rules.seed)
     if earlier is None:
         is_categorical = model._is_categorical
         binning = learn_binning(data.X, data.sample_weight, model.max_bins, is_categorical, rules.n_threads, comm)

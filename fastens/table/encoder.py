@@ -221,7 +221,10 @@ class InputEncoder:
     def extended(self, table: Table) -> InputEncoder:
         """An encoder that also knows the categories of a table, after its own."""
         known = [index for index, found in enumerate(self.categories) if found is not None]
-        found = table.learn_categories(known)
+        return self.joined(table.learn_categories(known))
+
+    def joined(self, found: list[list[Any] | None]) -> InputEncoder:
+        """The same for the categories of another table, less those that only are written in another type."""
         pairs = zip(found, self.categories, strict=True)
         return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
 
@@ -234,7 +237,7 @@ class InputEncoder:
             missing_is_category=self.missing_is_category,
         )
         encoder.unseen, encoder.zero_is_missing, encoder.hashed = self.unseen, self.zero_is_missing, self.hashed
-        encoder.repeated = self.repeated
+        encoder.repeated, encoder.has_date_parts = self.repeated, self.has_date_parts
         return encoder
 
     @property

@@ -120,7 +120,8 @@ class SavedEnsemble:
             not np.array_equal(now[name], old, equal_nan=True) for name, old in before.items()
         ):
             raise ValueError(
-                "X and y must be those of the fit that this one continues, as they give the categories their numbers."
+                "X and y must be those of the fit that this one continues, as they give the categories their numbers; "
+                "with Categories(encoding='partition') they may be others."
             )
 
     def _apply_statistics(self, data: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -84,12 +85,54 @@ def test_warm_start_on_other_rows(X, rng):
     assert model.n_iter_ == 20
 
 
+@pytest.mark.parametrize("boosting", ["gbdt", "dart"])
+@pytest.mark.parametrize("by", ["warm_start", "resume"])
+def test_new_categories(boosting, by, rng, tmp_path):
+    """They go where unseen ones went in the trees that there are, and further trees tell them apart."""
+    names, path = np.array([f"c{i:02}" for i in range(40)]), tmp_path / "model.fastens"
+    effect = {name: 2.0 * (i % 3) for i, name in enumerate(names)}
+    old = pd.DataFrame({"a": rng.choice(names[10:30], 400), "b": rng.standard_normal(400)})
+    new = pd.DataFrame({"a": rng.choice(names, 600), "b": rng.standard_normal(600)})
+    options = {"boosting": boosting, "max_bins": 30, "random_state": 0, "warm_start": True}
+    options |= {"callbacks": [Checkpoint(path, 20)], "early_stopping": False}
+    if boosting == "gbdt":  # the rounds before are measured again, by the new rows
+        options |= {"early_stopping": True, "n_iter_no_change": 100}
+    model = GradientBoostingRegressor(n_estimators=20, **options).fit(old, old["a"].map(effect))
+    before, at_20 = model.predict(new), fastens.load(path)._raw(new)
+    more = model.set_params(n_estimators=80) if by == "warm_start" else GradientBoostingRegressor(n_estimators=80, **options)
+    more.fit(new, new["a"].map(effect), resume=None if by == "warm_start" else path)
+    assert more._encoder.categories[0] == [*names[10:30], *names[:10], *names[30:]]
+    assert more._ensemble.binning.n_codes[0] == 31  # 20 categories have had codes, and 10 have got them
+    if boosting == "gbdt":  # dart changes earlier trees
+        np.testing.assert_array_equal(next(itertools.islice(more.staged_predict(new), 19, None)), at_20[:, 0])
+    got_codes = new["a"].isin(names[:30])
+    error, was = (abs(each - new["a"].map(effect))[got_codes].mean() for each in (more.predict(new), before))
+    assert error < 0.2 * was
+    more.save(path)
+    np.testing.assert_array_equal(fastens.load(path).predict(new), more.predict(new))
+
+
+def test_fewer_categories_and_many(rng):
+    X = pd.DataFrame({"a": rng.choice([f"c{i}" for i in range(32)], 600), "b": rng.standard_normal(600)})
+    y = X["b"] + (X["a"] == "c7")
+    model = GradientBoostingRegressor(n_estimators=5, warm_start=True).fit(X, y)
+    first, some = model.predict(X), X["a"].isin(["c7", "c8"])
+    model.set_params(n_estimators=10).fit(X[some], y[some])
+    np.testing.assert_array_equal(model[:5].predict(X), first)
+    more = X.replace({"a": {"c1": "new"}})  # with another one there are too many for encoding="auto" to partition
+    model.set_params(n_estimators=15).fit(more, y)
+    np.testing.assert_array_equal(model[:5].predict(X), first)
+    model = GradientBoostingRegressor(n_estimators=5, warm_start=True).fit(more.assign(a=X["a"] + X["a"].shift(1)), y)
+    with pytest.raises(ValueError, match="with Categories\\(encoding='partition'\\) they may be others"):
+        model.set_params(n_estimators=15).fit(more, y)
+
+
 def test_errors_of_warm_start(X, rng):
     y = make_target("squared_error", X, rng)
     model = GradientBoostingRegressor(n_estimators=10, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="n_estimators must be at least 10, the rounds of the last fit"):
         model.set_params(n_estimators=9).fit(X, y)
-    with pytest.raises(ValueError, match="must have the columns, categories and classes"):
+    with pytest.raises(ValueError, match="must have the columns and classes"):
         model.set_params(n_estimators=11).fit(X[:, :3], y)
     with pytest.raises(ValueError, match="loss must be as in the last fit, 'squared_error', with warm_start=True"):
         model.set_params(loss="huber").fit(X, y)

@@ -72,7 +72,7 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
         raise refuse("the model has no trees")
     if issubclass(kind, BoostedTrees | BaseForest | IsolationForest):
         parameters["n_estimators"] = ensemble.n_trees // ensemble.trees_per_round
-        learned |= _learned(kind, parameters["n_estimators"])
+        learned |= without_fit(kind, parameters["n_estimators"])
     if issubclass(kind, BaseForest):
         parameters["bootstrap"] = False
     model: Any = kind(**parameters)
@@ -93,8 +93,8 @@ def _are_two_of_softmax(found: ForeignModel, ensemble: TreeEnsemble) -> bool:
     return found.n_targets == 1 and len(found.classes) == ensemble.n_outputs == 2
 
 
-def _learned(kind: type, n_rounds: int) -> dict[str, Any]:
-    """What else `fit` leaves: no scores, and no draws."""
+def without_fit(kind: type, n_rounds: int) -> dict[str, Any]:
+    """What else `fit` leaves in a model that was made otherwise: no scores, and no draws."""
     if issubclass(kind, BaseForest):
         return {"_seed": 0} | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
     if issubclass(kind, IsolationForest):

@@ -1,0 +1,203 @@
+"""Several fitted models as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.boosting.boosted_trees import BoostedTrees
+from fastens.boosting.dart import scaled_tree
+from fastens.boosting.folds import in_turns
+from fastens.engine.trees.trees import Tree, TreeEnsemble
+from fastens.exchange.reading.estimators import without_fit
+from fastens.forests.base_forest import BaseForest
+from fastens.forests.isolation import IsolationForest
+from fastens.saving import plain_parameter
+from fastens.tree_model.joining import on_one_binning
+
+# What boosted models predict by, besides trees and classes.
+_OF_LOSS = ("loss", "quantile")
+# What `fit` learned that all must have alike, by the names that errors give it.
+_LEARNED = {
+    "classes": "classes_",
+    "number of targets": "_n_targets",
+    "form of class shares": "_has_all_shares",
+    "rows for each tree": "max_samples_",
+    "offset_": "offset_",
+}
+# Parameters of forests that go with what is not merged: bags, and averages over prunings, which their leaves hold.
+_OF_BAGS = {"bootstrap": False, "max_samples": None, "averaging": None, "oob_score": False}
+
+
+def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any:
+    """Return one model that predicts the mean of several boosted models, or a forest of the trees of several.
+
+    They may have been trained on different rows, and know different categories. The merged model has the parameters of
+    the first and is used like any other: saved, exported, explained, continued with ``warm_start=True``.
+
+    Parameters
+    ----------
+    models : sequence of fitted models
+        Gradient boosting, random forests, extra trees or isolation forests: all of one class, with the same columns,
+        classes and loss.
+    weights : array of shape (n_models,), optional
+        The weights of boosted models in the mean of raw predictions, at least 0; default: equal ones. In a merged
+        forest each tree counts the same, so that it takes no weights.
+
+    Returns
+    -------
+    A fitted model
+        Its raw predictions are the mean of the models' raw predictions, but for the rounding of sums. The rounds of
+        the models take turns: ``merged[:n]`` has the first rounds of each. What was measured during the fits, and
+        calibrations, are not merged.
+
+    Raises
+    ------
+    TypeError
+        For models that cannot be merged, or of several classes.
+    ValueError
+        For models that differ in what must be the same, which the message names; with ``loss="cox"``, where each
+        model has its own baseline hazard; with linear leaves in some alone; and with categories encoded by different
+        target statistics.
+
+    See Also
+    --------
+    VotingRegressor : The mean of models of any kinds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import GradientBoostingRegressor, merge_models
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> parts = [GradientBoostingRegressor(n_estimators=20).fit(X[rows::2], y[rows::2]) for rows in (0, 1)]
+    >>> merged = merge_models(parts)
+    >>> mean = (parts[0].predict(X) + parts[1].predict(X)) / 2
+    >>> bool(abs(merged.predict(X) - mean).max() < 1e-9)
+    True
+    """
+    found = list(models)
+    _check_kinds(found)
+    for model in found:
+        model._check_fitted()
+    first = found[0]
+    if hasattr(first, "cumulative_hazard_"):
+        raise ValueError("loss must not be 'cox': each model has a baseline hazard of its own.")
+    for number, model in enumerate(found[1:], 1):
+        _check_alike(first, model, f"models[{number}]")
+    shares = _shares(weights, len(found), boosted=isinstance(first, BoostedTrees))
+    encoder = first._encoder
+    for model in found[1:]:
+        encoder = encoder.joined(model._encoder.categories)
+    ensembles = on_one_binning(found, encoder)
+    merged = _mean(ensembles, shares) if isinstance(first, BoostedTrees) else _all_trees(ensembles)
+    return _estimator(first, merged, encoder)
+
+
+def _check_kinds(models: list[Any]) -> None:
+    if not models:
+        raise ValueError("models must have at least one model; got none.")
+    for number, model in enumerate(models):
+        if not isinstance(model, BoostedTrees | BaseForest | IsolationForest):
+            raise TypeError(
+                f"models[{number}] must be gradient boosting or a forest of fastens; got {type(model).__name__}."
+            )
+        if type(model) is not type(models[0]):
+            raise TypeError(
+                f"models[{number}] must be of the class of models[0], {type(models[0]).__name__}; "
+                f"got {type(model).__name__}."
+            )
+
+
+def _check_alike(first: Any, model: Any, name: str) -> None:
+    """Raise ValueError that names what differs."""
+    pairs = {"names of columns": (first._encoder.names, model._encoder.names)}
+    pairs["number of columns"] = (first.n_features_in_, model.n_features_in_)
+    pairs["categorical columns"] = tuple(np.flatnonzero(each._encoder.is_categorical).tolist() for each in (first, model))
+    for what in ("missing_is_category", "zero_is_missing", "repeated"):
+        pairs[what] = tuple(plain_parameter(getattr(each._encoder, what)) for each in (first, model))
+    for what in _OF_LOSS:
+        pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in (first, model))
+    for what, attribute in _LEARNED.items():
+        pairs[what] = tuple(_plain(getattr(each, attribute, None)) for each in (first, model))
+    pairs["linear_leaves"] = tuple(not each._ensemble.has_constant_leaves for each in (first, model))
+    pairs["trees in a round"] = tuple(each._ensemble.trees_per_round for each in (first, model))
+    for what, (own, other) in pairs.items():
+        if own != other:
+            raise ValueError(f"{name} must have the same {what} as models[0], {own!r}; got {other!r}.")
+    _check_encodings(first, model, name)
+
+
+def _check_encodings(first: Any, model: Any, name: str) -> None:
+    """Numbers that stand for categories must be the same in all."""
+    own, other = first._statistics_arrays(), model._statistics_arrays()
+    is_same = own.keys() == other.keys() and all(np.array_equal(own[key], other[key], equal_nan=True) for key in own)
+    if not is_same or (own and first._encoder.categories != model._encoder.categories):
+        raise ValueError(
+            f"{name} must have the target statistics of models[0] for its categories, which are of the rows of fit; "
+            "models with categories=Categories(encoding='partition') have none."
+        )
+    if first._encoder.hashed and first._encoder.categories != model._encoder.categories:
+        raise ValueError(f"{name} must have the categories of models[0], of which only hashes are known.")
+    same_kinds = first._ensemble.binning.is_categorical == model._ensemble.binning.is_categorical
+    if not same_kinds.all():
+        raise ValueError(
+            f"{name} must split columns as models[0] does, by thresholds or by sets of codes; column "
+            f"{int(first._column_of[np.flatnonzero(~same_kinds)[0]])} differs."
+        )
+
+
+def _plain(learned: Any) -> Any:
+    """Classes, one array or several, as lists."""
+    return [_plain(each) for each in learned] if isinstance(learned, list | np.ndarray) else plain_parameter(learned)
+
+
+def _shares(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArray[np.float64]:
+    if weights is None:
+        return np.full(n_models, 1 / n_models)
+    if not boosted:
+        raise ValueError(f"weights must be None for forests, in which each tree counts the same; got {weights!r}.")
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n_models,) or not np.isfinite(found).all() or (found < 0).any() or not found.any():
+        raise ValueError(
+            f"weights must be {n_models} finite numbers of at least 0, one for each model, not all 0; got {weights!r}."
+        )
+    return found / found.sum()
+
+
+def _mean(ensembles: list[TreeEnsemble], shares: NDArray[np.float64]) -> TreeEnsemble:
+    first, per_round = ensembles[0], ensembles[0].trees_per_round
+    trees = [_scaled(each, share) for each, share in zip(ensembles, shares.tolist(), strict=True)]
+    outputs = in_turns([each.tree_output.tolist() for each in ensembles], per_round)
+    baseline = shares @ np.stack([each.baseline for each in ensembles])
+    return type(first).from_trees(in_turns(trees, per_round), outputs, baseline, first.binning)
+
+
+def _scaled(trees: TreeEnsemble, share: float) -> list[Tree]:
+    in_double = (replace(tree, value=tree.value.astype(np.float64)) for tree in trees.separate_trees())
+    return [scaled_tree(tree, share, None) for tree in in_double]
+
+
+def _all_trees(ensembles: list[TreeEnsemble]) -> TreeEnsemble:
+    first = ensembles[0]
+    trees = [tree for each in ensembles for tree in each.separate_trees()]
+    outputs = np.concatenate([each.tree_output for each in ensembles])
+    return type(first).from_trees(trees, outputs, first.baseline, first.binning)
+
+
+def _estimator(first: Any, merged: TreeEnsemble, encoder: Any) -> Any:
+    """A fitted model with the parameters of the first, and other trees."""
+    kind, n_rounds = type(first), merged.n_trees // merged.trees_per_round
+    given = _OF_BAGS if isinstance(first, BaseForest) else {"oob_score": False}
+    parameters = first.get_params(deep=False)
+    given = {name: value for name, value in given.items() if name in parameters}
+    model = kind(**parameters | given | {"n_estimators": n_rounds})
+    names = [name for name in (*_LEARNED.values(), "_statistics") if name in vars(first)]
+    vars(model).update(without_fit(kind, n_rounds) | {name: vars(first)[name] for name in names})
+    model._encoder, model._ensemble = encoder, merged
+    model._set_columns()
+    model._restored()
+    return model
