@@ -114,17 +114,20 @@ def _check_kinds(models: list[Any]) -> None:
 
 def _check_alike(first: Any, model: Any, name: str) -> None:
     """Raise ValueError that names what differs."""
-    pairs = {"names of columns": (first._encoder.names, model._encoder.names)}
-    pairs["number of columns"] = (first.n_features_in_, model.n_features_in_)
-    pairs["categorical columns"] = tuple(np.flatnonzero(each._encoder.is_categorical).tolist() for each in (first, model))
+    pairs: dict[str, tuple[Any, ...]] = {
+        "names of columns": (first._encoder.names, model._encoder.names),
+        "number of columns": (first.n_features_in_, model.n_features_in_),
+    }
+    both = first, model
+    pairs["categorical columns"] = tuple(np.flatnonzero(each._encoder.is_categorical).tolist() for each in both)
     for what in ("missing_is_category", "zero_is_missing", "repeated"):
-        pairs[what] = tuple(plain_parameter(getattr(each._encoder, what)) for each in (first, model))
+        pairs[what] = tuple(plain_parameter(getattr(each._encoder, what)) for each in both)
     for what in _OF_LOSS:
-        pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in (first, model))
+        pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in both)
     for what, attribute in _LEARNED.items():
-        pairs[what] = tuple(_plain(getattr(each, attribute, None)) for each in (first, model))
-    pairs["linear_leaves"] = tuple(not each._ensemble.has_constant_leaves for each in (first, model))
-    pairs["trees in a round"] = tuple(each._ensemble.trees_per_round for each in (first, model))
+        pairs[what] = tuple(_plain(getattr(each, attribute, None)) for each in both)
+    pairs["linear_leaves"] = tuple(not each._ensemble.has_constant_leaves for each in both)
+    pairs["trees in a round"] = tuple(each._ensemble.trees_per_round for each in both)
     for what, (own, other) in pairs.items():
         if own != other:
             raise ValueError(f"{name} must have the same {what} as models[0], {own!r}; got {other!r}.")

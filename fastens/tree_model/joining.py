@@ -122,7 +122,7 @@ def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Colu
     if categories is None and len(set(ways)) > 1:
         name = _name(encoder, column)
         raise ValueError(f"column {name} must hold codes that all models read alike; they read fractions differently.")
-    n_positions = max(len(each.category_codes[0]) for each in binnings)  # type: ignore[arg-type]
+    n_positions = max(len(each.category_codes[0]) for each in binnings)
     codes = []
     for model, binning in zip(models, binnings, strict=True):
         places = _places(model._encoder, column, categories, n_positions)

@@ -99,7 +99,11 @@ def test_new_categories(boosting, by, rng, tmp_path):
         options |= {"early_stopping": True, "n_iter_no_change": 100}
     model = GradientBoostingRegressor(n_estimators=20, **options).fit(old, old["a"].map(effect))
     before, at_20 = model.predict(new), fastens.load(path)._raw(new)
-    more = model.set_params(n_estimators=80) if by == "warm_start" else GradientBoostingRegressor(n_estimators=80, **options)
+    more = (
+        model.set_params(n_estimators=80)
+        if by == "warm_start"
+        else GradientBoostingRegressor(n_estimators=80, **options)
+    )
     more.fit(new, new["a"].map(effect), resume=None if by == "warm_start" else path)
     assert more._encoder.categories[0] == [*names[10:30], *names[:10], *names[30:]]
     assert more._ensemble.binning.n_codes[0] == 31  # 20 categories have had codes, and 10 have got them

@@ -143,7 +143,7 @@ def test_what_is_not_merged(tables):
     plain = GradientBoostingRegressor(n_estimators=2).fit(X, y)
 
     def error(other, *others):
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match="must") as caught:
             merge_models([plain, other], *others)
         return str(caught.value)
 
