@@ -72,7 +72,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     >>> from fastens import GradientBoostingRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = GradientBoostingRegressor(n_estimators=50).fit(X[::2], y[::2])
-    >>> model.score(X[1::2], y[1::2]) > 0.3
+    >>> model.score(X[1::2], y[1::2]) > 0.2
     True
     """
 
