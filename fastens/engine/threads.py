@@ -6,17 +6,15 @@ import functools
 import numbers
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 from fastens.engine.team import forget_helpers
-
-T = TypeVar("T")
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_helpers)
@@ -27,10 +25,6 @@ class _Limit(threading.local):
 
 
 _limit = _Limit()
-
-
-def _set_limit(n_threads: int | None) -> None:
-    _limit.n_threads = n_threads
 
 
 @contextmanager
@@ -52,6 +46,11 @@ def limited_threads(n_threads: int | None) -> Iterator[None]:
 def _cpu_count() -> int:
     """Physical cores this process may use: affinity and container limits count."""
     return joblib.cpu_count(only_physical_cores=True)
+
+
+def thread_limit() -> int | None:
+    """The least limit of `limited_threads` here, which a new thread of Python does not have by itself; None: none."""
+    return _limit.n_threads
 
 
 @functools.cache
@@ -139,17 +138,3 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         work()
     if errors:
         raise errors[min(errors)]
-
-
-def ahead(items: Iterable[T]) -> Iterator[T]:
-    """Yield items, none of them None, while another thread makes the next one: one is made ahead, never more.
-
-    For items that are read, or made by what gives the interpreter's lock away for most of its time. The other thread is
-    gone when the last item, or an error, has come, and when the iterator is closed.
-    """
-    rest = iter(items)
-    with ThreadPoolExecutor(1, "fastens", _set_limit, (_limit.n_threads,)) as thread:
-        coming = thread.submit(next, rest, None)
-        while (item := coming.result()) is not None:
-            coming = thread.submit(next, rest, None)
-            yield item

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource
-from fastens.engine.threads import ahead
 from fastens.files.schema import TableSchema
+from fastens.table.read_ahead import ahead
 from fastens.table.same_rows import SameRows
 from fastens.warn import warn
 

@@ -13,10 +13,10 @@ import pyarrow.parquet
 
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.outputs import writing
-from fastens.engine.threads import ahead
 from fastens.files import TableFileError, TableSchema
 from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import ReadTable, read
+from fastens.table.read_ahead import ahead
 
 UNWRITTEN_COMPRESSIONS = (".xz", ".zip")
 
