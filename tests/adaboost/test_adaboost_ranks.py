@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastens import AdaBoostClassifier, AdaBoostRegressor, DecisionTreeClassifier, DecisionTreeRegressor, GaussianNB
-from reference.rank_fits import BINARY, CLASSES, WEIGHTS, T, X, fit_on_ranks
+from reference.rank_fits import BINARY, CLASSES, WEIGHTS, T, assert_saved_models_are_the_same, fit_on_ranks
 
 FEW = {"n_estimators": 6, "n_jobs": 1}
 MODELS = {
@@ -27,12 +27,7 @@ MODELS = {
 def test_saved_models_are_the_same(name, size, weights, tmp_path):
     make, y = MODELS[name]
     weight = WEIGHTS.get(weights)
-    path = tmp_path / "model"
-    make().fit(X, y, weight).save(path)
-    expected = path.read_bytes()
-    for model in fit_on_ranks(size, make, y, weight):
-        model.save(path)
-        assert path.read_bytes() == expected
+    assert_saved_models_are_the_same(size, make, y, weight, tmp_path / "model")
 
 
 def test_other_estimators_need_all_rows():

@@ -17,7 +17,7 @@ from fastens import (
     RandomForestRegressor,
     RandomTreesEmbedding,
 )
-from reference.rank_fits import BINARY, CLASSES, SIZES, WEIGHTS, T, X, fit_on_ranks
+from reference.rank_fits import BINARY, CLASSES, SIZES, WEIGHTS, T, assert_saved_models_are_the_same, fit_on_ranks
 
 FEW = {"n_estimators": 3, "random_state": 4, "n_jobs": 1}
 MODELS = {
@@ -42,12 +42,7 @@ MODELS = {
 def test_saved_models_are_the_same(name, weights, size, tmp_path):
     make, y = MODELS[name]
     weight = WEIGHTS.get(weights)
-    path = tmp_path / "model"
-    make().fit(X, y, weight).save(path)
-    expected = path.read_bytes()
-    for model in fit_on_ranks(size, make, y, weight):
-        model.save(path)
-        assert path.read_bytes() == expected
+    assert_saved_models_are_the_same(size, make, y, weight, tmp_path / "model")
 
 
 def test_bags_of_other_estimators_need_all_rows():

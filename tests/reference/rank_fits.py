@@ -70,6 +70,14 @@ def fit_on_ranks(size, make, y, weight=None, table=X, **others):
     return on_ranks(size, work)
 
 
+def assert_saved_models_are_the_same(size, make, y, weight, path):
+    make().fit(X, y, weight).save(path)
+    expected = path.read_bytes()
+    for model in fit_on_ranks(size, make, y, weight):
+        model.save(path)
+        assert path.read_bytes() == expected
+
+
 def assert_same_models(size, make, y, weight=None, table=X, **others):
     expected = state(make().fit(table, y, weight, **others), table)
     assert expected["node_offsets"][-1] > 20

@@ -13,6 +13,7 @@ cdef enum:
 
 
 cdef struct Counting:
+    int32_t order               # how many columns a cell is of
     const void* codes
     int32_t code_size
     const int32_t* y
@@ -33,39 +34,6 @@ cdef void _count_column(const Counting* c, Py_ssize_t j, const any_code_t* codes
     out += c.offsets[j]
     for i in range(c.n_rows):
         count_row(&out[y[i] * stride + codes[i]], weight, i)
-
-
-cdef inline void _count_codes_of(const Counting* c, Py_ssize_t j, const any_code_t* codes) noexcept nogil:
-    if c.weight == NULL:
-        _count_column(c, j, codes, <int64_t*> c.out)
-    else:
-        _count_column(c, j, codes, <float64_t*> c.out)
-
-
-cdef void _column_piece(void* job, Py_ssize_t j, int32_t thread) noexcept nogil:
-    cdef const Counting* c = <const Counting*> job
-    if c.code_size == sizeof(uint8_t):
-        _count_codes_of(c, j, <const uint8_t*> c.codes)
-    elif c.code_size == sizeof(uint16_t):
-        _count_codes_of(c, j, <const uint16_t*> c.codes)
-    else:
-        _count_codes_of(c, j, <const uint32_t*> c.codes)
-
-
-def count_columns(
-    const any_code_t[:, ::1] codes,
-    const int32_t[::1] y,
-    const float64_t[::1] weight,
-    const int64_t[::1] offsets,
-    count_t[:, ::1] out,
-    int n_threads,
-):
-    """Add to out[y, offsets[j] + codes[j, i]] the weight of row i, or 1."""
-    cdef Counting job = Counting(
-        &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
-        out.shape[1], &out[0, 0])
-    with nogil:
-        share_pieces(_column_piece, &job, job.n_features, n_threads)
 
 
 cdef void _count_keys(
@@ -95,39 +63,6 @@ cdef void _count_partners(
             keys[i] = (y[first + i] * n_cells + offsets[column] + codes[column * n_rows + first + i]) * n_cells
         for j in range(column + 1, c.n_features):
             _count_keys(codes + j * n_rows + first, keys, weights, n, out + offsets[j])
-
-
-cdef inline void _count_partners_of(const Counting* c, Py_ssize_t column, const any_code_t* codes) noexcept nogil:
-    if c.weight == NULL:
-        _count_partners(c, column, codes, <int64_t*> c.out)
-    else:
-        _count_partners(c, column, codes, <float64_t*> c.out)
-
-
-cdef void _partners_piece(void* job, Py_ssize_t column, int32_t thread) noexcept nogil:
-    cdef const Counting* c = <const Counting*> job
-    if c.code_size == sizeof(uint8_t):
-        _count_partners_of(c, column, <const uint8_t*> c.codes)
-    elif c.code_size == sizeof(uint16_t):
-        _count_partners_of(c, column, <const uint16_t*> c.codes)
-    else:
-        _count_partners_of(c, column, <const uint32_t*> c.codes)
-
-
-def count_pairs(
-    const any_code_t[:, ::1] codes,
-    const int32_t[::1] y,
-    const float64_t[::1] weight,
-    const int64_t[::1] offsets,
-    count_t[:, :, ::1] out,
-    int n_threads,
-):
-    """Add to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] the weight of each row, or 1, for columns i < j."""
-    cdef Counting job = Counting(
-        &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
-        out.shape[1], &out[0, 0, 0])
-    with nogil:
-        share_pieces(_partners_piece, &job, job.n_features, n_threads)
 
 
 cdef void _count_third(
@@ -168,21 +103,62 @@ cdef void _count_thirds(const Counting* c, Py_ssize_t index, const any_code_t* c
                 codes + k * n_rows + first, keys, rows, weights, n, out + (offsets[k] - offsets[pair[1] + 1]))
 
 
-cdef inline void _count_thirds_of(const Counting* c, Py_ssize_t index, const any_code_t* codes) noexcept nogil:
-    if c.weight == NULL:
-        _count_thirds(c, index, codes, <int64_t*> c.out)
+cdef inline void _count(const Counting* c, Py_ssize_t i, const any_code_t* codes, count_t* out) noexcept nogil:
+    if c.order == 1:
+        _count_column(c, i, codes, out)
+    elif c.order == 2:
+        _count_partners(c, i, codes, out)
     else:
-        _count_thirds(c, index, codes, <float64_t*> c.out)
+        _count_thirds(c, i, codes, out)
 
 
-cdef void _thirds_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+cdef inline void _count_codes_of(const Counting* c, Py_ssize_t i, const any_code_t* codes) noexcept nogil:
+    if c.weight == NULL:
+        _count(c, i, codes, <int64_t*> c.out)
+    else:
+        _count(c, i, codes, <float64_t*> c.out)
+
+
+cdef void _count_piece(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
     cdef const Counting* c = <const Counting*> job
     if c.code_size == sizeof(uint8_t):
-        _count_thirds_of(c, index, <const uint8_t*> c.codes)
+        _count_codes_of(c, i, <const uint8_t*> c.codes)
     elif c.code_size == sizeof(uint16_t):
-        _count_thirds_of(c, index, <const uint16_t*> c.codes)
+        _count_codes_of(c, i, <const uint16_t*> c.codes)
     else:
-        _count_thirds_of(c, index, <const uint32_t*> c.codes)
+        _count_codes_of(c, i, <const uint32_t*> c.codes)
+
+
+def count_columns(
+    const any_code_t[:, ::1] codes,
+    const int32_t[::1] y,
+    const float64_t[::1] weight,
+    const int64_t[::1] offsets,
+    count_t[:, ::1] out,
+    int n_threads,
+):
+    """Add to out[y, offsets[j] + codes[j, i]] the weight of row i, or 1."""
+    cdef Counting job = Counting(
+        1, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
+        out.shape[1], &out[0, 0])
+    with nogil:
+        share_pieces(_count_piece, &job, job.n_features, n_threads)
+
+
+def count_pairs(
+    const any_code_t[:, ::1] codes,
+    const int32_t[::1] y,
+    const float64_t[::1] weight,
+    const int64_t[::1] offsets,
+    count_t[:, :, ::1] out,
+    int n_threads,
+):
+    """Add to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] the weight of each row, or 1, for columns i < j."""
+    cdef Counting job = Counting(
+        2, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
+        out.shape[1], &out[0, 0, 0])
+    with nogil:
+        share_pieces(_count_piece, &job, job.n_features, n_threads)
 
 
 def count_triples(
@@ -201,7 +177,7 @@ def count_triples(
     of j counting fast, its columns the cells of all columns after j.
     """
     cdef Counting job = Counting(
-        &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
+        3, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
-        share_pieces(_thirds_piece, &job, pairs.shape[0], n_threads)
+        share_pieces(_count_piece, &job, pairs.shape[0], n_threads)
