@@ -20,11 +20,11 @@ from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.threads import resolve_n_jobs
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import Batches
-from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
 

@@ -28,9 +28,8 @@ from fastens.bayes.counts.counting import (
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.engine.comm import LOCAL, Comm, in_turn, relayed, sum_over
 from fastens.engine.elementary import exp, log, log1p, logaddexp
-from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.parts import RowSource, dense_blocks, parts_of
 from fastens.engine.threads import threads_for
-from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 GRAIN = 100_000  # table entries

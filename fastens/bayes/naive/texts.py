@@ -15,10 +15,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing
+from fastens.table.frames import is_frame
 from fastens.table.parts import take_rows
 from fastens.table.source import TableParts
 from fastens.table.sources import Batches
-from fastens.table.tables import is_frame
 
 
 class CountedTexts(RowSource):
