@@ -42,6 +42,9 @@ MODELS = {
     "tan with room": (fe.TANClassifier(unseen="smooth"), ALL),
     "aode": (fe.AODEClassifier(), CATEGORIES),
     "a2de": (fe.AODEClassifier(order=2), CATEGORIES),
+    "tan of categories": (fe.TANClassifier(), ["flag", "word"]),
+    "a2de of categories": (fe.AODEClassifier(order=2, unseen="smooth"), ["flag", "word"]),
+    "mixed kinds of texts": (fe.MixedNB(kinds={"word": "categorical", "flag": "bernoulli"}), CATEGORIES),
     "network": (fe.BayesianNetwork(), CATEGORIES),
     "network of bins": (fe.BayesianNetwork("tan", max_bins=4), ALL),
 }
@@ -83,18 +86,22 @@ def test_models_are_those_of_the_table_in_memory(kind, weight, tmp_path):
     assert_same(whole, clone(model).fit(one_pass, "kind", weight))
 
 
-WORDS = [["flag", "word"]]  # what is read for categories alone
+WORDS = ["flag", "word"]
 PASSES = {
     "gaussian": [NUMBERS],
-    "categorical": [*WORDS, CATEGORIES],
-    "categorical fractions": [["word"], *[["size", "word"]] * 3],  # they are no positions; their values; the counts
+    "categorical": [CATEGORIES],
+    "categorical fractions": [["size", "word"]] * 3,  # they are no positions; their values; the counts
     "bernoulli": [["count"]],
     "multinomial": [["count"]],
     "complement": [["count"]],
-    "mixed": [*WORDS, ALL, ALL],  # numbers, and categories
-    "tan": [*WORDS, ALL, ALL],  # bins, and the counts
-    "aode": [*WORDS, CATEGORIES, CATEGORIES],
-    "a2de": [*WORDS, CATEGORIES, CATEGORIES],
+    "mixed": [ALL],
+    "mixed kinds": [ALL],
+    "tan": [ALL, ALL],  # bins of numbers, and the counts
+    "tan of categories": [WORDS],
+    "aode": [CATEGORIES, CATEGORIES],
+    "a2de of categories": [WORDS],
+    "network": [CATEGORIES],
+    "network of bins": [ALL],
 }
 
 

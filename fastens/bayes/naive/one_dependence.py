@@ -19,6 +19,7 @@ from fastens.bayes.naive.parameters import UNSEEN, SmoothingParameters, smoothin
 from fastens.checked_parameters import with_parameters
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
+from fastens.table.at_sight import AtSight
 
 PAIR_RULES = {
     **SMOOTHING_RULES,
@@ -42,6 +43,11 @@ class _PairModel(CategoryInput):
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        if isinstance(data.X, AtSight) and self._encoder.is_categorical.all():
+            self._limits = [None] * len(self._encoder.categories)
+            likelihoods = self._count(data)
+            if not data.X.emptied:
+                return likelihoods
         data = data._replace(X=as_floats(data.X))
         self._limits = self._learn_limits(data)
         return self._count(data)
