@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing, sorted_categories
 from fastens.table.streamed import StreamedTable
-
-if TYPE_CHECKING:
-    from fastens.table.encoder import InputEncoder
-    from fastens.table.tables import Table
+from fastens.table.tables import Table
 
 
 class AtSight(RowSource):
@@ -42,7 +39,7 @@ class AtSight(RowSource):
         Columns of texts without any text.
     """
 
-    def __init__(self, table: StreamedTable, encoder: InputEncoder, *, by_type: bool = False) -> None:
+    def __init__(self, table: StreamedTable, encoder: Any, *, by_type: bool = False) -> None:
         self.table, self.encoder, self._by_type = table, encoder, by_type
         self.shape = table.n_rows, len(table)
         self.given = encoder.categories
@@ -102,10 +99,10 @@ class AtSight(RowSource):
     def take_for_numbers(self, columns: Iterable[int]) -> None:
         """Let columns without categories be columns of numbers."""
         for index in columns:
-            self.encoder.categories[index] = None
+            self.given[index] = self.encoder.categories[index] = None
 
     def _in_order(self, rows: NDArray[Any], first: int) -> NDArray[Any]:
-        """Put the positions, or codes, of the last pass in the order of the categories; `first` is that of the first."""
+        """Put positions of the last pass, counted from `first`, in the order of the categories."""
         for index, (old, new) in enumerate(zip(self.given, self.encoder.categories, strict=True)):
             if old and new and old != new:
                 move_positions(rows[:, index], old, new, first)

@@ -165,6 +165,7 @@ class InputEncoder:
     @classmethod
     def _at_sight(cls, X: Any, reading: Reading, owner: str) -> AtSight:
         given = open_table(X, owner)
+        assert isinstance(given, StreamedTable)
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
             chosen = given.chosen_names(chosen)

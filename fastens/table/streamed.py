@@ -34,7 +34,7 @@ class StreamedTable(PartedTable):
     def _typed(self) -> Table:
         return self._as_table(self.source.typed())
 
-    def with_date_parts(self) -> Table:
+    def with_date_parts(self) -> StreamedTable:
         """Return the table with parts in the place of each column of dates; itself where there are none."""
         names = self._typed.with_date_parts().names
         return self if names == self.names else StreamedTable(self.source, names, has_date_parts=True)

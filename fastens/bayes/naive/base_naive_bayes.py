@@ -171,6 +171,17 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def _class_counts(self, data: TrainingData) -> Array:
         return sums_by_class(data.y.astype(np.intp), data.sample_weight, len(self.classes_), data.comm)
 
+    def _fit_sums(self, sums: Array, class_count: Array, classes: NDArray[Any]) -> Any:
+        """Fit to the sums of columns of counts over the rows of each class, and the sums of these rows' weights."""
+        self._check_parameters()
+        self.classes_, self._encoder = classes, InputEncoder(None, [None] * sums.shape[1])
+        self._set_columns()
+        likelihoods = self._make_likelihoods()
+        for likelihood in likelihoods:
+            likelihood.take_sums(sums, class_count[:, None], None)
+        self._take(likelihoods, class_count)
+        return self
+
     def _take(self, likelihoods: list[Any], class_count: Array) -> None:
         self.class_log_prior_ = self._log_prior(class_count)
         for likelihood in likelihoods:

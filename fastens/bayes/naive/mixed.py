@@ -21,8 +21,8 @@ from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, 
 from fastens.checked_parameters import with_parameters
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
-from fastens.table.columns.arrays import checked_array
 from fastens.table.at_sight import AtSight
+from fastens.table.columns.arrays import checked_array
 from fastens.table.encoder import InputEncoder
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
@@ -42,7 +42,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     booleans has the categories found in it, and those that its type lists, of pandas' categories and enums, though no
     row has them. A column of whole numbers from 0 holds positions, and every position up to
     the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in
-    fit and in prediction.
+    fit and in prediction. A table in files is read once; three times where numbers are no positions.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
             X = open_table(X, type(self).__name__, fewest=0).with_date_parts()
-            self.kinds_ = self._kinds_of(X, at_sight=self._comm.size == 1 and isinstance(X, StreamedTable))
+            self.kinds_ = self._kinds_of(X, at_sight=self._comm.size == 1)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(Table(X, array=X))
             if self.categorical_features.any():
@@ -322,7 +322,9 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 def _kinds_from_dtype(table: Table, *, at_sight: bool) -> list[str]:
     if table.array is not None:
         return ["gaussian"] * len(table)
-    chosen = table.may_be_categorical() if at_sight else table.categorical_columns()
+    chosen = (
+        table.may_be_categorical() if isinstance(table, StreamedTable) and at_sight else table.categorical_columns()
+    )
     return ["categorical" if found else "gaussian" for found in chosen]
 
 
