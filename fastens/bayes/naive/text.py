@@ -14,7 +14,7 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.naive.parameters import DOCS
-from fastens.bayes.naive.texts import CountedTexts, learn_terms, needing_words, take_texts, texts_of
+from fastens.bayes.naive.texts import LabelledTexts, needing_words, sum_terms, take_texts, texts_of
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
@@ -227,21 +227,19 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
-        self._learn_target(labels)
-        counts = self._learn_terms(texts)
-        self.classifier_ = self._make_classifier().fit(counts, labels, weight)
-        return self
-
-    def _learn_terms(self, texts: Any) -> Any:
-        """Take the vocabulary of texts; return their counts."""
-        vectorizer = self._make_vectorizer()
+        target = self._learn_target(labels)
+        vectorizer, classifier = self._make_vectorizer(), self._make_classifier()
         if isinstance(texts, RowSource):
-            self._take_terms(learn_terms(texts, vectorizer))
-            return CountedTexts(texts, self._vectorizer)
+            labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
+            found = sum_terms(texts, vectorizer, labelled, is_there=isinstance(classifier, BernoulliNB))
+            self._take_terms(found.terms)
+            self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
+            return self
         with needing_words():
             counts = vectorizer.fit_transform(texts).astype(np.float64)
         self._take_terms(vectorizer.get_feature_names_out())
-        return counts
+        self.classifier_ = classifier.fit(counts, labels, weight)
+        return self
 
     def _is_source(self, X: Any) -> bool:
         # A string that names no file is a text by mistake.
