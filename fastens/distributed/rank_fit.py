@@ -93,7 +93,7 @@ def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
     """Return the partitions of a table as one row source, or those of an array as one array."""
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
-    if is_table:
+    if is_table and parts[0].ndim > 1:
         return TableParts(*parts)
     return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts])
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
+from fastens.engine.comm import Comm
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing
 from fastens.table.parts import take_rows
@@ -33,25 +34,30 @@ class CountedTexts(RowSource):
     def parts(self) -> Iterator[Any]:
         """Yield the counts of each batch."""
         for _, part in parts_of(self._source):
-            yield self._vectorizer.transform(texts_of(part)).astype(np.float64)
+            yield self._vectorizer.transform(texts_of(part, fewest=0)).astype(np.float64)
 
 
-def learn_terms(source: RowSource, vectorizer: CountVectorizer) -> list[str]:
-    """The vocabulary that `fit` of the vectorizer would learn from all texts, from one batch after the other."""
+def learn_terms(texts: Any, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
+    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches."""
     analyze = vectorizer.build_analyzer()
     n_texts: Counter[str] = Counter()
     n_times: Counter[str] = Counter()
-    for _, part in parts_of(source):
-        for text in texts_of(part):
+    for part in (part for _, part in parts_of(texts)) if isinstance(texts, RowSource) else [texts]:
+        for text in texts_of(part, fewest=0):
             found = Counter(analyze(text))
             n_texts.update(found.keys())
             n_times.update(found.keys() if vectorizer.binary else found)
+    n_rows = len(texts)
+    if comm.size > 1:
+        of_ranks = comm.gather((n_texts, n_times, n_rows))
+        n_texts, n_times = (sum((found[which] for found in of_ranks), Counter()) for which in (0, 1))
+        n_rows = sum(found[2] for found in of_ranks)
     with needing_words():
         terms = sorted(n_texts)
         if not terms:
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
         counts = np.array([[n_texts[term], n_times[term]] for term in terms]).T
-        return [terms[place] for place in np.flatnonzero(_kept(counts, len(source), vectorizer))]
+        return [terms[place] for place in np.flatnonzero(_kept(counts, n_rows, vectorizer))]
 
 
 def _kept(counts: NDArray[np.int64], n_texts: int, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
@@ -88,7 +94,7 @@ def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
     return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
 
 
-def texts_of(X: Any) -> Any:
+def texts_of(X: Any, fewest: int = 1) -> Any:
     """The texts of a list, a vector, or a table of one column, missing ones empty; one in batches stays as it is."""
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
@@ -109,7 +115,7 @@ def texts_of(X: Any) -> Any:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
-    if not texts:
+    if len(texts) < fewest:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
     return texts
 
