@@ -109,7 +109,7 @@ def test_an_actor_is_lost(tmp_path, fault):
         if len(rounds) == 5:
             actors()[-1].send_signal(getattr(signal, fault))
 
-    table = RayTable(parts_of(X), n_actors=3, cpus_per_actor=1, checkpoint_every=3, patience=60)
+    table = RayTable(parts_of(X), n_actors=2, cpus_per_actor=1, checkpoint_every=3, patience=60)
     model = GradientBoostingRegressor(callbacks=[strike], **COMMON | {"n_estimators": 8})
     model.fit(table, parts_of(T))
     model.callbacks = None
