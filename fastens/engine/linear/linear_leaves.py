@@ -112,7 +112,7 @@ class LinearLeaves:
         terms = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
         rests = None if self.rests is None else self.rests[first:last]
-        return LinearLeaves(starts, *(getattr(self, name)[terms] for name in _OF_TERMS), rests)
+        return LinearLeaves(starts, **{name: getattr(self, name)[terms] for name in _OF_TERMS}, rests=rests)
 
     def times(self, factor: Array) -> LinearLeaves:
         """The same with the models of each node multiplied by a factor."""
