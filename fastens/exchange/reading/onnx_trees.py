@@ -217,6 +217,8 @@ def _n_features(parts: list[dict[str, Any]], names: list[str] | None, declared: 
 
 def _outputs_of_trees(parts: list[dict[str, Any]], n_outputs: int) -> NDArray[np.int64]:
     """The output of each tree, whose values become one where each tree has one output."""
+    if not parts:
+        raise refuse("the model has no trees")
     found = []
     for tree in parts:
         used = np.unique(tree["used"])

@@ -134,6 +134,18 @@ def test_models_without_trees_are_refused():
         from_model(bytes(booster.save_raw(raw_format="json")))
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_onnx_without_roots_is_refused(n_outputs):
+    model = pytest.importorskip("onnx").ModelProto.FromString(onnx_file())
+    for attribute in model.graph.node[0].attribute:
+        if attribute.name == "tree_roots":
+            del attribute.ints[:]
+        if attribute.name == "n_targets":
+            attribute.i = n_outputs
+    with pytest.raises(ModelFileError, match="the model has no trees"):
+        from_model(model.SerializeToString())
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_truncated_files_are_refused(name, tmp_path):
     content = MAKERS[name](tmp_path)
