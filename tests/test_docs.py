@@ -157,7 +157,7 @@ def test_every_file_of_figures_is_on_a_page(figures):
 def test_figures_come_with_their_command(figures):
     for name, record in figures.records().items():
         assert (ROOT / record["command"].split()[1]).is_file(), name
-        assert record["date"] and record["commit"] and record["machine"], name
+        assert all(record[key] for key in ("date", "commit", "machine")), name
         assert all(len(row) == len(each["rows"][0]) for each in record["tables"] for row in each["rows"]), name
 
 
