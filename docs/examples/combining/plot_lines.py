@@ -2,9 +2,9 @@
 Lines that bound a triangle
 ===========================
 
-A line divides the plane in two, and no line bounds a triangle. Three lines that vote do: an ensemble of simple hypotheses
-is a hypothesis of a larger space. Here each line has learned one side of the triangle, and a row is inside where all
-three agree. Boosting finds its lines by itself, along the axes and with weights.
+A line divides the plane in two, and no line bounds a triangle. Three lines that vote do: an ensemble of simple
+hypotheses is a hypothesis of a larger space. Here each line has learned one side of the triangle, and a row is inside
+where all three agree. Boosting finds its lines by itself, along the axes and with weights.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +31,7 @@ models = {
 grid = np.stack(np.meshgrid(np.linspace(-1, 1, 200), np.linspace(-1, 1, 200)), axis=-1).reshape(-1, 2)
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
 for ax, (name, predict) in zip(axes, models.items(), strict=True):
-    ax.contourf(
-        *grid.T.reshape(2, 200, 200), predict(grid).reshape(200, 200), levels=[-1, 0.5, 2], alpha=0.3, cmap="coolwarm"
-    )
+    predicted = predict(grid).reshape(200, 200)
+    ax.contourf(*grid.T.reshape(2, 200, 200), predicted, levels=[-1, 0.5, 2], alpha=0.3, cmap="coolwarm")
     ax.scatter(*X.T, s=6, c=inside, cmap="coolwarm")
     ax.set(title=f"{name}: {np.mean(predict(X) == inside):.0%} right", xticks=[], yticks=[])

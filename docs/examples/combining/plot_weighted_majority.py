@@ -2,9 +2,9 @@
 A majority that learns whom to trust
 ====================================
 
-Experts vote row by row. Each mistake halves the weight of those who made it, so that the vote soon follows the better
-ones, however they came to be (Littlestone & Warmuth 1994). From row 1000 on the labels follow another rule. Weights follow
-late: an expert has to make up for all its mistakes of before.
+Experts vote row by row. Each mistake lowers the weight of those who made it, so that the vote soon follows the better
+ones, however they came to be (Littlestone & Warmuth 1994). From row 1000 on the labels follow another rule. Weights
+follow late: an expert has to make up for all its mistakes of before.
 """
 
 import matplotlib.pyplot as plt
