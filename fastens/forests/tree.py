@@ -180,13 +180,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     The tree splits the rows in two again and again, each time where that lowers the impurity of the classes most; a
     leaf predicts the shares of the classes of its rows.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -227,13 +221,7 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     The tree splits the rows in two again and again, each time where that lowers the criterion most; a leaf predicts the
     mean or the median of its rows.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
