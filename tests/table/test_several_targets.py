@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from sklearn.base import clone as cloned
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import fastens as fe
