@@ -73,7 +73,7 @@ class FlatTree:
     n_samples: NDArray[np.int64]
     weight: Array
     gain: Array
-    lines: dict[int, Line] = field(default_factory=dict)
+    lines: dict[int, Line] = field(default_factory=dict, kw_only=True)
 
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
@@ -190,7 +190,7 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
         raise CannotHoldError("a target of one class")
     if not trees.has_constant_leaves and not is_lightgbm:
         raise CannotHoldError("leaves with linear models")
-    if getattr(model._encoder, "zero_is_missing", None) and not is_lightgbm:
+    if model._encoder.zero_is_missing and not is_lightgbm:
         raise CannotHoldError("zeros that count as missing")
     columns = _columns(model, trees)
     targets, factor = targets_of(model)
@@ -212,8 +212,8 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
     for column, categories in enumerate(encoder.categories):
         name = f"x{column}" if encoder.names is None else encoder.names[column]
         codes = trees.binning.category_codes[column] if categories is None else None
-        is_coded, zero_is_missing = codes is not None, column in getattr(encoder, "zero_is_missing", ())
-        found.append(Column(name, list(range(len(codes))) if is_coded else categories, is_coded, zero_is_missing))
+        positions = categories if codes is None else list(range(len(codes)))
+        found.append(Column(name, positions, codes is not None, column in encoder.zero_is_missing))
     return found
 
 
