@@ -85,7 +85,7 @@ def sentences(paragraph):
     return re.split(r"(?<=[.!?])[\"')]*\s+(?=[\"(]?(?:[A-Z]|code))", re.sub(r"^\s*(?:[-*]|\d+\.) ", "", words))
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDE], ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_sentences_are_short(page):
     found = [each for part in paragraphs(page.read_text(encoding="utf-8")) for each in sentences(part)]
     assert [each for each in found if len(each.split()) > MAX_WORDS] == []
@@ -137,9 +137,33 @@ def test_every_page_is_in_the_guide():
     assert sorted(listed) == sorted({page.stem for page in GUIDE} - own)
 
 
-def test_readme_has_the_figures_of_their_file():
+@pytest.fixture(scope="module")
+def figures():
     spec = spec_from_file_location("figures", DOCS / "figures.py")
-    figures = module_from_spec(spec)
-    spec.loader.exec_module(figures)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_readme_has_the_figures_of_their_file(figures):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert figures.with_table(text) == text
+
+
+def test_every_file_of_figures_is_on_a_page(figures):
+    assert set(figures.pages()) == {"", *figures.records()}
+
+
+def test_figures_come_with_their_command(figures):
+    for name, record in figures.records().items():
+        assert (ROOT / record["command"].split()[1]).is_file(), name
+        assert all(record[key] for key in ("date", "commit", "machine")), name
+        assert all(len(row) == len(each["rows"][0]) for each in record["tables"] for row in each["rows"]), name
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.stem not in ("clusters", "defaults")], ids=name)
+def test_no_figure_in_a_table_is_typed_by_hand(page):
+    """Tables of the pages are words; a cell that is a number with a point, or with a unit, comes from docs/figures."""
+    text = without_code(page.read_text(encoding="utf-8"))
+    cells = [cell.strip() for line in text.splitlines() if line.startswith("|") for cell in line.strip("|").split("|")]
+    assert [cell for cell in cells if re.fullmatch(r"\**[\d,]+(\.\d+|\.?\d* ([mun]?s|[MG]i?B|%|x))\**", cell)] == []

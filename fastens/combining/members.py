@@ -32,12 +32,14 @@ from fastens.combining.metadata import check_metadata, routing_enabled
 from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMembers
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
+from fastens.table.arrays import is_plain
 from fastens.table.encoder import InputEncoder
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import column_positions, is_frame, is_plain
+from fastens.table.tables import column_positions
 from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
