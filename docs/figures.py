@@ -20,9 +20,10 @@ Record = dict[str, Any]
 
 
 def table(rows: list[list[str]]) -> str:
-    """Rows of cells as Markdown, the first row as its head, numbers to the right."""
+    """Rows of cells as Markdown, the first row as its head, columns of numbers to the right."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|---" + "|---:" * (len(rows[0]) - 1) + "|", *lines[1:]])
+    numeric = [any(re.match(r"[-+*]*\d", row[i]) for row in rows[1:]) for i in range(1, len(rows[0]))]
+    return "\n".join([lines[0], "|---|" + "".join("---:|" if each else "---|" for each in numeric), *lines[1:]])
 
 
 def shown(record: Record) -> str:

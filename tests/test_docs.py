@@ -61,6 +61,30 @@ def test_examples_run(page, tmp_path, monkeypatch):
         pytest.skip(f"the rest ran; not installed: {', '.join(sorted(left_out))}")
 
 
+def script(stem):
+    """A module of docs/."""
+    spec = spec_from_file_location(stem, DOCS / f"{stem}.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return script("figures")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "cli.md"], ids=name)
+def test_commands_run_and_print_what_pages_say(page):
+    pytest.importorskip("rich")
+    pytest.importorskip("pyarrow")
+    commands, text = script("commands"), page.read_text(encoding="utf-8")
+    if page.stem == "cli" and not (commands.DATA / "credit_g.parquet").exists():
+        pytest.skip("needs the tables of FASTENS_DATA")
+    assert commands.without_times(commands.told_again(text)) == commands.without_times(text)
+
+
 def test_reference_has_every_public_name():
     page = (DOCS / "reference/index.md").read_text(encoding="utf-8")
     listed = re.findall(r"^   fastens\.(\w+)$", page, flags=re.MULTILINE)
@@ -135,14 +159,6 @@ def test_every_page_is_in_the_guide():
     listed = re.findall(r"^([\w-]+)$", (DOCS / "guide.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     own = {"index", "guide", "architecture", "coming-from", "benchmarks"}
     assert sorted(listed) == sorted({page.stem for page in GUIDE} - own)
-
-
-@pytest.fixture(scope="module")
-def figures():
-    spec = spec_from_file_location("figures", DOCS / "figures.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_readme_has_the_figures_of_their_file(figures):
