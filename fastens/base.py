@@ -22,6 +22,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
 from fastens.table.answers import answer_streams
+from fastens.table.arrays import is_plain
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
@@ -30,7 +31,6 @@ from fastens.table.opening import opening_tables
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
-from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
 

@@ -265,12 +265,15 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
     features: list[int] = []
     slopes: list[float] = []
     at_means: list[float] = []
+    value = ensemble.value[:, 0]
+    intercepts = value.copy()
     for place, node in enumerate(source.tolist()):
         line = trees.lines.get(node)
         if line is not None and len(line.features) and ensemble.left_child[place] == 0:
             features += line.features
             slopes += line.slopes
-            at_means += [float(ensemble.value[place, 0]) - line.constant, *[0.0] * (len(line.features) - 1)]
+            at_means += [float(value[place]) - line.constant, *[0.0] * (len(line.features) - 1)]
+            intercepts[place] = line.constant
         starts[place + 1] = len(features)
     if any(not 0 <= f < ensemble.binning.n_features or ensemble.binning.is_categorical[f] for f in features):
         raise refuse("a linear model is of a column that is no number")
@@ -280,4 +283,4 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
     linear = LinearLeaves(
         starts, np.array(features, np.int32), np.array(slopes, float), -everywhere, everywhere, np.array(at_means)
     )
-    return LinearEnsemble(ensemble, linear)
+    return LinearEnsemble(ensemble, linear.with_intercepts(value, intercepts))
