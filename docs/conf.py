@@ -95,6 +95,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_sidebars = {page: [] for page in ("index", "benchmarks", "coming-from", "architecture")}
 html_show_sourcelink = False
 
 
