@@ -351,9 +351,8 @@ class BaseMembers(BaseFastens):
             return None
         given = {name: value for name, value in metadata.items() if value is not None}
         routed = process_routing(self, "fit", **given)
-        names = [name for members in self._levels() for name, _ in members]
         n_rows = int(rows[-1]) + 1
-        found = {name: dict(routed[name].fit) for name in names}
+        found = {name: dict(routed[name].fit) for name in self._routed_names()}
         for of_member in found.values():
             for key, value in of_member.items():
                 if key not in ("X_val", "y_val") and hasattr(value, "__len__") and len(value) >= n_rows:
@@ -378,6 +377,10 @@ class BaseMembers(BaseFastens):
         if hasattr(splitter, "get_metadata_routing"):
             router.add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         return router
+
+    def _routed_names(self) -> list[str]:
+        """What `fit` may pass metadata on to."""
+        return [name for members in self._levels() for name, _ in members]
 
     def _routed_splitter(self) -> Any:
         """The splitter, which may request metadata."""

@@ -74,6 +74,17 @@ class RanksComm(Comm):
         found = dict(self._over_cube(own, list.__add__))
         return [value if rank == self.rank else pickle.loads(found[rank]) for rank in range(self.size)]
 
+    def exchange(self, values: list[Any]) -> list[Any]:
+        """Give each rank its value; return what the ranks have for this one, in their order."""
+        self._begin()
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        for rank in others:
+            self._send(rank, [(self.rank, pickle.dumps(values[rank], protocol=5))])
+        found = list(values)
+        for rank in others:
+            found[rank] = pickle.loads(self._receive(rank)[0][1])
+        return found
+
     def _reduce(self, combined: Callable[..., Numbers], arrays: tuple[Numbers, ...]) -> None:
         if self.size == 1:
             return

@@ -14,13 +14,14 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import MappedRows, RowSource, is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
+from fastens.table.at_sight import AtSight
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.parted import PartedTable, table_of_part
+from fastens.table.parted import PartedTable, StreamedTable, table_of_part
 from fastens.table.tables import BLOCK_GRAIN, Table
 from fastens.warn import warn
 
@@ -58,6 +59,7 @@ class Reading(NamedTuple):
     categorical_features: Any = "from_dtype"
     missing_is_category: bool = False
     as_codes: bool = False
+    at_sight: bool = False  # whether categories of a table in batches may become known while it is read
 
 
 class InputEncoder:
@@ -128,6 +130,9 @@ class InputEncoder:
         limits, table = getattr(X, "limits", None), _opened(X, owner, _fewest(comm))
         if limits is not None and needs is not None:
             needs.place(limits, table.source)  # the least: dates may become several columns
+        if reading.at_sight and comm.size == 1 and isinstance(table, StreamedTable):
+            rows: Any = cls._at_sight(table, reading)
+            return rows.encoder, rows
         encoder, rows = cls._learned(table, reading, n_threads, comm)
         if limits is not None and needs is not None and isinstance(rows, RowSource):
             rows.place = needs.place(limits, rows)
@@ -146,6 +151,17 @@ class InputEncoder:
         )
         encoder.has_date_parts = table is not given
         return encoder, encoder.transform(table, n_threads)
+
+    @classmethod
+    def _at_sight(cls, given: StreamedTable, reading: Reading) -> AtSight:
+        table, chosen = given.with_date_parts(), reading.categorical_features
+        if table is not given:
+            chosen = given.chosen_names(chosen)
+        by_type = isinstance(chosen, str) and chosen == "from_dtype"
+        is_chosen = table.may_be_categorical() if by_type else table.chosen_columns(chosen)
+        encoder = cls(table.names, [[] if found else None for found in is_chosen])
+        encoder.has_date_parts = table is not given
+        return AtSight(table, encoder, by_type=by_type)
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
@@ -194,6 +210,10 @@ class InputEncoder:
         cls, table: Table, n_threads: int = 1, comm: Comm = LOCAL
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder of categories in every column, and the `codes` of the table."""
+        if comm.size == 1 and isinstance(table, StreamedTable):
+            rows = AtSight(table, cls(table.names, [[] for _ in range(len(table))]))
+            codes = rows.codes(n_threads)
+            return rows.encoder, codes
         if comm.size > 1 or isinstance(table, PartedTable):
             encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)

@@ -83,11 +83,16 @@ class StreamedTable(PartedTable):
         super().__init__(source, source.columns if names is None else names, has_date_parts=has_date_parts)
         self._learned: dict[int, list[Any]] = {}
 
+    @property
+    def limits(self) -> Any:
+        """How much memory a fit may take."""
+        return self.source.limits
+
     @cached_property
     def _typed(self) -> Table:
         return self._as_table(self.source.typed())
 
-    def with_date_parts(self) -> Table:
+    def with_date_parts(self) -> StreamedTable:
         """Return the table with parts in the place of each column of dates; itself where there are none."""
         names = self._typed.with_date_parts().names
         return self if names == self.names else StreamedTable(self.source, names, has_date_parts=True)
@@ -98,12 +103,20 @@ class StreamedTable(PartedTable):
 
     def categorical_columns(self) -> list[bool]:
         """Return which columns are categorical: of strings, those with a value."""
-        kinds = [self._typed.column(index).dtype for index in range(len(self))]
-        may_be = [index for index, kind in enumerate(kinds) if kind in _CATEGORICAL]
-        self.learn_categories(may_be)  # of all together, in one pass
+        may_be = self.may_be_categorical()
+        self.learn_categories([index for index, chosen in enumerate(may_be) if chosen])  # of all together, in one pass
         return [
-            index in may_be and (kind != nw.String or bool(self._learned[index])) for index, kind in enumerate(kinds)
+            chosen and (not self.holds_texts(index) or bool(self._learned[index]))
+            for index, chosen in enumerate(may_be)
         ]
+
+    def may_be_categorical(self) -> list[bool]:
+        """Return which columns are categorical by their type, those of strings whether or not there is one."""
+        return [self._typed.column(index).dtype in _CATEGORICAL for index in range(len(self))]
+
+    def holds_texts(self, index: int) -> bool:
+        """Whether a column is one of strings."""
+        return self._typed.column(index).dtype == nw.String
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return for each column its sorted categories, None for columns not requested."""

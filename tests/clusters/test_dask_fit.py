@@ -145,6 +145,15 @@ def test_queries_and_times(client, tmp_path):
     given = [da.from_array(each, chunks=500) for each in (relevance, qid)]
     model = GradientBoostingRanker(**COMMON).fit(da.from_array(X, chunks=(500, 2)), given[0], qid=given[1])
     assert content(model, tmp_path) == content(expected, tmp_path)
+    frame = FRAME[["size", "number"]].assign(
+        relevance=relevance, query=np.array(list("abcdefghijklmnopqrstuvwxyzABCD"))[qid]
+    )
+    mixed = frame.sample(frac=1, random_state=1)  # no query has its rows together
+    given = {"qid": "query", "X_val": frame_of(4, mixed), "y_val": "relevance", "qid_val": "query"}
+    ranker = GradientBoostingRanker(early_stopping=True, **COMMON).fit(frame_of(7, mixed), "relevance", **given)
+    expected = GradientBoostingRanker(early_stopping=True, **COMMON)
+    expected.fit(frame, "relevance", qid="query", X_val=frame, y_val="relevance", qid_val="query")
+    assert content(ranker, tmp_path) == content(expected, tmp_path)
     times = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)])
     expected = GradientBoostingSurvival(**COMMON).fit(X, times)
     model = GradientBoostingSurvival(**COMMON).fit(da.from_array(X, chunks=(500, 2)), da.from_array(times, chunks=400))

@@ -14,9 +14,10 @@ from fastens.bayes.counts.counting import encode, encode_all
 from fastens.bayes.counts.declared import declared_values, distinct_values, with_values
 from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.table.arrays import ArrayTable
+from fastens.table.at_sight import AtSight
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.spellings import without_same
-from fastens.table.encoder import InputEncoder
+from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.tables import Table
@@ -40,9 +41,13 @@ class CategoricalInput(BaseClassifier):
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         try:
-            return super()._learn_table(dense(X), needs)
+            rows = super()._learn_table(dense(X), needs)
         except TypeError as error:  # a value without a hash, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
+        if isinstance(rows, AtSight):
+            rows = rows.whole()
+            self._set_columns()
+        return rows
 
     def _check_table(self, X: Any) -> Any:
         return super()._check_table(dense(X))
@@ -57,6 +62,9 @@ class CodedInput(CategoricalInput):
     @property
     def _reads_codes(self) -> bool:  # type: ignore[override]
         return self.categorical_features == "all"
+
+    def _reading(self) -> Reading:
+        return super()._reading()._replace(at_sight=not self._reads_codes)
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if self._is_whole(X):

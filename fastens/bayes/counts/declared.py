@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counts.counting import CODE_DTYPES
+from fastens.table.at_sight import move_positions
 from fastens.table.columns.factorize import Categories, is_missing, listed_values, sorted_categories
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame, table_from_frame
@@ -89,10 +90,7 @@ def with_values(
     largest = max(len(found or ()) for found in categories)
     rows = np.array(rows, dtype=_wide_enough(rows.dtype, largest), order="F")
     for index, old in zip(changed, known, strict=True):
-        place = {value: position for position, value in enumerate(categories[index] or [], first)}
-        is_there = rows[:, index] >= first
-        moved = np.array([place[value] for value in old], dtype=rows.dtype)
-        rows[is_there, index] = moved[rows[is_there, index].astype(np.intp) - first]
+        move_positions(rows[:, index], old, categories[index] or [], first)
     return with_categories(encoder, categories), rows
 
 

@@ -135,6 +135,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         super().count(batch)
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
+        check_triples(self.sizes, batch.n_classes, batch.names)  # known now, if not before
         super()._count_codes(codes, batch)
         self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
 

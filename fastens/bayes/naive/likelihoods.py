@@ -56,8 +56,8 @@ class Batch(NamedTuple):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows of this rank, or their parts, are sparse matrices."""
-        return sparse.issparse(self.X) or getattr(self.X, "has_sparse_parts", False)
+        """Whether the rows of this rank are a sparse matrix."""
+        return sparse.issparse(self.X)
 
     def blocks(self) -> Iterator[Batch]:
         """Yield the parts of a table that is read in parts; anything else is one block."""
@@ -141,6 +141,10 @@ class Likelihood:
 
     def count(self, batch: Batch) -> None:
         """Take the statistics of the rows."""
+        raise NotImplementedError
+
+    def take_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
+        """Take as statistics the sums of columns by class, and the rows, or their weight, in which each is known."""
         raise NotImplementedError
 
     def add(self, other: Any) -> None:

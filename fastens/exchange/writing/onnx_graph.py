@@ -49,7 +49,10 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
     raw = add_trees(graph, view, values)
     for number, target in enumerate(view.targets):
         add_target(graph, target, raw, view.n_outputs, f"_{number}" if len(view.targets) > 1 else "")
-    return graph.serialised(view.estimator, *_VERSIONS[ml_opset], text_of(view.note))
+    note = view.note
+    if ml_opset < 5:
+        note = note | {"columns_of_sets": sorted({int(tree.feature[n]) for tree in view.trees for n in tree.members})}
+    return graph.serialised(view.estimator, *_VERSIONS[ml_opset], text_of(note))
 
 
 def add_trees(graph: Graph, view: ModelView, values: str | list[str]) -> str:

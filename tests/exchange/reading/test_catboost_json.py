@@ -71,10 +71,12 @@ def test_quantiles():
     np.testing.assert_allclose(from_model(theirs).predict(X), theirs.predict(X), rtol=1e-12)
 
 
-def test_means_with_deviations_are_refused():
+def test_means_with_deviations(tmp_path):
     theirs = catboost.CatBoostRegressor(loss_function="RMSEWithUncertainty", **OPTIONS).fit(X, y)
-    with pytest.raises(ModelFileError, match="logarithm of a standard deviation"):
-        from_model(theirs)
+    model = read(theirs, tmp_path)
+    mean, logarithm = model.predict(X).T
+    np.testing.assert_allclose(np.column_stack([mean, np.exp(2 * logarithm)]), theirs.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(saved_and_loaded(model, tmp_path).predict(X)[:, 0], mean, rtol=0)
 
 
 @pytest.mark.parametrize(
