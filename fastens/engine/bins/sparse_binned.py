@@ -128,6 +128,7 @@ class SparseMatrix:
     comm: Comm = LOCAL
 
     is_sparse = True
+    pages = None
     pages = None  # in memory
 
     @property
