@@ -27,7 +27,7 @@ from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, ch
 from fastens.forests.forest_members import Members, mean_importances, rows_in_bags, template
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
-from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, tree_rules
+from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, check_same_drawing, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
@@ -62,8 +62,7 @@ class BaseForest(TreeParameters, TreeModel):
     _takes_parts = True
     # The places in `fit` of the rows that have a weight; None for all.
     _kept_rows: NDArray[np.intp] | None = field(init=False, default=None)
-    # Whether `fit` grew all trees: what rows others saw is not known.
-    _grew_all: bool = field(init=False, default=True)
+    _grew_all: bool = field(init=False, default=True)  # what rows other trees saw is not known
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
 
@@ -128,11 +127,7 @@ class BaseForest(TreeParameters, TreeModel):
         if not self.warm_start or not hasattr(self, "_ensemble"):
             return False
         check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
-        if (self._bootstrap is not None) != self.bootstrap:
-            raise ValueError(
-                f"bootstrap must be as in the last fit, {self._bootstrap is not None}, with warm_start=True; got "
-                f"{self.bootstrap}."
-            )
+        check_same_drawing(self.bootstrap, self._bootstrap)
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
@@ -492,11 +487,9 @@ class BaseForest(TreeParameters, TreeModel):
         return ("_n_targets", "_seed")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        parts = (self._bootstrap, self._averaging, self._out_of_bag)
-        found = super()._fitted_arrays()
-        for part in parts:
+        found = super()._fitted_arrays() | ({} if self._grew_all else {_GREW_ALL: np.zeros(1, bool)})
+        for part in (self._bootstrap, self._averaging, self._out_of_bag):
             found |= {} if part is None else part.to_arrays()
-        found |= {} if self._grew_all else {_GREW_ALL: np.zeros(1, bool)}
         return found if self._kept_rows is None else found | {_KEPT_ROWS: self._kept_rows}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
