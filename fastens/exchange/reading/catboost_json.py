@@ -119,7 +119,7 @@ class _Features:
         if kind == "FloatFeature":
             column = self._column("float", split)
             border = number(split.get("border"), "border")
-            return column, float(at_most(single(np.float64(border)))), self.missing_left[column], None
+            return column, float(at_most(single(np.array(border)))), self.missing_left[column], None
         if kind == "OneHotFeature":
             column = self._column("cat", split)
             place = self.position[column].get(_signed(part(split, "value", int)))
