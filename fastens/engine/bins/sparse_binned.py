@@ -128,7 +128,6 @@ class SparseMatrix:
     comm: Comm = LOCAL
 
     is_sparse = True
-    pages = None
     pages = None  # in memory
 
     @property

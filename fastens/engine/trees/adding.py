@@ -14,7 +14,6 @@ from fastens.engine.predict import predict
 from fastens.engine.predict.compile import CompiledTrees
 from fastens.engine.trees.trees import Tree, enough_threads, renumbered
 
-
 # Bytes of codes in files that are read at a time.
 _BLOCK = 4 << 20
 
