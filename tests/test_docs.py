@@ -138,10 +138,12 @@ IN_TWO_CLICKS = {
     "early stopping": "early-stopping.md",
     "categories": "categories.md",
     "saving": "saving.md",
+    "serving": "saving.md",
     "clusters": "clusters.md",
     "larger than memory": "large-tables.md",
     "ONNX": "exporting.md",
     "SHAP": "explaining.md",
+    "importances": "explaining.md",
     "monotone constraints": "constraints.md",
     "calibration": "calibration.md",
     "quantiles": "intervals.md",
@@ -164,6 +166,13 @@ def test_every_page_is_in_the_guide():
 def test_readme_has_the_figures_of_their_file(figures):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert figures.with_table(text) == text
+
+
+def test_readme_has_the_losses_of_their_file(figures):
+    head, row = figures.records()["quality_100"]["tables"][0]["rows"][:2]
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for peer in ("LightGBM", "XGBoost", "CatBoost"):
+        assert f"{float(row[head.index(f'loss over {peer}')]):.2f} of {peer}'s" in text
 
 
 def test_every_file_of_figures_is_on_a_page(figures):
