@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from fastens.bayes.counts.count_cube import CountCube
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
-from fastens.engine.elementary import exp, log, log1p
+from fastens.engine.elementary import exp, gammaln, log, log1p
 
 Floats = NDArray[np.float64]
 LEAF = -1

@@ -122,7 +122,7 @@ class NamedFiles(Place):
         dtype = np.dtype(dtype)
         n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         with _full_disk_named(str(self.folder), n_bytes), open(self.folder / (self.name + self.ending), "x+b") as file:
-            described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, described)
             start = file.tell()
             set_aside(file, n_bytes)

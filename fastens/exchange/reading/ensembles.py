@@ -12,6 +12,7 @@ from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeaves
 from fastens.engine.trees.code_sets import set_of
 from fastens.engine.trees.structure import MAX_CODES, check_structure
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
+from fastens.exchange.reading.checks import single
 from fastens.exchange.reading.records import Columns, FlatTrees, refuse
 
 Ints = NDArray[np.int64]
@@ -95,7 +96,7 @@ def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
 
 def in_single_precision(ensemble: TreeEnsemble) -> TreeEnsemble:
     """The same with values in float32, if those of the leaves are."""
-    value = ensemble.value.astype(np.float32)
+    value = single(ensemble.value)
     is_leaf = ensemble.left_child == 0
     return ensemble.with_values(value) if (value[is_leaf] == ensemble.value[is_leaf]).all() else ensemble
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.losses.survival_losses import DISTRIBUTIONS
-from fastens.exchange.reading.checks import array_of, number, part, whole_number
+from fastens.exchange.reading.checks import array_of, number, part, single, whole_number
 from fastens.exchange.reading.outputs import Outputs
 from fastens.exchange.reading.records import RANKER, REGRESSOR, SURVIVAL, ForeignModel, refuse
 from fastens.exchange.reading.vectors import with_vectors
@@ -125,7 +125,7 @@ def _becomes_forest(found: ForeignModel) -> bool:
     trees = found.trees if found.trees.value.shape[1] == n_outputs else with_vectors(found.trees, n_outputs)
     if trees is None:
         return False
-    trees.value = (trees.value * len(trees.roots)).astype(np.float32).astype(np.float64)
+    trees.value = single(trees.value * len(trees.roots)).astype(np.float64)
     found.trees, found.parameters = trees, {}
     return True
 

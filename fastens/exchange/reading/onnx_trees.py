@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import SINGLE, WHOLE
-from fastens.exchange.reading.checks import part, whole_number
+from fastens.exchange.reading.checks import part, single, whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
 from fastens.exchange.reading.notes import n_categories, note_in, noted_outputs, with_note
@@ -406,7 +406,7 @@ def _set_tests(tree: dict[str, Any], *, is_float: bool) -> None:
     right = np.where(swaps, branches[:, 0], branches[:, 1])
     strict = (mode == _LT) | (mode == _GTE)
     if is_float:
-        threshold = np.where(strict, less_than(split), at_most(split.astype(np.float32)))
+        threshold = np.where(strict, less_than(split), at_most(single(split)))
     else:
         threshold = np.where(strict, np.nextafter(split, -np.inf), split)
     ends = np.full(n_nodes - n_inner, -1)
