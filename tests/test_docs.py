@@ -186,7 +186,7 @@ def test_figures_come_with_their_command(figures):
         assert all(len(row) == len(each["rows"][0]) for each in record["tables"] for row in each["rows"]), name
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.stem != "defaults"], ids=name)
+@pytest.mark.parametrize("page", PAGES[1:], ids=name)
 def test_no_figure_in_a_table_is_typed_by_hand(page):
     """Tables of the pages are words; a cell that is a number with a point, or with a unit, comes from docs/figures."""
     text = without_code(page.read_text(encoding="utf-8"))
