@@ -23,7 +23,8 @@ Record = dict[str, Any]
 def table(rows: list[list[str]]) -> str:
     """Rows of cells as Markdown, the first row as its head, columns of numbers to the right."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    numeric = [any(re.match(r"[-+*]*\d", row[i]) for row in rows[1:]) for i in range(1, len(rows[0]))]
+    columns = [[row[i] for row in rows[1:]] for i in range(1, len(rows[0]))]
+    numeric = [any(re.match(r"[-+*]*\d", cell) for cell in each) and ", " not in "".join(each) for each in columns]
     return "\n".join([lines[0], "|---|" + "".join("---:|" if each else "---|" for each in numeric), *lines[1:]])
 
 

@@ -138,10 +138,12 @@ IN_TWO_CLICKS = {
     "early stopping": "early-stopping.md",
     "categories": "categories.md",
     "saving": "saving.md",
+    "serving": "saving.md",
     "clusters": "clusters.md",
     "larger than memory": "large-tables.md",
     "ONNX": "exporting.md",
     "SHAP": "explaining.md",
+    "importances": "explaining.md",
     "monotone constraints": "constraints.md",
     "calibration": "calibration.md",
     "quantiles": "intervals.md",
@@ -166,6 +168,13 @@ def test_readme_has_the_figures_of_their_file(figures):
     assert figures.with_table(text) == text
 
 
+def test_readme_has_the_losses_of_their_file(figures):
+    head, row = figures.records()["quality_100"]["tables"][0]["rows"][:2]
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for peer in ("LightGBM", "XGBoost", "CatBoost"):
+        assert f"{float(row[head.index(f'loss over {peer}')]):.2f} of {peer}'s" in text
+
+
 def test_every_file_of_figures_is_on_a_page(figures):
     assert set(figures.pages()) == {"", *figures.records()}
 
@@ -177,7 +186,7 @@ def test_figures_come_with_their_command(figures):
         assert all(len(row) == len(each["rows"][0]) for each in record["tables"] for row in each["rows"]), name
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.stem != "defaults"], ids=name)
+@pytest.mark.parametrize("page", PAGES[1:], ids=name)
 def test_no_figure_in_a_table_is_typed_by_hand(page):
     """Tables of the pages are words; a cell that is a number with a point, or with a unit, comes from docs/figures."""
     text = without_code(page.read_text(encoding="utf-8"))
