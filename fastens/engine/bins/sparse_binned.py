@@ -129,7 +129,6 @@ class SparseMatrix:
 
     is_sparse = True
     pages = None
-    pages = None  # in memory
 
     @property
     def n_rows(self) -> int:
