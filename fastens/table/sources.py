@@ -43,6 +43,15 @@ class Reader:
     on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     same_rows: SameRows | None = None  # compares passes
 
+    def batches(self, columns: list[str]) -> Iterator[Any]:
+        """Begin a pass: read, compare and tell."""
+        tell = self.on_rows or (lambda _: None)
+        tell(None)
+        found = self.read(columns)
+        for batch in found if self.same_rows is None else self.same_rows.over(found, columns):
+            yield batch
+            tell(batch.num_rows)
+
 
 class Batches(RowSource):
     """A table that is read in batches of Arrow, only the columns that are needed.
@@ -95,17 +104,9 @@ class Batches(RowSource):
         """Yield the batches as Arrow tables."""
         arrow = _arrow()
         n_most = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(self.columns))))
-        for batch in self._read(self.columns):
+        for batch in self._reader.batches(self.columns):
             for first in range(0, batch.num_rows, n_most):
                 yield arrow.Table.from_batches([batch.slice(first, n_most)])
-
-    def _read(self, columns: list[str]) -> Iterator[Any]:
-        tell = self._reader.on_rows or (lambda _: None)
-        tell(None)
-        batches = self._reader.read(columns)
-        for batch in batches if self._reader.same_rows is None else self._reader.same_rows.over(batches, columns):
-            yield batch
-            tell(batch.num_rows)
 
     def select(self, columns: Iterable[str]) -> Batches:
         """Return the table with only these columns, in this order."""
@@ -121,7 +122,7 @@ class Batches(RowSource):
         """Return columns as NumPy arrays, of strings as arrays of shared objects."""
         arrow = _arrow()
         parts: list[list[Any]] = [[] for _ in columns]
-        for batch in self._read(columns):
+        for batch in self._reader.batches(columns):
             for own, column in zip(parts, batch.columns, strict=True):
                 is_text = column.type in (arrow.string(), arrow.large_string(), arrow.string_view())
                 own.append(column.dictionary_encode() if is_text else column)
@@ -132,7 +133,7 @@ class Batches(RowSource):
 def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
     """Read some of the rows."""
     start = 0
-    for batch in reader.read(columns):
+    for batch in reader.batches(columns):
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
         if last - first == batch.num_rows:
             yield batch
