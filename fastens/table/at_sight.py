@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing, sorted_categories
-from fastens.table.streamed import StreamedTable
+from fastens.table.parted import StreamedTable, table_of_part
 from fastens.table.tables import Table
 
 
@@ -76,7 +76,7 @@ class AtSight(RowSource):
             encoder.categories = [None if found is None else [] for found in encoder.categories]
         self.given = encoder.categories
         for _, part in parts_of(self.table.source):
-            table = encoder.match(part)
+            table = table_of_part(part).matched(encoder.names)
             for index, own in () if known else growing.items():
                 n_before = len(own)
                 own.update((value, None) for value in table.read(index).present() if not is_missing(value))

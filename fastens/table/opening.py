@@ -11,11 +11,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.parts import is_coded
+from fastens.engine.parts import RowSource, is_coded
+from fastens.table.arrays import table_from_array
+from fastens.table.frames import is_frame, table_from_frame
+from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
-from fastens.table.streamed import StreamedTable
-from fastens.table.tables import Table, is_frame, table_of, with_rows
+from fastens.table.tables import Table
 
 # What may be the name of a column of a table, by the parameters that take both.
 _NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
@@ -27,10 +29,15 @@ _TIMES = ({"event", "time"}, {"lower", "upper"})
 def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
     """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes.
 
-    ValueError for one of fewer rows.
+    ValueError for one of fewer rows. Behind it, nothing sees what the table was given as.
     """
-    X = in_parts(X)
-    return with_rows(StreamedTable(X), fewest) if isinstance(X, Batches) else table_of(X, owner, fewest)
+    is_named = is_frame(X)
+    X = X if is_named else in_parts(X)
+    if isinstance(X, RowSource):
+        table: Table = StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
+    else:
+        table = table_from_frame(X) if is_named else table_from_array(X, owner, fewest)
+    return table.with_rows(fewest)
 
 
 def in_parts(X: Any) -> Any:

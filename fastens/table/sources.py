@@ -42,12 +42,13 @@ class Reader:
     owned: Any = None  # what must live as long as the table
     on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     same_rows: SameRows | None = None  # compares passes
+    reads_ahead: bool = False  # whether another thread reads, one batch ahead of the work on those before
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
         """Begin a pass: read, compare and tell."""
         tell = self.on_rows or (lambda _: None)
         tell(None)
-        found = self.read(columns)
+        found = ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
         for batch in found if self.same_rows is None else self.same_rows.over(found, columns):
             yield batch
             tell(batch.num_rows)
@@ -229,12 +230,11 @@ def _reader_of(source: Any, folder: str | None = None) -> Reader:
 
 
 def _of_function(source: Callable[[], Any]) -> Reader:
-    def read(columns: list[str]) -> Iterable[Any]:
-        opened = source()
-        return open_stream(opened)._reader.read(columns) if is_stream(opened) else _reader_of(opened).read(columns)
+    def opened() -> Reader:
+        found = source()
+        return open_stream(found)._reader if is_stream(found) else _reader_of(found)
 
-    first = source()
-    return Reader(open_stream(first)._reader.schema if is_stream(first) else _reader_of(first).schema, read)
+    return Reader(opened().schema, lambda columns: opened().batches(columns))
 
 
 def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
@@ -243,7 +243,7 @@ def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
 
 
 def _of_dataset(dataset: Any) -> Reader:
-    return Reader(dataset.schema, lambda columns: ahead(_row_groups(dataset, columns)), dataset.count_rows())
+    return Reader(dataset.schema, partial(_row_groups, dataset), dataset.count_rows(), reads_ahead=True)
 
 
 def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
@@ -370,4 +370,4 @@ def _of_csv(paths: list[str]) -> Reader:
     found = CsvStream(paths, TableSchema())
     for note in found.notes:
         warn(note)
-    return Reader(found.arrow_schema, lambda columns: ahead(found.batches(columns)), found.n_rows)
+    return Reader(found.arrow_schema, found.batches, found.n_rows, reads_ahead=True)

@@ -15,20 +15,20 @@ from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
-from fastens.bayes.rollback import keeps_model
 from fastens.docstrings import Docs
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.at_sight import AtSight
 from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.parts import take_rows
 from fastens.table.read_ahead import read_together
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import Batches
-from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
 from fastens.table.at_sight import AtSight
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
-from fastens.table.tables import is_frame
 
 
 class CategoryInput(BaseNaiveBayes):

@@ -19,8 +19,9 @@ from fastens.bayes.naive.likelihoods import (
 from fastens.bayes.naive.moments import add_gaussian, add_moments, add_products, add_sparse_sums
 from fastens.engine.comm import in_turn
 from fastens.engine.elementary import log
+from fastens.engine.parts import dense_blocks
 from fastens.engine.threads import threads_for
-from fastens.table.tables import FLOATS, dense_blocks
+from fastens.table.columns.numbers import FLOATS
 
 GRAIN = 100_000  # values
 # Most rows, and values, whose moments are taken at a time.

@@ -21,13 +21,15 @@ from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, 
 from fastens.checked_parameters import with_parameters
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
+from fastens.table.arrays import ArrayTable, checked_array
 from fastens.table.at_sight import AtSight
-from fastens.table.columns.arrays import checked_array
+from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.streamed import StreamedTable
-from fastens.table.tables import Floats, Table, is_frame, table_from_array
+from fastens.table.parted import StreamedTable
+from fastens.table.tables import Table
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
@@ -251,12 +253,12 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             X = open_table(X, type(self).__name__, fewest=0).with_date_parts()
             self.kinds_ = self._kinds_of(X, at_sight=self._comm.size == 1)
         elif sparse.issparse(X):
-            self.kinds_ = self._kinds_of(Table(X, array=X))
+            self.kinds_ = self._kinds_of(ArrayTable(X))
             if self.categorical_features.any():
                 raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
         else:
             array = X if type(X) is np.ndarray and X.ndim == 2 else checked_array(X, type(self).__name__)
-            self.kinds_ = self._kinds_of(table_from_array(array))
+            self.kinds_ = self._kinds_of(ArrayTable(array))
         return super()._learn_table(X, needs)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:

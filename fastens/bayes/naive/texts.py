@@ -16,13 +16,13 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from fastens.bayes.naive.likelihoods import Array, sums_by_class
 from fastens.bayes.naive.moments import add_sparse_sums
-from fastens.engine.comm import LOCAL
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing
+from fastens.table.frames import is_frame
 from fastens.table.parts import take_rows
 from fastens.table.source import TableParts
 from fastens.table.sources import Batches
-from fastens.table.tables import is_frame
 
 
 class LabelledTexts(NamedTuple):
@@ -45,6 +45,14 @@ class TermSums(NamedTuple):
     class_counts: Array  # of the texts
 
 
+class CountedTerms(NamedTuple):
+    """Different terms of some texts; the texts that have each and how often it comes, shape (2, n_terms)."""
+
+    terms: list[str]
+    counts: NDArray[np.int64]
+    n_texts: int
+
+
 class _Terms:
     """Terms in the order of their first sight, and what is counted of each."""
 
@@ -65,6 +73,10 @@ class _Terms:
         data = np.ones_like(n_times) if self._is_there else n_times
         return sparse.csr_matrix((data, columns, ends), (len(found), len(self.places)))
 
+    def of_texts(self, n_texts: int) -> CountedTerms:
+        """What was counted in so many texts."""
+        return CountedTerms(list(self.places), self.counts, n_texts)
+
 
 def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
     """Sums with room for more columns."""
@@ -84,14 +96,47 @@ def sum_terms(source: RowSource, vectorizer: CountVectorizer, rows: LabelledText
         own = rows.of(slice(start, start + part.shape[0]))
         if counted.nnz:
             add_sparse_sums(counted.data, counted.indices, counted.indptr, own.y, own.weight, sums)
+    terms = _vocabulary([found.of_texts(len(source))], vectorizer)
+    places = [found.places[term] for term in terms]
+    class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
+    return TermSums(terms, sums[:, places], class_counts)
+
+
+class CountedTexts(RowSource):
+    """The counts of terms in the texts of a table that is read in batches: a CSR matrix for each batch."""
+
+    has_sparse_parts = True
+
+    def __init__(self, source: Any, vectorizer: CountVectorizer) -> None:
+        self._source, self._vectorizer = source, vectorizer
+        self.shape = source.shape[0], len(vectorizer.vocabulary)
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the counts of each batch."""
+        for _, part in parts_of(self._source):
+            yield self._vectorizer.transform(texts_of(part, fewest=0)).astype(np.float64)
+
+
+def learn_terms(texts: Any, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
+    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches."""
+    found = _Terms(vectorizer, is_there=False)
+    for part in (part for _, part in parts_of(texts)) if isinstance(texts, RowSource) else [texts]:
+        found.rows_of(texts_of(part, fewest=0))
+    return _vocabulary(comm.gather(found.of_texts(len(texts))), vectorizer)
+
+
+def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
+    """The terms that the vectorizer keeps, sorted."""
     with needing_words():
-        terms = sorted(found.places)
+        terms = sorted({term for own in of_ranks for term in own.terms})
         if not terms:
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
-        places = np.array([found.places[term] for term in terms])
-        kept = np.flatnonzero(_kept(found.counts[:, places], len(source), vectorizer))
-    class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
-    return TermSums([terms[place] for place in kept], sums[:, places[kept]], class_counts)
+        counts = np.zeros((2, len(terms)), dtype=np.int64)
+        place = {term: position for position, term in enumerate(terms)}
+        for own in of_ranks:
+            counts[:, [place[term] for term in own.terms]] += own.counts
+        kept = _kept(counts, sum(own.n_texts for own in of_ranks), vectorizer)
+        return [terms[place] for place in np.flatnonzero(kept)]
 
 
 def _kept(counts: NDArray[np.int64], n_texts: int, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
@@ -128,7 +173,7 @@ def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
     return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
 
 
-def texts_of(X: Any) -> Any:
+def texts_of(X: Any, fewest: int = 1) -> Any:
     """The texts of a list, a vector, or a table of one column, missing ones empty; one in batches stays as it is."""
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
@@ -149,7 +194,7 @@ def texts_of(X: Any) -> Any:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
-    if not texts:
+    if len(texts) < fewest:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
     return texts
 

@@ -128,7 +128,7 @@ class SparseMatrix:
     comm: Comm = LOCAL
 
     is_sparse = True
-    pages = None
+    pages = None  # in memory
 
     @property
     def n_rows(self) -> int:

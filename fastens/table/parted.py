@@ -1,19 +1,77 @@
-"""Tables in batches, as the input encoder reads them."""
+"""Tables that are read part by part, as the input encoder reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
-from fastens.engine.parts import parts_of
+from fastens.engine.parts import RowSource, parts_of
+from fastens.table.arrays import ArrayTable
 from fastens.table.columns.dates import column_and_part
 from fastens.table.columns.factorize import sorted_categories
+from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
-from fastens.table.tables import PartedTable, Table
+from fastens.table.tables import Table
 
 _CATEGORICAL = (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
+
+
+def table_of_part(part: Any) -> Table:
+    """Return a table over a part of a row source: a frame or an array."""
+    return table_from_frame(part) if is_frame(part) else ArrayTable(part)
+
+
+class PartedTable(Table):
+    """A table whose parts are frames or arrays with the same columns.
+
+    A column is categorical if it is in any part; its categories are those of all parts.
+    """
+
+    def __init__(self, source: RowSource, names: list[str] | None = None, *, has_date_parts: bool = False) -> None:
+        super().__init__(source, names)
+        self.array = None if source.dtype is None else source
+        self._has_date_parts = has_date_parts
+        if names is None and self.array is None:
+            self.names = next((table.names for table in self.tables()), None)
+
+    def __len__(self) -> int:
+        return self.source.shape[1] if self.names is None else len(self.names)
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the parts as tables."""
+        for _, part in parts_of(self.source):
+            yield self._as_table(part)
+
+    def _as_table(self, part: Any) -> Table:
+        table = table_of_part(part)
+        return table.with_date_parts() if self._has_date_parts else table
+
+    def with_date_parts(self) -> Table:
+        """Return the table with parts in the place of each column of dates; itself where there are none."""
+        if self.names is None:
+            return self
+        names = [table.with_date_parts().names for table in self.tables()]
+        if any(each != names[0] for each in names):
+            raise ValueError(f"X must have the same columns in all its parts; got {names[0]} and others.")
+        return self if names[0] == self.names else PartedTable(self.source, names[0], has_date_parts=True)
+
+    def chosen_names(self, categorical_features: Any) -> Any:
+        """Return the choice by names, which the first part has as all others have them."""
+        return next(self.tables()).chosen_names(categorical_features)
+
+    def categorical_columns(self) -> list[bool]:
+        """Return which columns are categorical in any part."""
+        return np.any([table.categorical_columns() for table in self.tables()], axis=0).tolist()
+
+    def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
+        """Return for each column its sorted categories, None for columns not requested."""
+        if not columns:
+            return [None] * len(self)
+        return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
 
 
 class StreamedTable(PartedTable):
@@ -83,7 +141,7 @@ class StreamedTable(PartedTable):
     def _column_behind(self, name: str) -> str:
         return name if name in self.source.columns else (column_and_part(name) or (name,))[0]
 
-    def projected(self, names: list[str] | None) -> StreamedTable:
+    def matched(self, names: list[str] | None) -> StreamedTable:
         """Return the table with only the columns that features of these names are made of."""
         if names is None:
             return self
