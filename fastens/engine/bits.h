@@ -6,7 +6,6 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define lowest_bit(word) __builtin_ctzll(word)
-#define n_bits(word) __builtin_popcountll(word)
 #else
 static inline int lowest_bit(uint64_t word)
 {
@@ -15,13 +14,14 @@ static inline int lowest_bit(uint64_t word)
         word >>= 1, i++;
     return i;
 }
+#endif
+
+/* Sums of bits side by side: an instruction for it is not in every x86-64 processor, and a call costs more. */
 static inline int n_bits(uint64_t word)
 {
-    int n = 0;
-    for (; word; word &= word - 1)
-        n++;
-    return n;
+    word -= word >> 1 & 0x5555555555555555ULL;
+    word = (word & 0x3333333333333333ULL) + (word >> 2 & 0x3333333333333333ULL);
+    return (int)(((word + (word >> 4) & 0x0F0F0F0F0F0F0F0FULL) * 0x0101010101010101ULL) >> 56);
 }
-#endif
 
 #endif

@@ -44,9 +44,14 @@ class Reader:
     same_rows: SameRows | None = None  # compares passes
     reads_ahead: bool = False  # whether another thread reads, one batch ahead of the work on those before
 
-    def batches(self, columns: list[str]) -> Iterable[Any]:
-        """Return batches of some of the columns."""
-        return ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
+    def batches(self, columns: list[str]) -> Iterator[Any]:
+        """Begin a pass: read, compare and tell."""
+        tell = self.on_rows or (lambda _: None)
+        tell(None)
+        found = ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
+        for batch in found if self.same_rows is None else self.same_rows.over(found, columns):
+            yield batch
+            tell(batch.num_rows)
 
 
 class Batches(RowSource):
@@ -69,7 +74,7 @@ class Batches(RowSource):
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Rows and columns; the rows of a stream are counted by reading one column."""
         if self._reader.n_rows is None:
-            self._reader.n_rows = sum(batch.num_rows for batch in self._reader.batches(self.columns[:1]))
+            self._reader.n_rows = sum(batch.num_rows for batch in self._reader.read(self.columns[:1]))
         return self._reader.n_rows, len(self.columns)
 
     @property
@@ -100,17 +105,9 @@ class Batches(RowSource):
         """Yield the batches as Arrow tables."""
         arrow = _arrow()
         n_most = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(self.columns))))
-        for batch in self._read(self.columns):
+        for batch in self._reader.batches(self.columns):
             for first in range(0, batch.num_rows, n_most):
                 yield arrow.Table.from_batches([batch.slice(first, n_most)])
-
-    def _read(self, columns: list[str]) -> Iterator[Any]:
-        tell = self._reader.on_rows or (lambda _: None)
-        tell(None)
-        batches = self._reader.batches(columns)
-        for batch in batches if self._reader.same_rows is None else self._reader.same_rows.over(batches, columns):
-            yield batch
-            tell(batch.num_rows)
 
     def select(self, columns: Iterable[str]) -> Batches:
         """Return the table with only these columns, in this order."""
@@ -126,7 +123,7 @@ class Batches(RowSource):
         """Return columns as NumPy arrays, of strings as arrays of shared objects."""
         arrow = _arrow()
         parts: list[list[Any]] = [[] for _ in columns]
-        for batch in self._read(columns):
+        for batch in self._reader.batches(columns):
             for own, column in zip(parts, batch.columns, strict=True):
                 is_text = column.type in (arrow.string(), arrow.large_string(), arrow.string_view())
                 own.append(column.dictionary_encode() if is_text else column)

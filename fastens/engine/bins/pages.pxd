@@ -12,8 +12,10 @@ cdef extern from "engine/bins/pages.h" nogil:
         int32_t n
         int32_t most
         int32_t n_read
+        int32_t others
 
     void drop_pages(Pages* pages)
+    int32_t mapped_pages()
     void note_pages(Pages* pages, int64_t n)
     int64_t page_of(int64_t byte)
 

@@ -26,10 +26,16 @@ cdef class MappedPages:
         for i in range(self.pages.n):
             self.pages.begin[i] = <const uint8_t*><size_t>arrays[i].ctypes.data
             self.pages.n_bytes[i] = arrays[i].nbytes
+        drop_pages(&self.pages)
+        self.pages.others = max(0, mapped_pages())
 
     def note(self, n_bytes):
         """So many bytes were read or written, or will be."""
         note_pages(&self.pages, page_of(n_bytes) + self.pages.n)
+
+    def drop(self):
+        """Nothing of the arrays is read any more for a while."""
+        drop_pages(&self.pages)
 
     def note_all(self):
         """The same of all bytes of the arrays."""

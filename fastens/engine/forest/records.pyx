@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 
 from fastens.engine.bins.pages cimport note_more_rows
 from fastens.engine.forest.expand cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
-from fastens.engine.forest.splits.draw cimport Draw, draw_features
+from fastens.engine.forest.splits.draw cimport Draw, draw_features, start_draw
 from fastens.engine.forest.splits.score cimport is_packed_squares, words_score
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Open, Sample
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
@@ -258,12 +258,13 @@ cdef bint _find_split(const Tree* tree, RecordNode* node, Best* best) noexcept n
     cdef const Forest* forest = tree.forest
     cdef uint32_t n_rows = node.end - node.begin
     cdef const uint8_t* records = tree.sample.records[node.buffer] + node.begin * tree.n_bytes
-    cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, node.key, 0)
+    cdef Draw draw
     cdef RecordRanges ranges
     cdef uint64_t visited = node.mask
     cdef Threshold thresholds[64]
     cdef int32_t drawn[64]
     cdef int32_t i, n, n_compared, n_seen = 0, n_left = forest.table.n_features - node.n_excluded
+    start_draw(&draw, forest.table.n_features, forest.rules.in_random_order, node.key)
     best.gain, best.n_usable = -INFINITY, n_left
     if _weight(tree, n_rows, node.second) < 2 * tree.sample.min_weight:
         return False

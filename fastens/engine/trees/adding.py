@@ -63,3 +63,4 @@ def _blocks(codes: np.ndarray, pages: MappedPages) -> Iterator[slice]:
         n_runs = n_columns if by_column else 1  # each begins, and ends, within a page
         pages.note(min(step, n_rows - first) * of_row + 2 * n_runs * PAGE)
         yield slice(first, first + step)
+    pages.drop()

@@ -1,27 +1,14 @@
 # Features are drawn without replacement: a mask has a bit for each that was drawn, or is not to be.
 
-from fastens.engine.paths cimport add_feature, has_feature, n_bits, next_unmarked
+from fastens.engine.paths cimport add_feature, has_feature, mask_words, n_bits, next_unmarked
 from fastens.engine.random cimport random_below, random_share, weighted_place
 from fastens.engine.structs cimport float64_t, int32_t, uint64_t
 
 cdef enum:
     # With less than this share of the features left, the next one is found by its rank, not by trying.
     SCARCE = 8
-
-
-cdef inline int32_t _free_by_rank(const uint64_t* mask, int32_t rank) noexcept nogil:
-    """The feature that has `rank` unmarked ones before it."""
-    cdef int32_t w = 0, feature
-    cdef int32_t n_free = 64 - n_bits(mask[0])
-    while rank >= n_free:
-        rank -= n_free
-        w += 1
-        n_free = 64 - n_bits(mask[w])
-    feature = next_unmarked(mask, 64 * w)
-    while rank > 0:
-        feature = next_unmarked(mask, feature + 1)
-        rank -= 1
-    return feature
+    # Of so many runs of words it is known how many features are left in each.
+    RUNS = 256
 
 
 cdef inline void _shuffle(int32_t* features, int32_t n, uint64_t key, uint64_t* counter) noexcept nogil:
@@ -47,6 +34,46 @@ cdef struct Draw:
     bint in_random_order
     uint64_t key
     uint64_t counter
+    # Words of a run, and the features that are left in each run; 0 words: not counted yet.
+    int32_t run_words
+    int32_t[RUNS] n_free
+
+
+cdef inline void start_draw(Draw* draw, int32_t n_features, bint in_random_order, uint64_t key) noexcept nogil:
+    draw.n_features, draw.in_random_order, draw.key, draw.counter = n_features, in_random_order, key, 0
+    draw.run_words = 0
+
+
+cdef inline void _count_runs(Draw* draw, const uint64_t* mask) noexcept nogil:
+    """Count what is left in each run; in the last one what is behind the last feature may be counted too."""
+    cdef int32_t w, n_words = mask_words(draw.n_features)
+    draw.run_words = (n_words + RUNS - 1) // RUNS
+    for w in range(n_words):
+        if w % draw.run_words == 0:
+            draw.n_free[w // draw.run_words] = 0
+        draw.n_free[w // draw.run_words] += 64 - n_bits(mask[w])
+
+
+cdef inline int32_t _take_by_rank(Draw* draw, const uint64_t* mask, int32_t rank) noexcept nogil:
+    """The feature that has `rank` unmarked ones before it, which is about to be marked."""
+    cdef int32_t run = 0, w, feature, n_free
+    if draw.run_words == 0:
+        _count_runs(draw, mask)
+    while rank >= draw.n_free[run]:
+        rank -= draw.n_free[run]
+        run += 1
+    draw.n_free[run] -= 1
+    w = run * draw.run_words
+    n_free = 64 - n_bits(mask[w])
+    while rank >= n_free:
+        rank -= n_free
+        w += 1
+        n_free = 64 - n_bits(mask[w])
+    feature = next_unmarked(mask, 64 * w)
+    while rank > 0:
+        feature = next_unmarked(mask, feature + 1)
+        rank -= 1
+    return feature
 
 
 cdef inline int32_t draw_features(
@@ -61,7 +88,7 @@ cdef inline int32_t draw_features(
         return n_left
     for i in range(n_wanted):
         if (n_left - i) * SCARCE < draw.n_features:
-            feature = _free_by_rank(mask, <int32_t>random_below(draw.key, draw.counter, n_left - i))
+            feature = _take_by_rank(draw, mask, <int32_t>random_below(draw.key, draw.counter, n_left - i))
         else:
             feature = <int32_t>random_below(draw.key, draw.counter, draw.n_features)
             while has_feature(mask, feature):

@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.splits.classes cimport has_few, search_few
 from fastens.engine.forest.splits.code_columns cimport note_present
-from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighted
+from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighted, start_draw
 from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
 from fastens.engine.forest.splits.median cimport median_score, search_medians
 from fastens.engine.forest.splits.random_threshold cimport copy_codes, copy_words, search_threshold
@@ -75,9 +75,10 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
     """Find the node's best split and mark the features that are constant in it; return whether there is one."""
     cdef const Forest* forest = search.forest
     cdef const Sample* sample = search.sample
-    cdef Draw draw = Draw(forest.table.n_features, forest.rules.in_random_order, open.key, 0)
+    cdef Draw draw
     cdef int32_t i, n, n_seen = 0, n_left = forest.table.n_features - open.n_excluded
     cdef bint compares_rows = not (sample.layout.packed and forest.targets.classes != NULL)
+    start_draw(&draw, forest.table.n_features, forest.rules.in_random_order, open.key)
     search.best.feature, search.best.gain, search.best.n_usable = -1, -INFINITY, n_left
     search.rows, search.n_rows, search.n_all = sample.entries + open.begin, open.end - open.begin, open.n_rows
     search.lower, search.upper = open.lower, open.upper
