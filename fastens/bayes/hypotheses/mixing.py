@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, xlog1py, xlogy
 
 from fastens.bayes.posterior import normalised
-from fastens.engine.elementary import exp, log, softmax
+from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 
 Array = NDArray[np.float64]
 LEAST = np.finfo(np.float64).eps  # a probability of 0 counts as this, as in scikit-learn's log loss

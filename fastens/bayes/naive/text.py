@@ -14,7 +14,15 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.naive.parameters import DOCS
-from fastens.bayes.naive.texts import CountedTexts, learn_terms, needing_words, take_texts, texts_of
+from fastens.bayes.naive.texts import (
+    CountedTexts,
+    LabelledTexts,
+    learn_terms,
+    needing_words,
+    sum_terms,
+    take_texts,
+    texts_of,
+)
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
@@ -228,19 +236,25 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
-        self._learn_target(labels)
+        target = self._learn_target(labels)
+        classifier = self._make_classifier()
+        if isinstance(texts, RowSource) and self._comm.size == 1:
+            labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
+            found = sum_terms(texts, self._make_vectorizer(), labelled, is_there=isinstance(classifier, BernoulliNB))
+            self._take_terms(found.terms)
+            self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
+            return self
         counts = self._learn_terms(texts)
-        self.classifier_ = self._make_classifier()
-        with self.classifier_._over(self._comm):
-            self.classifier_.fit(counts, labels, weight)
+        with classifier._over(self._comm):
+            self.classifier_ = classifier.fit(counts, labels, weight)
         return self
 
     def _learn_terms(self, texts: Any) -> Any:
         """Take the vocabulary of texts; return their counts."""
         vectorizer = self._make_vectorizer()
-        is_source = isinstance(texts, RowSource)
-        if is_source or self._comm.size > 1:
+        if self._comm.size > 1:
             self._take_terms(learn_terms(texts, vectorizer, self._comm))
+            is_source = isinstance(texts, RowSource)
             return CountedTexts(texts, self._vectorizer) if is_source else self._counts_of(texts)
         with needing_words():
             counts = vectorizer.fit_transform(texts).astype(np.float64)
