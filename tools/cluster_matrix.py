@@ -33,6 +33,7 @@ MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "trees": (lambda: fastens.DecisionTreeClassifier(random_state=1), "class"),
     "forest": (lambda: fastens.RandomForestRegressor(categorical_features=[3], **SMALL), "number"),
     "extra trees": (lambda: fastens.ExtraTreesClassifier(**SMALL), "class"),
+    "prunings": (fastens.BayesTreeClassifier, "class"),
     "isolation": (lambda: fastens.IsolationForest(**SMALL), "number"),
     "bags": (lambda: fastens.BaggingClassifier(**SMALL), "class"),
     "adaboost": (lambda: fastens.AdaBoostClassifier(n_estimators=4), "class"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
@@ -112,13 +112,14 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Crew]:
         places = _ready(started, table.patience, n_cpus)
         owned = blocks(len(parts["X"]), len(places))
         actors = [list(places)[place] for place in placed(owned, _holders(parts["X"]), list(places.values()))]
-        _get([_call(actor, "sit", rank, actors) for rank, actor in enumerate(actors)])
+        _get([_call(actor, "sit", rank, actors) for rank, actor in enumerate(actors)], table.patience)
         _load(actors, owned, parts, table.patience)
         n_threads = max(1, int(n_cpus))
         yield _RayCrew(actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience)
     finally:
         for actor in started:
-            ray.kill(actor)
+            with suppress(RayError):  # where the cluster is lost, too
+                ray.kill(actor)
 
 
 def _numbers(table: RayTable, n_parts: int) -> tuple[int, float]:
@@ -204,7 +205,7 @@ class _RayCrew(Crew):
             except RankLostError as error:
                 lost = error
         if self._runs[0] in ended and lost is None:
-            found: dict[str, Any] = _get(self._runs[0])
+            found: dict[str, Any] = _get(self._runs[0], self._patience)
             return found
         if lost is not None:
             raise lost
@@ -223,10 +224,10 @@ class _RayCrew(Crew):
         return None
 
 
-def _get(calls: Any) -> Any:
-    """What calls return; what they have raised, and RankLostError where something was lost."""
+def _get(calls: Any, seconds: float | None = None) -> Any:
+    """What calls return; what they have raised, and RankLostError where something was lost or takes too long."""
     try:
-        return ray.get(calls)
+        return ray.get(calls, timeout=seconds)
     except RayTaskError as error:
         cause = error.cause
         if isinstance(cause, RayError):

@@ -24,6 +24,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install faste
 
 pytestmark = pytest.mark.cluster
 N_ROWS = 1200
+PATIENCE = 300.0  # actors import much, on a machine that may be busy
 COMMON = {"n_estimators": 6, "max_leaf_nodes": 8, "random_state": 4}
 
 
@@ -69,7 +70,7 @@ def test_actors(tmp_path, n_actors):
     expected = clone(model).fit(*whole, X_val=TABLE[last], y_val=FRAME["label"][last])
     assert expected.n_iter_ < 30
     parts = [parts_of(values) for values in whole]
-    table = RayTable(parts[0], n_actors=n_actors, cpus_per_actor=0.5, on_progress=seen.append)
+    table = RayTable(parts[0], n_actors=n_actors, cpus_per_actor=0.5, patience=PATIENCE, on_progress=seen.append)
     model.fit(table, *parts[1:], X_val=parts_of(TABLE[last], 1), y_val=parts_of(FRAME["label"][last], 1))
     assert content(model, tmp_path) == content(expected, tmp_path)
     assert [(now.n_done, now.n_workers) for now in seen] == [(n + 1, n_actors) for n in range(len(seen))]
@@ -83,7 +84,7 @@ def test_datasets(tmp_path):
     frame = FRAME.drop(columns="label")
     expected = RandomForestRegressor(n_estimators=3, random_state=1).fit(frame, "target")
     dataset = ray.data.from_pandas([frame[:500], frame[500:]])
-    found = RandomForestRegressor(n_estimators=3, random_state=1).fit(dataset, "target")
+    found = RandomForestRegressor(n_estimators=3, random_state=1).fit(RayTable(dataset, patience=PATIENCE), "target")
     assert content(found, tmp_path) == content(expected, tmp_path)
     with pytest.raises(TypeError, match="call it for batches"):
         found.predict(dataset)
@@ -109,7 +110,9 @@ def test_an_actor_is_lost(tmp_path, fault):
         if len(rounds) == 5:
             actors()[-1].send_signal(getattr(signal, fault))
 
-    table = RayTable(parts_of(X), n_actors=2, cpus_per_actor=1, checkpoint_every=3, patience=60)
+    table = RayTable(
+        parts_of(X), n_actors=2, cpus_per_actor=1, checkpoint_every=3, patience=PATIENCE if fault == "SIGKILL" else 60
+    )
     model = GradientBoostingRegressor(callbacks=[strike], **COMMON | {"n_estimators": 8})
     model.fit(table, parts_of(T))
     model.callbacks = None
@@ -119,7 +122,7 @@ def test_an_actor_is_lost(tmp_path, fault):
 
 
 def test_a_rank_has_an_error():
-    table = RayTable(parts_of(X), n_actors=2, cpus_per_actor=1)
+    table = RayTable(parts_of(X), n_actors=2, cpus_per_actor=1, patience=PATIENCE)
     with pytest.raises(ValueError, match="contains NaN"):
         GradientBoostingRegressor().fit(table, parts_of(np.where(T > 3, np.nan, T)))
 
