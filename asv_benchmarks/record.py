@@ -91,7 +91,7 @@ def tables(printed: str) -> list[Record]:
         elif after:
             found[-1]["after"] = " ".join(lines)
         after = len(rows) > 1
-        heading = "" if after else heading
+        heading = heading if lines[0].startswith("#") else ""
     return found
 
 

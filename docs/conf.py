@@ -31,7 +31,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_templates", "examples", "sg_execution_times.rst"]
+exclude_patterns = ["_templates", "examples"]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
@@ -78,7 +78,7 @@ sphinx_gallery_conf = {
     "parallel": os.cpu_count(),
     "download_all_examples": False,
     "remove_config_comments": True,
-    "min_reported_time": 1_000_000,
+    "write_computation_times": False,
     "within_subsection_order": "ExampleTitleSortKey",
 }
 
@@ -95,6 +95,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_sidebars = {page: [] for page in ("index", "benchmarks", "coming-from", "architecture")}
 html_show_sourcelink = False
 
 

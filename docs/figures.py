@@ -1,6 +1,7 @@
 """Put what is in docs/figures on the site's pages; as a script, write the README's table from it.
 
-`{{ figures NAME }}` on a page is what docs/figures/NAME.json holds, `{{ figures }}` a list of all files.
+`{{ figures NAME }}` on a page is what docs/figures/NAME.json holds, `{{ figures NAME 2 }}` its second table alone, and
+`{{ figures }}` a list of all files.
 """
 
 from __future__ import annotations
@@ -15,20 +16,22 @@ README = HERE.parent / "README.md"
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 IN_README = ("peers", ["workload", "unit", "fastens", "LightGBM", "XGBoost depthwise", "HistGradientBoosting"])
 GOALS = {"reached", "must / aim"}  # the developers' own
-PLACE = re.compile(r"\{\{ figures ?(\w*) \}\}")
+PLACE = re.compile(r"\{\{ figures ?(\w*) ?(\d*) \}\}")
 Record = dict[str, Any]
 
 
 def table(rows: list[list[str]]) -> str:
-    """Rows of cells as Markdown, the first row as its head, numbers to the right."""
+    """Rows of cells as Markdown, the first row as its head, columns of numbers to the right."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|---" + "|---:" * (len(rows[0]) - 1) + "|", *lines[1:]])
+    columns = [[row[i] for row in rows[1:]] for i in range(1, len(rows[0]))]
+    numeric = [any(re.match(r"[-+*]*\d", cell) for cell in each) and ", " not in "".join(each) for each in columns]
+    return "\n".join([lines[0], "|---|" + "".join("---:|" if each else "---|" for each in numeric), *lines[1:]])
 
 
-def shown(record: Record) -> str:
-    """What one command printed, with the command, and where and when that was."""
+def shown(record: Record, number: str = "") -> str:
+    """What one command printed, or one table of it, with the command, and where and when that was."""
     parts = []
-    for each in record["tables"]:
+    for each in record["tables"][int(number) - 1 :][:1] if number else record["tables"]:
         goals = [i for i, name in enumerate(each["rows"][0]) if name in GOALS]
         if "reached" not in each["rows"][0]:
             rows = [[cell for i, cell in enumerate(row) if i not in goals] for row in each["rows"]]
@@ -56,7 +59,7 @@ def pages() -> dict[str, list[Path]]:
     """The pages that show each file."""
     found: dict[str, list[Path]] = {}
     for page in sorted(HERE.glob("*.md")) + sorted(HERE.glob("measured/*.md")):
-        for name in PLACE.findall(page.read_text(encoding="utf-8")):
+        for name, _ in PLACE.findall(page.read_text(encoding="utf-8")):
             found.setdefault(name, []).append(page.relative_to(HERE))
     return found
 
@@ -74,7 +77,7 @@ def contents() -> str:
 def filled_in(text: str) -> str:
     """A page with the figures in their places."""
     found = records()
-    return PLACE.sub(lambda place: shown(found[place[1]]) if place[1] else contents(), text)
+    return PLACE.sub(lambda place: shown(found[place[1]], place[2]) if place[1] else contents(), text)
 
 
 def readme_table() -> str:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fastens.checked_parameters import ChecksParameters
 from fastens.distributed.door import answer_on_clusters, is_spread, on_clusters
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
@@ -303,8 +304,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of each class's probability, as `predict_proba` has them."""
         proba = self.predict_proba(X)
-        with np.errstate(divide="ignore"):
-            return [np.log(part) for part in proba] if isinstance(proba, list) else np.log(proba)
+        return [log(part) for part in proba] if isinstance(proba, list) else log(proba)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted.

@@ -39,7 +39,6 @@ from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
 _KEPT_ROWS = "kept_rows"
-_GREW_ALL = "grew_all"
 
 
 @with_parameters
@@ -60,9 +59,8 @@ class BaseForest(TreeParameters, TreeModel):
     _combination = "mean"
     _takes_several_targets = True
     _takes_parts = True
-    # The places in `fit` of the rows that have a weight; None for all.
+    # The places in `fit` of the rows that have a weight; None for all. No rows: not all trees were grown by `fit`.
     _kept_rows: NDArray[np.intp] | None = field(init=False, default=None)
-    _grew_all: bool = field(init=False, default=True)  # what rows other trees saw is not known
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
 
@@ -90,7 +88,8 @@ class BaseForest(TreeParameters, TreeModel):
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
         everyone = data.of_all_ranks()
-        self._kept_rows = everyone.rows
+        if not continues or self._kept_rows is None or len(self._kept_rows):
+            self._kept_rows = everyone.rows
         with self._over(LOCAL):  # what follows from the targets of all ranks, each finds by itself
             return self._fit_bags(data, everyone, continues=continues)
 
@@ -132,7 +131,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         self.__dict__.pop("_ensemble", None)
-        self._out_of_bag, self._grew_all = None, True
+        self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         self._seed: int = data.comm.gather(draw_seed(self.random_state))[0]
@@ -201,10 +200,7 @@ class BaseForest(TreeParameters, TreeModel):
         if not continues:
             self._averaging = self._averaging_kind(data, matrix)
         elif self._averaging is None:
-            raise ValueError(
-                "averaging must be None with warm_start, as it was for the trees that there are; "
-                f"got {self.averaging!r}."
-            )
+            raise ValueError(f"averaging must be None with warm_start, as for the first trees; got {self.averaging!r}.")
         return self._averaging.averager(self, data, matrix)
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
@@ -264,7 +260,7 @@ class BaseForest(TreeParameters, TreeModel):
     def estimators_samples_(self) -> list[NDArray[np.int32]]:
         """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn."""
         self._check_fitted()
-        if not self._grew_all:
+        if self._kept_rows is not None and not len(self._kept_rows):
             raise AttributeError("estimators_samples_ is known only of trees that this model's fit grew")
         n_rows = int(self._ensemble.n_samples[0]) if self._bootstrap is None else len(self._bootstrap.order)
         rows = np.arange(n_rows) if self._kept_rows is None else self._kept_rows
@@ -487,7 +483,7 @@ class BaseForest(TreeParameters, TreeModel):
         return ("_n_targets", "_seed")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._fitted_arrays() | ({} if self._grew_all else {_GREW_ALL: np.zeros(1, bool)})
+        found = super()._fitted_arrays()
         for part in (self._bootstrap, self._averaging, self._out_of_bag):
             found |= {} if part is None else part.to_arrays()
         return found if self._kept_rows is None else found | {_KEPT_ROWS: self._kept_rows}
@@ -497,4 +493,4 @@ class BaseForest(TreeParameters, TreeModel):
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
-        self._kept_rows, self._grew_all = arrays.get(_KEPT_ROWS), _GREW_ALL not in arrays
+        self._kept_rows = arrays.get(_KEPT_ROWS)

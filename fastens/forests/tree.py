@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
-from scipy.special import xlogy
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
@@ -18,6 +17,7 @@ from fastens.docstrings import Docs
 from fastens.engine.bins.binning import Binning
 from fastens.engine.bins.sparse_binned import AnyMatrix, learned_and_binned
 from fastens.engine.comm import gathered
+from fastens.engine.elementary import log2, xlogy
 from fastens.engine.forest.forests import ForestGrower, TreeSample
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune, pruning_path
@@ -180,13 +180,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     The tree splits the rows in two again and again, each time where that lowers the impurity of the classes most; a
     leaf predicts the shares of the classes of its rows.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -216,7 +210,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
         for column in y.T:
             share = np.bincount(column.astype(np.intp), weight)
             share = share[share > 0] / share.sum()
-            found.append(1 - share @ share if self.criterion == "gini" else -(share @ np.log2(share)))
+            found.append(1 - share @ share if self.criterion == "gini" else -(share @ log2(share)))
         return float(np.mean(found))
 
 
@@ -227,13 +221,7 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     The tree splits the rows in two again and again, each time where that lowers the criterion most; a leaf predicts the
     mean or the median of its rows.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

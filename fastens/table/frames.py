@@ -36,15 +36,20 @@ def table_from_frame(frame: Any) -> Table:
     """Return a table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
     if isinstance(frame, Table):
         return frame
-    native = frame if _is_pandas(frame) else nw.to_native(frame, pass_through=True)
-    if _is_pandas(native):
-        if not native.columns.is_unique:
-            raise _same_names(native.columns[native.columns.duplicated()][0])
-        return PandasTable(native, index_values(native.columns))
+    is_wrapped = not _is_pandas(frame)
+    native = nw.to_native(frame, pass_through=True) if is_wrapped else frame
+    if is_wrapped and not _is_pandas(native):
+        return _table_of_others(native)
+    if not native.columns.is_unique:
+        raise _same_names(native.columns[native.columns.duplicated()][0])
+    return PandasTable(native, index_values(native.columns))
+
+
+def _table_of_others(frame: Any) -> FrameTable:
     try:
-        opened = nw.from_native(native, eager_only=True)
+        opened = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
-        names = list(native.column_names)  # of Arrow; other libraries make no such frame
+        names = list(frame.column_names)  # of Arrow; other libraries make no such frame
         raise _same_names(next(name for name in names if names.count(name) > 1)) from None
     return FrameTable(opened, opened.columns)
 
@@ -138,6 +143,9 @@ class PandasTable(FrameTable):
 
     def __init__(self, source: Any, names: list[Any]) -> None:
         super().__init__(source, names)
+        # What gives the column at a place. Each Series that pandas makes takes ten microseconds, more than the values
+        # of a small table. What makes none of them is not public; where it is gone, they are made.
+        self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
         self._numbers: dict[int, Column] = {}
 
     @property
@@ -165,27 +173,17 @@ class PandasTable(FrameTable):
     @cached_property
     def _kind(self) -> str | None:
         """The kind of NumPy's type, numbers or booleans, that all columns share."""
-        first = self._take(0).dtype if len(self) else None
+        n_columns = len(self)
+        first = self._take(0).dtype if n_columns else None
         if not isinstance(first, np.dtype) or first.kind not in "fbiu":
             return None
         # A list of all types takes longer than the columns, unless there are many.
-        is_wide = len(self) > _WIDE
-        types = self.source.dtypes.tolist() if is_wide else [column.dtype for column in self._columns]
+        types = self.source.dtypes.tolist() if n_columns > _WIDE else [column.dtype for column in self._columns]
         return first.kind if all(dtype == first for dtype in types) else None
 
-    @cached_property
-    def _take(self) -> Callable[[int], Any]:
-        """What gives the column at a place.
-
-        Each Series that pandas makes takes ten microseconds, more than the values of a small table. What makes none of
-        them is not public; where it is gone, they are made.
-        """
-
-        def take(index: int) -> Any:
-            column = self.source.iloc[:, index]
-            return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
-
-        return getattr(self.source, "_get_column_array", take)
+    def _made_column(self, index: int) -> Any:
+        column = self.source.iloc[:, index]
+        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
 
     @cached_property
     def _columns(self) -> list[Any]:
