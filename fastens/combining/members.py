@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import Bunch, check_random_state, get_tags
+from sklearn.utils._repr_html.estimator import _VisualBlock
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
@@ -387,10 +388,6 @@ class BaseMembers(BaseFastens):
         return getattr(self, "cv", None)
 
     def _sk_visual_block_(self) -> Any:
-        try:
-            from sklearn.utils._repr_html.estimator import _VisualBlock
-        except ImportError:  # scikit-learn before 1.7
-            from sklearn.utils._estimator_html_repr import _VisualBlock
         blocks = [
             _VisualBlock("parallel", [m for _, m in members], names=[n for n, _ in members], dash_wrapped=False)
             for members in self._levels()

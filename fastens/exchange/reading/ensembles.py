@@ -18,6 +18,8 @@ from fastens.exchange.reading.records import Columns, FlatTrees, refuse
 Ints = NDArray[np.int64]
 # Codes 0 and the largest are not below a threshold.
 _MOST_THRESHOLDS = MAX_CODES - 2
+# A damaged file may tell of any number of columns.
+_MOST_FEATURES = 1 << 21
 # The share of a leaf without rows, which explanations cannot do without.
 _NO_WEIGHT = 1e-15
 
@@ -39,6 +41,8 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     ModelFileError
         If nodes do not form trees, or split on what is no column.
     """
+    if columns.n_features > _MOST_FEATURES:
+        raise refuse(f"the model has {columns.n_features} columns, and {_MOST_FEATURES} can be read")
     order = _Order(trees)
     source, inner = order.source, order.left_child > 0
     feature = np.where(inner, trees.feature[source], -1)

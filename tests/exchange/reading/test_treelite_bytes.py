@@ -57,6 +57,15 @@ def test_models_of_sklearn(theirs, target, tmp_path):
     agree(treelite.sklearn.import_model(theirs.fit(FULL, target)), tmp_path, missing=False)
 
 
+def test_too_many_columns_are_refused():
+    forest = ensemble.RandomForestRegressor(2, max_depth=2, random_state=0).fit(FULL, y)
+    content = treelite.sklearn.import_model(forest).serialize_bytes()
+    n_columns = np.array(FULL.shape[1], dtype="<i4").tobytes()
+    at = content.index(n_columns, 22)  # after the version, the types and the number of trees
+    with pytest.raises(ModelFileError, match="2000000000 columns"):
+        from_model(content[:at] + np.array(2_000_000_000, dtype="<i4").tobytes() + content[at + 4 :])
+
+
 def test_isolation_forest(tmp_path):
     theirs = ensemble.IsolationForest(n_estimators=9, random_state=0).fit(FULL)
     model = from_model(treelite.sklearn.import_model(theirs))
