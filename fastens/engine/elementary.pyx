@@ -1,4 +1,4 @@
-"""exp, log, log gamma and what is made of them, with the same bits on every machine: where a model or a prediction depends on it.
+"""exp, log, log gamma and what is made of them, with the same bits on every machine: where results depend on them.
 
 NumPy's choose other ways by the processor, and so does the C library. These are right to about one unit in the last
 place, for all numbers, and take arrays of any shape.
