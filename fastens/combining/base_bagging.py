@@ -61,9 +61,9 @@ from fastens.parameters import (
 )
 from fastens.rollback import keeps_model
 from fastens.saving import nested_arrays, nested_model
+from fastens.table.frames import is_frame
 from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
-from fastens.table.tables import is_frame
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.warn import warn
 

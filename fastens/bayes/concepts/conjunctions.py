@@ -17,7 +17,7 @@ from fastens.bayes.posterior import check_prior, normalised
 from fastens.engine.elementary import xlog1py, xlogy
 from fastens.parameters import PROBABILITY, real, whole
 from fastens.table.columns.factorize import is_missing
-from fastens.table.tables import is_frame
+from fastens.table.frames import is_frame
 
 
 class _Any:

@@ -56,13 +56,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     One pass over the nodes gives the average, which is put into the leaves: predicting costs what it costs with any
     tree. In place of a pruning parameter that is searched for by cross-validation there is a prior.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -185,13 +179,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     One tree is grown; then each of its prunings votes with its posterior probability. The targets of a leaf are normal
     with mean and variance of its own (criterion="squared_error"), or Poisson counts with a rate of its own ("poisson").
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

@@ -54,13 +54,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     Columns become questions: "x <= threshold", "x = category", "x is missing". If there are more than `max_questions`,
     they are selected greedily by the entropy of the class.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     Raises
     ------
