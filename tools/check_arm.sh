@@ -61,9 +61,9 @@ say "models and predictions on ARM"
 on_arm tests/reference/bits.py | compare
 for processor in Haswell Nehalem; do
     say "models and predictions on x86-64, $processor"
-    # The checkout's own build.
-    (cd "$root_folder" && PYTHONPATH=$root_folder OPENBLAS_CORETYPE= qemu-x86_64 -cpu "$processor" \
-        "$(command -v "$PYTHON")" tests/reference/bits.py) | compare
+    # The checkout's own build. qemu 7 stumbles over vectors of OpenBLAS and of NumPy's sorts, so these do without.
+    (cd "$root_folder" && PYTHONPATH=$root_folder OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" \
+        qemu-x86_64 -cpu "$processor" "$(command -v "$PYTHON")" tests/reference/bits.py) | compare
 done
 say "the kernels' tests on ARM"
 if [ $# -eq 0 ]; then set -- -m "not slow" tests/engine tests/bayes/counts tests/posterior; fi

@@ -125,7 +125,7 @@ class VotingRun:
             self.restart()
         steps = steps_of(vote.values, vote.weight, self.rules.is_real)
         if vote.weak.cells is not None:
-            steps = steps[vote.weak.cells]
+            steps = steps.take(vote.weak.cells, axis=0)
         self.weights.advance(vote.weak.codes, steps)
         if self._without_restarts is not None:
             self._without_restarts.advance(vote.weak.codes, steps)

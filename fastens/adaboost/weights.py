@@ -135,7 +135,7 @@ class RowWeights:
         """
         (whole,) = gathered(self._comm, [self.whole])
         first, n_rows = first_row(self._comm, self.n_rows)
-        ends = np.cumsum(whole[order]).astype(np.float64)
+        ends = np.cumsum(whole.take(order)).astype(np.float64)
         offsets, draws = np.array([0, n_rows]), np.array([0, self.n_copies])
         counts = Bootstrap(order, ends, offsets, draws).counts(seed)[0]
         return counts[first : first + self.n_rows].astype(np.int64)

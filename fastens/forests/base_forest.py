@@ -33,6 +33,7 @@ from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
 from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
+from fastens.rollback import keeps_model
 from fastens.table.sample_weights import multiplied
 from fastens.tree_model.column_rules import CATEGORIES, column_chances
 from fastens.tree_model.tree_model import TreeModel
@@ -66,6 +67,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BaseForest:
         """Train.
 

@@ -80,8 +80,8 @@ def _check_splits(ensemble: Any) -> None:
     binning = ensemble.binning
     inner = ensemble.left_child > 0
     feature = ensemble.feature[inner]
-    n_codes = np.asarray(binning.n_codes, dtype=np.int64)[feature]
-    is_categorical = np.asarray(binning.is_categorical, dtype=bool)[feature]
+    n_codes = np.asarray(binning.n_codes, dtype=np.int64).take(feature)
+    is_categorical = np.asarray(binning.is_categorical, dtype=bool).take(feature)
     require(bool(np.all(is_categorical | (ensemble.bin_threshold[inner] < n_codes))), "bin_threshold")
     first = ensemble.category_set[inner].astype(np.int64)
     require(bool(np.all((first >= 0) == is_categorical)), "category_set")
