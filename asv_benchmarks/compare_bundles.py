@@ -13,6 +13,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from comparison.category_tables import Task, read
+from comparison.report import table
 from fastens import GradientBoostingClassifier
 from fastens.engine.bins.bundles import without_bundles
 
@@ -32,17 +33,19 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
     parser.add_argument("--repeats", type=int, default=10, help="fits of each, in turns; the shortest counts")
     args = parser.parse_args()
+    rows = [["table", "with bundles, ms", "without, ms", "times"]]
     for name in args.tables:
-        table = read(name, Task(TABLES[name]))
+        data = read(name, Task(TABLES[name]))
         least = dict.fromkeys((nullcontext, without_bundles), np.inf)
         for _ in range(args.repeats):
             for bundles in least:
                 start = time.perf_counter()
                 with bundles():
-                    GradientBoostingClassifier(n_jobs=1).fit(table.X, table.y)
+                    GradientBoostingClassifier(n_jobs=1).fit(data.X, data.y)
                 least[bundles] = min(least[bundles], time.perf_counter() - start)
         with_them, without = least.values()
-        print(f"{name:12s} {1e3 * with_them:7.1f} ms, without {1e3 * without:7.1f} ms: {without / with_them:.2f} times")
+        rows.append([name, f"{1e3 * with_them:.1f}", f"{1e3 * without:.1f}", f"{without / with_them:.2f}"])
+    print(table(rows))
 
 
 if __name__ == "__main__":

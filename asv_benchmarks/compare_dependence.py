@@ -51,7 +51,7 @@ SEEN = 3  # rows of a class, at least, so that every fold has some
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="*", choices=TABLES, default=list(TABLES), metavar="NAME")
-    parser.add_argument("--repeats", type=int, default=3, help="rounds of each timing (default 3)")
+    parser.add_argument("--repeats", type=int, default=3, help="rounds of each timing (default 3; 0: errors alone)")
     parser.add_argument("--scale", type=float, default=1.0, help="share of 1 000 000 generated rows (default 1)")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder to write to")
     return parser.parse_args()
@@ -61,7 +61,7 @@ def times(repeats: int, scale: float) -> list[str]:
     """Median seconds of fit and predict_proba on 30 columns of 8 categories, whole numbers."""
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 8, (int(1_000_000 * scale), 30)), rng.integers(0, 2, int(1_000_000 * scale))
-    lines = [f"Seconds, {len(X)} rows x 30 columns of 8 categories, 2 classes:", "", "| | fit | predict_proba |"]
+    lines = [f"# Seconds, {len(X)} rows x 30 columns of 8 categories, 2 classes", "", "| | fit | predict_proba |"]
     lines.append("| --- | --- | --- |")
     for name, model in MODELS.items():
         fits = interleaved({name: lambda model=model: model.fit(X, y)}, repeats)[name]
@@ -95,8 +95,8 @@ def errors(table: str) -> list[str]:
 def main() -> None:
     args = arguments()
     lines = [f"`python asv_benchmarks/compare_dependence.py {' '.join(sys.argv[1:])}`".replace(" `", "`"), ""]
-    lines += times(args.repeats, args.scale)
-    lines += ["", "Error / log loss, 5-fold cross-validation:", "", f"| table | {' | '.join(MODELS)} |"]
+    lines += times(args.repeats, args.scale) if args.repeats else []
+    lines += ["", "# Error / log loss, 5-fold cross-validation", "", f"| table | {' | '.join(MODELS)} |"]
     lines.append("| --- " * (len(MODELS) + 1) + "|")
     for table in args.tables:
         print(f"{table} ...", file=sys.stderr, flush=True)

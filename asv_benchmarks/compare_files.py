@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fastens
+from comparison.report import machine, table
 
 ROW_GROUP = 100_000
 MEASURED = """
@@ -47,13 +48,13 @@ def write_table(path: Path, n_rows: int, n_columns: int) -> None:
             writer.write_table(pa.table(part | {"y": part["x0"] + part["x1"]}))
 
 
-def measure(name: str, work: str, *arguments: str) -> None:
-    """Print what a process of its own takes, its imports apart from the wall time."""
+def measure(name: str, work: str, *arguments: str) -> list[str]:
+    """What a process of its own takes, its imports apart from the wall time."""
     environment = os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1])}
     command = [sys.executable, "-c", MEASURED.format(work=work), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     wall, cpu, peak = map(float, done.stderr.splitlines()[-1].split())
-    print(f"{name:8} {wall:6.1f} s  {cpu:6.1f} s of CPU  {peak:6.0f} MB")
+    return [name, f"{wall:.1f} s", f"{cpu:.1f} s", f"{peak:.0f} MB"]
 
 
 def main() -> None:
@@ -63,11 +64,16 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=28)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        table, model = (os.path.join(folder, name) for name in ("table.parquet", "model.fastens"))
-        write_table(Path(table), options.rows, options.columns)
-        measure("read", READ, table)
-        measure("train", COMMAND, "train", table, "--target", "y", "--n-estimators", "20", "-o", model)
-        measure("predict", COMMAND, "predict", model, table, "-o", os.path.join(folder, "out.parquet"))
+        names = ("table.parquet", "model.fastens", "out.parquet")
+        path, model, predictions = (os.path.join(folder, name) for name in names)
+        write_table(Path(path), options.rows, options.columns)
+        rows = [
+            ["", "time", "of the processor", "peak memory"],
+            measure("reading the columns with pyarrow alone", READ, path),
+            measure("train, 20 rounds", COMMAND, "train", path, "--target", "y", "--n-estimators", "20", "-o", model),
+            measure("predict, Parquet to Parquet", COMMAND, "predict", model, path, "-o", predictions),
+        ]
+    print(machine(), table(rows), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder to write to")
     args = parser.parse_args()
     lines = [f"`python asv_benchmarks/compare_networks.py {' '.join(sys.argv[1:])}`".replace(" `", "`"), ""]
-    lines += ["Median milliseconds:", "", f"| | fastens | {NAME} | |", "| --- | --- | --- | --- |"]
+    lines += ["# Median milliseconds", "", f"| | fastens | {NAME} | |", "| --- | --- | --- | --- |"]
     for name in args.workloads:
         print(f"{name} ...", file=sys.stderr, flush=True)
         with limited_threads(args.threads):

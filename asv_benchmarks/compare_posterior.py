@@ -337,7 +337,7 @@ def main() -> None:
         for tables in (REPORTING, FRESH, REPORTING_NUMBERS):
             for name in [name for name in tables if args.tables and name not in args.tables]:
                 del tables[name]
-        print(f"\n{PARTS[part].__doc__}\n")
+        print(f"\n### {PARTS[part].__doc__}\n")
         for i, row in enumerate(PARTS[part]()):
             print(f"| {' | '.join(row)} |", flush=True)
             if i == 0:

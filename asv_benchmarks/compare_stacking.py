@@ -30,6 +30,7 @@ from sklearn.model_selection import train_test_split
 
 import fastens
 from comparison.peak_memory import memory
+from comparison.report import machine, table
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("FASTENS_DATA", HERE.parents[1] / "shared" / "data"))
@@ -125,18 +126,23 @@ def print_peak(name: str, label: str, n_rows: int) -> None:
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    table = pd.DataFrame(rows)
-    losses = table.pivot(index="table", columns="model", values="loss")[table["model"].unique()]
+    found = pd.DataFrame(rows)
+    losses = found.pivot(index="table", columns="model", values="loss")[found["model"].unique()]
     single = ["boosting", "forest", "extra_trees"]
     judged = losses.assign(**{"best member": losses[single].min(axis=1)})
-    ranks = judged.drop(columns=single).rank(axis=1).mean().sort_values()
-    text = ["Loss on the test rows", judged.round(4).to_string(), "", "Mean rank", ranks.round(2).to_string(), ""]
+    judged.loc["mean rank"] = judged.drop(columns=single).rank(axis=1).mean()
+    parts = ["# Loss on the test rows", table(cells(judged, 4))]
     for value in ("seconds", "cpu"):
-        times = table.pivot(index="table", columns="model", values=value)
+        times = found.pivot(index="table", columns="model", values=value)
         share = times[["same settings", "refit", "fold models"]].div(times["scikit-learn"], axis=0)
-        text += [f"{value} of fit, share of scikit-learn's", share.round(2).to_string()]
-        text += [f"geometric mean: {np.exp(np.log(share).mean()).round(3).to_dict()}", ""]
-    return "\n".join(text)
+        share.loc["geometric mean"] = np.exp(np.log(share).mean())
+        parts += [f"# {value} of fit, share of scikit-learn's", table(cells(share, 2))]
+    return "\n\n".join(parts)
+
+
+def cells(values: pd.DataFrame, digits: int) -> list[list[str]]:
+    told = [[str(name), *("" if np.isnan(x) else f"{x:.{digits}f}" for x in row)] for name, row in values.iterrows()]
+    return [[values.index.name, *map(str, values.columns)], *told]
 
 
 def main() -> None:
@@ -158,11 +164,15 @@ def main() -> None:
         rows += measure(name, args.rows, args.repeats)
         args.output.parent.mkdir(parents=True, exist_ok=True)
         args.output.write_text(json.dumps(rows, indent=1))
-    print(report(rows))
+    print(machine(), report(rows), sep="\n\n")
     if not args.no_memory:
         name = args.tables[-1]
         peaks = {label: peak_memory(name, label, args.rows) for label in models(name in REGRESSION)}
-        print(f"Peak memory on {name}, MiB: { {label: round(peak) for label, peak in peaks.items()} }")
+        print(
+            f"\n# Peak memory on {name}\n",
+            table([["", "MiB"], *([name, f"{peak:.0f}"] for name, peak in peaks.items())]),
+            sep="\n",
+        )
 
 
 if __name__ == "__main__":

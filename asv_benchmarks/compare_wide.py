@@ -22,6 +22,7 @@ import numpy as np
 
 from comparison.generated_tables import dense, frame, million, tfidf
 from comparison.peak_memory import memory
+from comparison.report import machine, table
 
 N_TREES = 20
 PEAK = Path("/proc/self/clear_refs")
@@ -81,17 +82,18 @@ def main() -> None:
     if args.measure:
         measure(*args.measure)
         return
-    print(f"{'table':8} {'library':9} {'fit s':>7} {'cpu s':>7} {'MB':>6} {'predict s':>9} {'accuracy':>8}")
-    for table in args.tables:
+    rows = [["table", "library", "fit, s", "of the processor, s", "memory, MB", "predict, s", "accuracy"]]
+    for name in args.tables:
         found: dict[str, list[list[float]]] = {library: [] for library in args.libraries}
         for _ in range(args.repeats):
             for library, values in found.items():
-                values.append(_in_a_process(library, table, args.timeout))
+                values.append(_in_a_process(library, name, args.timeout))
         for library, values in found.items():
             fit, used, above, predict, accuracy = np.median(values, axis=0)
-            print(
-                f"{table:8} {library:9} {fit:7.2f} {used:7.2f} {above:6.0f} {predict:9.2f} {accuracy:8.3f}", flush=True
+            rows.append(
+                [name, library, f"{fit:.2f}", f"{used:.2f}", f"{above:.0f}", f"{predict:.2f}", f"{accuracy:.3f}"]
             )
+    print(machine(), table(rows), sep="\n\n")
 
 
 def _in_a_process(library: str, table: str, timeout: float) -> list[float]:

@@ -31,7 +31,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_templates", "examples", "sg_execution_times.rst"]
+exclude_patterns = ["_templates", "examples"]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
@@ -78,7 +78,7 @@ sphinx_gallery_conf = {
     "parallel": os.cpu_count(),
     "download_all_examples": False,
     "remove_config_comments": True,
-    "min_reported_time": 1_000_000,
+    "write_computation_times": False,
     "within_subsection_order": "ExampleTitleSortKey",
 }
 
@@ -95,6 +95,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_sidebars = {page: [] for page in ("index", "benchmarks", "coming-from", "architecture")}
 html_show_sourcelink = False
 
 
@@ -109,11 +110,11 @@ def escape_shapes(app, what, name, obj, options, lines):
 
 
 def fill_in_figures(app, docname, source):
-    """Put what was measured in its place: all of it, or one file."""
-    if "{{ figures" in source[0]:
-        parts = {name: figures.section(record) for name, record in figures.records().items()}
-        parts[""] = "\n\n".join(parts.values())
-        source[0] = re.sub(r"\{\{ figures ?(\w*) \}\}", lambda found: parts[found[1]], source[0])
+    """Put what was measured in its place, and read the page again when that changes."""
+    if figures.PLACE.search(source[0]):
+        source[0] = figures.filled_in(source[0])
+        for path in (Path(__file__).parent / "figures").glob("*.json"):
+            app.env.note_dependency(str(path))
 
 
 def setup(app):

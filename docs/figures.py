@@ -1,8 +1,13 @@
-"""Make the page of benchmarks from the files in docs/figures; as a script, write the README's table from them."""
+"""Put what is in docs/figures on the site's pages; as a script, write the README's table from it.
+
+`{{ figures NAME }}` on a page is what docs/figures/NAME.json holds, `{{ figures NAME 2 }}` its second table alone, and
+`{{ figures }}` a list of all files.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,41 +15,79 @@ HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 IN_README = ("peers", ["workload", "unit", "fastens", "LightGBM", "XGBoost depthwise", "HistGradientBoosting"])
+GOALS = {"reached", "must / aim"}  # the developers' own
+PLACE = re.compile(r"\{\{ figures ?(\w*) ?(\d*) \}\}")
+Record = dict[str, Any]
 
 
 def table(rows: list[list[str]]) -> str:
-    """Rows of cells as Markdown, the first row as its head."""
+    """Rows of cells as Markdown, the first row as its head, columns of numbers to the right."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|---" + "|---:" * (len(rows[0]) - 1) + "|", *lines[1:]])
+    columns = [[row[i] for row in rows[1:]] for i in range(1, len(rows[0]))]
+    numeric = [any(re.match(r"[-+*]*\d", cell) for cell in each) and ", " not in "".join(each) for each in columns]
+    return "\n".join([lines[0], "|---|" + "".join("---:|" if each else "---|" for each in numeric), *lines[1:]])
 
 
-def section(record: dict[str, Any]) -> str:
-    """What one command measured, and where."""
-    shown = [each for each in record["tables"] if "reached" not in each[0]]  # goals are the developers' own
-    return "\n\n".join([f"## {record['title']}", *map(table, shown), f"`{record['command']}`", facts(record)])
+def shown(record: Record, number: str = "") -> str:
+    """What one command printed, or one table of it, with the command, and where and when that was."""
+    parts = []
+    for each in record["tables"][int(number) - 1 :][:1] if number else record["tables"]:
+        goals = [i for i, name in enumerate(each["rows"][0]) if name in GOALS]
+        if "reached" not in each["rows"][0]:
+            rows = [[cell for i, cell in enumerate(row) if i not in goals] for row in each["rows"]]
+            parts += [f"**{each['heading']}**"] * bool(each["heading"]) + [table(rows), each["after"]]
+    told = "\n".join([":::{container} measured", f"`{record['command']}`", "", facts(record), ":::"])
+    return "\n\n".join([part for part in parts if part] + [told])
 
 
-def facts(record: dict[str, Any]) -> str:
+def facts(record: Record) -> str:
     """Where and when it was measured, as a list."""
-    when = f"{record['date']}, commit {record['commit']}, {record['seconds']} s; {record['other work']}"
-    return f"- {record['machine']}\n- {when}"
+    how = f"commit {record['commit']}, {record['seconds']} s"
+    if record["seconds"] is None:
+        how = f"typed in commit {record['commit']}, before the command's output was kept"
+    return f"- {record['machine']}\n- {record['date']}, {how}; {record['other work']}"
 
 
-def records() -> dict[str, dict[str, Any]]:
+def records() -> dict[str, Record]:
     """All files by name."""
     return {
         path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((HERE / "figures").glob("*.json"))
     }
 
 
+def pages() -> dict[str, list[Path]]:
+    """The pages that show each file."""
+    found: dict[str, list[Path]] = {}
+    for page in sorted(HERE.glob("*.md")) + sorted(HERE.glob("measured/*.md")):
+        for name, _ in PLACE.findall(page.read_text(encoding="utf-8")):
+            found.setdefault(name, []).append(page.relative_to(HERE))
+    return found
+
+
+def contents() -> str:
+    """A table of all files."""
+    where, rows = pages(), [["figures", "date", "commit", "seconds"]]
+    for name, record in sorted(records().items(), key=lambda item: item[1]["title"].lower()):
+        seconds = "typed" if record["seconds"] is None else f"{record['seconds']:,}"
+        link = f"[{record['title']}]({where[name][-1].as_posix()})"
+        rows.append([link, record["date"], record["commit"], seconds])
+    return table(rows)
+
+
+def filled_in(text: str) -> str:
+    """A page with the figures in their places."""
+    found = records()
+    return PLACE.sub(lambda place: shown(found[place[1]], place[2]) if place[1] else contents(), text)
+
+
 def readme_table() -> str:
     """The columns of one record that the README shows."""
     name, wanted = IN_README
     record = records()[name]
-    head, *rows = next(table for table in record["tables"] if table[0][:2] == wanted[:2])
+    head, *rows = next(each["rows"] for each in record["tables"] if each["rows"][0][:2] == wanted[:2])
     chosen = [head.index(column) for column in wanted if column in head]
-    shown = [[row[i] for i in chosen] for row in (head, *rows)]
-    return f"{table(shown)}\n\n- `{record['command']}`\n{facts(record)}\n"
+    rows = [[row[i] for i in chosen] for row in (head, *rows)]
+    return f"{table(rows)}\n\n- `{record['command']}`\n{facts(record)}\n"
 
 
 def with_table(text: str) -> str:

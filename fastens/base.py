@@ -18,10 +18,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fastens.checked_parameters import ChecksParameters
 from fastens.distributed.door import answer_on_clusters, is_spread, on_clusters
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
 from fastens.table.answers import answer_streams
+from fastens.table.arrays import is_plain
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels
@@ -30,7 +32,6 @@ from fastens.table.opening import opening_tables
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
-from fastens.table.tables import is_plain
 from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
 
@@ -303,8 +304,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of each class's probability, as `predict_proba` has them."""
         proba = self.predict_proba(X)
-        with np.errstate(divide="ignore"):
-            return [np.log(part) for part in proba] if isinstance(proba, list) else np.log(proba)
+        return [log(part) for part in proba] if isinstance(proba, list) else log(proba)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted.

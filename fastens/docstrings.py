@@ -57,6 +57,7 @@ outcomes : array-like of shape (n_observed,)
 epsilon, delta : float
     Error and risk, between 0 and 1.
 """
+_BOTH = "Parameters\n----------\n{parameters}\n\nAttributes\n----------\n{attributes}"
 _KEYWORDS = {"metadata": "What scikit-learn's metadata routing passes on.", "params": "Parameters and their values."}
 _RETURNS = """\
 fit, partial_fit, refit_leaves, set_params : object
@@ -135,12 +136,13 @@ def entries(text: str) -> dict[str, tuple[str, str]]:
 def complete_docstring(kind: Any, docs: Docs) -> None:
     """Replace ``{parameters}`` and ``{attributes}`` in a class's docstring by what it does not describe itself.
 
-    Parameters are those of the constructor, with its defaults. Attributes are those of the table that the class has,
-    then its properties, with their own docstrings.
+    ``{parameters and attributes}`` stands for both sections, where it describes none itself. Parameters are those of
+    the constructor, with its defaults. Attributes are those of the table that the class has, then its properties, with
+    their own docstrings.
     """
     if not kind.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
         return
-    text = inspect.cleandoc(kind.__doc__)
+    text = inspect.cleandoc(kind.__doc__).replace("{parameters and attributes}", _BOTH)
     own = {name for names, _ in _HEADER.findall(text) for name in names.split(", ")}
     if "{parameters}" in text:
         arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]

@@ -52,13 +52,37 @@ def test_examples_run(page, tmp_path, monkeypatch):
             runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
             runner.run(doctest.DocTestParser().get_doctest(example[1], names, page.name, str(page), line))
             assert runner.summarize(verbose=False).failed == 0
-        elif page.stem in ("ecosystem", "coming-from") and absent(example[1]):
+        elif page.stem in ("clusters", "ecosystem", "coming-from") and absent(example[1]):
             left_out |= absent(example[1])
         else:
             exec(compile("\n" * (line - 1) + example[1], page.name, "exec"), names)
     pyplot.close("all")
     if left_out:
         pytest.skip(f"the rest ran; not installed: {', '.join(sorted(left_out))}")
+
+
+def script(stem):
+    """A module of docs/."""
+    spec = spec_from_file_location(stem, DOCS / f"{stem}.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return script("figures")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "cli.md"], ids=name)
+def test_commands_run_and_print_what_pages_say(page):
+    pytest.importorskip("rich")
+    pytest.importorskip("pyarrow")
+    commands, text = script("commands"), page.read_text(encoding="utf-8")
+    if page.stem == "cli" and not (commands.DATA / "credit_g.parquet").exists():
+        pytest.skip("needs the tables of FASTENS_DATA")
+    assert commands.without_times(commands.told_again(text)) == commands.without_times(text)
 
 
 def test_reference_has_every_public_name():
@@ -85,7 +109,7 @@ def sentences(paragraph):
     return re.split(r"(?<=[.!?])[\"')]*\s+(?=[\"(]?(?:[A-Z]|code))", re.sub(r"^\s*(?:[-*]|\d+\.) ", "", words))
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDE], ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_sentences_are_short(page):
     found = [each for part in paragraphs(page.read_text(encoding="utf-8")) for each in sentences(part)]
     assert [each for each in found if len(each.split()) > MAX_WORDS] == []
@@ -114,10 +138,12 @@ IN_TWO_CLICKS = {
     "early stopping": "early-stopping.md",
     "categories": "categories.md",
     "saving": "saving.md",
+    "serving": "saving.md",
     "clusters": "clusters.md",
     "larger than memory": "large-tables.md",
     "ONNX": "exporting.md",
     "SHAP": "explaining.md",
+    "importances": "explaining.md",
     "monotone constraints": "constraints.md",
     "calibration": "calibration.md",
     "quantiles": "intervals.md",
@@ -137,9 +163,32 @@ def test_every_page_is_in_the_guide():
     assert sorted(listed) == sorted({page.stem for page in GUIDE} - own)
 
 
-def test_readme_has_the_figures_of_their_file():
-    spec = spec_from_file_location("figures", DOCS / "figures.py")
-    figures = module_from_spec(spec)
-    spec.loader.exec_module(figures)
+def test_readme_has_the_figures_of_their_file(figures):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert figures.with_table(text) == text
+
+
+def test_readme_has_the_losses_of_their_file(figures):
+    head, row = figures.records()["quality_100"]["tables"][0]["rows"][:2]
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for peer in ("LightGBM", "XGBoost", "CatBoost"):
+        assert f"{float(row[head.index(f'loss over {peer}')]):.2f} of {peer}'s" in text
+
+
+def test_every_file_of_figures_is_on_a_page(figures):
+    assert set(figures.pages()) == {"", *figures.records()}
+
+
+def test_figures_come_with_their_command(figures):
+    for name, record in figures.records().items():
+        assert (ROOT / record["command"].split()[1]).is_file(), name
+        assert all(record[key] for key in ("date", "commit", "machine")), name
+        assert all(len(row) == len(each["rows"][0]) for each in record["tables"] for row in each["rows"]), name
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=name)
+def test_no_figure_in_a_table_is_typed_by_hand(page):
+    """Tables of the pages are words; a cell that is a number with a point, or with a unit, comes from docs/figures."""
+    text = without_code(page.read_text(encoding="utf-8"))
+    cells = [cell.strip() for line in text.splitlines() if line.startswith("|") for cell in line.strip("|").split("|")]
+    assert [cell for cell in cells if re.fullmatch(r"\**[\d,]+(\.\d+|\.?\d* ([mun]?s|[MG]i?B|%|x))\**", cell)] == []

@@ -83,6 +83,19 @@ def test_table_completes_docstring():
     """)
 
 
+def test_both_sections_in_one_word():
+    @with_parameters
+    class Plain(Base):
+        """{parameters and attributes}"""
+
+    assert re.findall(r"^(\w+).* : |^(\w+)\n-+$", Plain.__doc__, flags=re.M) == [
+        ("", "Parameters"),
+        ("", "Attributes"),
+        ("size_", ""),
+        ("ratio_", ""),
+    ]
+
+
 def test_parameter_without_description_is_an_error():
     with pytest.raises(KeyError, match="width"):
 

@@ -87,14 +87,14 @@ def prepare(fault: str, phase: str, number: int, dask_worker: Any) -> None:
     for name in ("sum", "max", "gather"):
         setattr(reduction.RanksComm, name, struck(getattr(reduction.RanksComm, name)))
     if phase == "partitions":
-        Session = sys.modules["fastens.distributed.dask_worker"].Session
-        original = Session.__init__
+        WorkerSession = sys.modules["fastens.distributed.dask_worker"].WorkerSession
+        original = WorkerSession.__init__
 
         def opened(self: Any, *given: Any) -> None:
             original(self, *given)
             self._loop.call_later(0.01 * number, strike, fault)
 
-        Session.__init__ = opened
+        WorkerSession.__init__ = opened
 
 
 def work(address: str) -> None:

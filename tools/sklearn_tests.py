@@ -87,7 +87,7 @@ def run(module: str, show: bool) -> tuple[int, int]:
     failed = [line for line in found if line.startswith(("FAILED", "ERROR"))]
     real = [line for line in failed if not any(text in line for text in OTHER_TEXT)]
     passed = counts["passed"] + len(failed) - len(real)
-    print(f"{module:30s} {passed:4d} of {sum(counts.values()):4d}")
+    print(f"| {module} | {passed} | {sum(counts.values())} |")
     if show:
         print(*(f"    {line[:300]}" for line in real), sep="\n")
     return passed, sum(counts.values())
@@ -98,5 +98,6 @@ if __name__ == "__main__":
     parser.add_argument("modules", nargs="*", default=list(MODULES))
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
+    print("| module | pass | of |\n|---|--:|--:|")
     totals = [run(module, given.show) for module in given.modules]
-    print(f"{'all':30s} {sum(passed for passed, _ in totals):4d} of {sum(total for _, total in totals):4d}")
+    print(f"| all | {sum(passed for passed, _ in totals)} | {sum(total for _, total in totals)} |")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, ClassVar
@@ -31,7 +30,7 @@ from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned
 from fastens.engine.comm import max_floats
-from fastens.engine.elementary import exp
+from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.parts import as_array, in_memory, map_parts
@@ -42,6 +41,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.stages import staged_scores
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
+from fastens.rollback import keeps_model
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -153,6 +153,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     # Fit --------------------------------------------------
 
+    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdaBoostRegressor:
         """Train.
 
@@ -227,7 +228,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             return 1.0, 0.0, None
         if mean >= 0.5:
             return 0.0, mean, None
-        log_b = math.log(mean / (1 - mean))
+        log_b = float(log(mean / (1 - mean)))
         return -self.learning_rate * log_b, mean, self.learning_rate * log_b * (1 - loss)
 
     def _finish(self, learner: Any, fitted: list[Any], votes: list[tuple[float, float]]) -> None:

@@ -166,13 +166,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
 class DecisionStumpRegressor(_Stump, BaseRegressor):
     """A regression tree of one split, of least squared error.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

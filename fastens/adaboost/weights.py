@@ -102,7 +102,7 @@ class RowWeights:
 
     @property
     def _log_sum(self) -> float:
-        return math.log(self.total) - math.log(self._scale) + self._shift
+        return float(log(self.total) - log(self._scale)) + self._shift
 
     @property
     def log_loss_ratio(self) -> float:

@@ -121,6 +121,7 @@ class GradientBoostingSurvival(BoostedTrees):
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
+            decay = decay if len(self.event_times_) else 0.0  # a model that was read from a file may have no baseline
             self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -166,6 +167,11 @@ class GradientBoostingSurvival(BoostedTrees):
         raw = self.predict(X, init_score)
         if isinstance(self._loss, AFT):
             return self._loss.predict_survival(raw, at)
+        if not len(self.event_times_):
+            raise ValueError(
+                "predict_survival_function must have the baseline hazard of fit, and this model was read from a file "
+                "without one; refit_leaves(X, y, decay_rate=1.0) learns it and keeps the leaves."
+            )
         return exp(-exp(raw)[:, None] * _step(at, self.event_times_, self.cumulative_hazard_))
 
     def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
 from fastens.table.columns.vectors import unmasked
-from fastens.table.tables import is_frame, table_from_frame
+from fastens.table.frames import is_frame, table_from_frame
 
 Array = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from fastens.cli.table.outputs import add_overwrite, check_output
 from fastens.cli.table.parts import TableParts, open_parts
 from fastens.cli.table.tables import output_format, write_tables
 from fastens.cli.table.task import named_columns
-from fastens.files.csv_files import unique_names
+from fastens.files.dialects import unique_names
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.boosting.classifier import GradientBoostingClassifier
@@ -44,6 +44,7 @@ from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.saving import nested_arrays, nested_model
 
 Array = NDArray[np.float64]
+_FINAL = "final_estimator"
 
 STACKERS = ("linear", "boosting")
 STACKING_DOCS = entries("""\
@@ -223,8 +224,10 @@ class BaseStacking(TransformerMixin, BaseLevels):
     def _fit_final(self, data: MemberData) -> None:
         estimator = self._final_template()
         check_kind("final_estimator", estimator, is_classifier(self))
-        data = replace(data, routed=None)
-        self.final_estimator_ = fit_member(MemberSpec("final_estimator", estimator, None, "predict"), data, data.X)
+        # Without requests of its own it gets the weights, as in scikit-learn.
+        is_routed = data.routed is not None and _FINAL in data.routed
+        data = data if is_routed else replace(data, routed=None)
+        self.final_estimator_ = fit_member(MemberSpec(_FINAL, estimator, None, "predict"), data, data.X)
 
     def _final_template(self) -> Any:
         """The final estimator, not fitted: by default linear on predictions alone, boosting where columns come too."""
@@ -240,9 +243,18 @@ class BaseStacking(TransformerMixin, BaseLevels):
     # Predict --------------------------------------------------
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit` passes on to which member, and `predict` to the final estimator."""
+        """Return which metadata `fit` passes on to which member, and `predict` to the final estimator.
+
+        `fit` does too where the final estimator has a request for its `fit`.
+        """
         mapping = MethodMapping().add(caller="predict", callee="predict")
+        if _FINAL in self._routed_names():
+            mapping.add(caller="fit", callee="fit")
         return super().get_metadata_routing().add(final_estimator=self._final_template(), method_mapping=mapping)
+
+    def _routed_names(self) -> list[str]:
+        requests = getattr(getattr(get_routing_for_object(self._final_template()), "fit", None), "requests", {})
+        return super()._routed_names() + ([] if {*requests.values()} <= {None, False} else [_FINAL])
 
     def _passed_on(self, options: dict[str, Any]) -> dict[str, Any]:
         """Arguments of the final estimator's `predict`: all, or those that scikit-learn's metadata routing gives it."""

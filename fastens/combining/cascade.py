@@ -161,13 +161,7 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
     A layer is a few forests. Each predicts every row by models that have not seen it, and the next layer gets these
     probabilities beside the columns. Layers are added until the Brier score of their average no longer falls.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -196,13 +190,7 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
 class CascadeForestRegressor(BaseRegressor, BaseCascade):
     """Deep forest for regression; see `CascadeForestClassifier`.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

@@ -28,8 +28,8 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.callbacks import announce
 from fastens.saving import nested_arrays, nested_model
 from fastens.storage import ModelFileError
+from fastens.table.frames import is_frame
 from fastens.table.parts import read_table, take_columns, take_rows
-from fastens.table.tables import is_frame
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]

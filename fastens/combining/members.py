@@ -32,12 +32,14 @@ from fastens.combining.metadata import check_metadata, routing_enabled
 from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMembers
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
+from fastens.table.arrays import is_plain
 from fastens.table.encoder import InputEncoder
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
-from fastens.table.tables import column_positions, is_frame, is_plain
+from fastens.table.tables import column_positions
 from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
@@ -349,9 +351,8 @@ class BaseMembers(BaseFastens):
             return None
         given = {name: value for name, value in metadata.items() if value is not None}
         routed = process_routing(self, "fit", **given)
-        names = [name for members in self._levels() for name, _ in members]
         n_rows = int(rows[-1]) + 1
-        found = {name: dict(routed[name].fit) for name in names}
+        found = {name: dict(routed[name].fit) for name in self._routed_names()}
         for of_member in found.values():
             for key, value in of_member.items():
                 if key not in ("X_val", "y_val") and hasattr(value, "__len__") and len(value) >= n_rows:
@@ -376,6 +377,10 @@ class BaseMembers(BaseFastens):
         if hasattr(splitter, "get_metadata_routing"):
             router.add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         return router
+
+    def _routed_names(self) -> list[str]:
+        """What `fit` may pass metadata on to."""
+        return [name for members in self._levels() for name, _ in members]
 
     def _routed_splitter(self) -> Any:
         """The splitter, which may request metadata."""

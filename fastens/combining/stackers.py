@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.engine.elementary import exp, expit, log, softmax
+from fastens.engine.parts import dense_blocks
 from fastens.parameters import real
-from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 

@@ -41,13 +41,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     A y of several columns is as many targets, for members and a final estimator that take several; the default one is a
     model for each target.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -132,13 +126,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
     See `StackingClassifier` for how rows, folds and members are handled.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -141,7 +140,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         # A member without a mistake counts as having made half of one.
         least = 0.5 / max(weight.sum(), 1.0)
         error = np.clip(np.average(~right, axis=1, weights=weight), least, 1 - least)
-        found = np.maximum(log((1 - error) / error) + math.log(len(self.classes_) - 1), 0.0)
+        found = np.maximum(log((1 - error) / error) + log(len(self.classes_) - 1), 0.0)
         self._set_weights(found / found.sum() if found.any() else np.ones(len(found)) / len(found))
 
     def partial_fit(
@@ -230,9 +229,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._set_weights(np.full(n_members, 1.0 / n_members))
 
     def _set_weights(self, weights: Array) -> None:
-        self.weights_ = weights
-        with np.errstate(divide="ignore"):
-            self._log_weights = log(weights)
+        self.weights_, self._log_weights = weights, log(weights)
 
     def _update_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         """Go through the rows: all weights before each row follow from the losses before it.
@@ -245,17 +242,17 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight
         before = np.cumsum(lost, axis=1) - lost
-        log_weights = self._log_weights[:, None] + math.log(self.beta) * before
+        log_weights = self._log_weights[:, None] + log(self.beta) * before
         weights = exp(log_weights - log_weights.max(axis=0))
         weights /= weights.sum(axis=0)
         if self.algorithm == HEDGE:
             own = (weights * losses).sum(axis=0)
         else:
-            own = np.einsum("mn,mnk->nk", weights, responses).argmax(axis=1) != y
+            own = (weights[:, :, None] * responses).sum(axis=0).argmax(axis=1) != y
         self.n_mistakes_ += float((own * weight).sum())
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
-        log_weights = self._log_weights + math.log(self.beta) * lost.sum(axis=1)
+        log_weights = self._log_weights + log(self.beta) * lost.sum(axis=1)
         weights = exp(log_weights - log_weights.max())
         self._log_weights, self.weights_ = log_weights - log_weights.max(), weights / weights.sum()
 
@@ -269,15 +266,15 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta).
         """
         self._check_fitted()
-        top = math.log(len(self.weights_)) + self.member_mistakes_.min() * math.log(1 / self.beta)
-        return float(top / ((1 - self.beta) if self.algorithm == HEDGE else math.log(2 / (1 + self.beta))))
+        top = log(len(self.weights_)) + self.member_mistakes_.min() * log(1 / self.beta)
+        return float(top / ((1 - self.beta) if self.algorithm == HEDGE else log(2 / (1 + self.beta))))
 
     # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
         responses = self._responses(X)
-        return np.einsum("m,mnk->nk", self.weights_, responses)
+        return (self.weights_[:, None, None] * responses).sum(axis=0)
 
     # Saving --------------------------------------------------
 

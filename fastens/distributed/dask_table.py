@@ -1,47 +1,20 @@
-"""Dask collections as tables: their partitions, and the workers that get them."""
+"""Dask collections as tables, and their partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from fastens.distributed.rank_fit import BY_ROW
-from fastens.parameters import real, whole
+from fastens.distributed.spread_table import FitProgress, SpreadTable
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
 
 
-@dataclass(frozen=True)
-class FitProgress:
-    """How far a fit on a cluster has come.
-
-    Attributes
-    ----------
-    n_done, n_rounds : int
-        How many rounds have ended, and how many there are.
-    train_loss, validation_loss : float or None
-        The losses after it.
-    n_workers : int
-        The workers that train.
-    n_exchanges, n_bytes : int
-        How often these have exchanged something, and how many bytes the first of them has sent.
-    """
-
-    n_done: int
-    n_rounds: int
-    train_loss: float | None
-    validation_loss: float | None
-    n_workers: int
-    n_exchanges: int
-    n_bytes: int
-
-
-class DaskTable:
+class DaskTable(SpreadTable):
     """A Dask collection to fit on, with how the cluster is used.
 
     A plain collection is fitted on by the workers of the current client; this is for other ways.
@@ -96,14 +69,8 @@ class DaskTable:
                 "table must be a Dask dataframe, a Dask array or a list of delayed partitions; "
                 f"got {type(table).__name__}."
             )
-        whole(1).check("checkpoint_every", checkpoint_every)
-        real(1).check("patience", patience)
-        self.table, self.client, self.workers = table, client, workers
-        self.checkpoint_every, self.patience, self.on_progress = checkpoint_every, patience, on_progress
-
-    def __repr__(self) -> str:
-        """The table's type."""
-        return f"DaskTable({type(self.table).__name__})"
+        super().__init__(table, checkpoint_every, patience, on_progress)
+        self.client, self.workers = client, workers
 
 
 def is_collection(X: Any) -> bool:
@@ -205,46 +172,3 @@ def in_parts(name: str, values: Any) -> list[Any]:
             f"got {type(values).__name__}."
         )
     return list(values.to_delayed())
-
-
-# Places --------------------------------------------------
-
-
-def blocks(n_parts: int, n_ranks: int) -> list[range]:
-    """Return the partitions of each rank: so many in a row, nearly as many on each.
-
-    Examples
-    --------
-    >>> blocks(5, 2)
-    [range(0, 3), range(3, 5)]
-    """
-    each, more = divmod(n_parts, n_ranks)
-    ends = [rank * each + min(rank, more) for rank in range(n_ranks + 1)]
-    return [range(*bounds) for bounds in pairwise(ends)]
-
-
-def placed(owned: Sequence[range], holders: Mapping[int, Sequence[str]], workers: Sequence[str]) -> list[str]:
-    """Return a worker for each rank, so that few partitions have to move.
-
-    Parameters
-    ----------
-    owned : list of range
-        The partitions of each rank.
-    holders : dict
-        The workers that have a partition already, by its number.
-    workers : list of str
-        Addresses of the workers, at least one for each rank.
-
-    Examples
-    --------
-    >>> placed([range(0, 2), range(2, 3)], {0: ["b"], 2: ["a"]}, ["a", "b", "c"])
-    ['b', 'a']
-    """
-    number = {address: index for index, address in enumerate(workers)}
-    moved = np.zeros((len(owned), len(workers)))
-    for rank, parts in enumerate(owned):
-        for part in parts:
-            for address in holders.get(part, ()):
-                if address in number:
-                    moved[rank, number[address]] -= 1
-    return [workers[index] for index in linear_sum_assignment(moved)[1]]

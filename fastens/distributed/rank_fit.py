@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.distributed.reduction import RanksComm
+from fastens.distributed.whole_queries import with_whole_queries
 from fastens.table.source import TableParts
 
 # What `fit` is given besides X and y, by the table whose rows it belongs to.
@@ -22,6 +23,7 @@ BY_ROW = {
     "X": ("y", "sample_weight", "init_score", "qid", "groups"),
     "X_val": ("y_val", "sample_weight_val", "init_score_val", "qid_val"),
 }
+_QUERIES = {"X": "qid", "X_val": "qid_val"}
 Parts = Sequence[Mapping[str, Any]]
 
 
@@ -53,8 +55,9 @@ class FitTask:
 class Watcher:
     """Who is told of the rounds of a fit. This one does not listen."""
 
-    def report(self, kind: str, content: Any) -> None:
-        """Take note: a "round" has ended, or there is a "checkpoint"."""
+    def report(self, kind: str, content: Any) -> int:
+        """Take note: a "round" has ended, or there is a "checkpoint"; return the number of the note."""
+        return 0
 
     def ask(self, kind: str, content: Any) -> Any:
         """Wait for an answer."""
@@ -76,7 +79,11 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: Mapping[str, Parts], watche
     """
     model = task.model
     arguments = dict(task.arguments)
-    for table, found in tables.items():
+    for table in sorted(tables):  # in the same order on all ranks
+        given = found = tables[table]
+        qid = _QUERIES[table]
+        if comm.size > 1 and (qid in given[0] or isinstance(arguments.get(qid), str)):
+            found = with_whole_queries(comm, given, table, arguments.get(qid, qid))
         parts = [part for part in found if part[table].shape[0]] or found[:1]
         for name in parts[0]:
             arguments[name] = joined([part[name] for part in parts], is_table=name == table)
@@ -93,7 +100,7 @@ def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
     """Return the partitions of a table as one row source, or those of an array as one array."""
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
-    if is_table:
+    if is_table and len(parts[0].shape) > 1:
         return TableParts(*parts)
     return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts])
 

@@ -48,7 +48,7 @@ class Comm:
     def exchange(self, values: list[Any]) -> list[Any]:
         """Give each rank its value; return what the ranks have for this one, in their order.
 
-        Here all ranks see all values; where bytes are counted, a comm sends each to its rank alone.
+        Here all ranks see all values; a comm of messages sends each to its rank alone.
         """
         return [of_rank[self.rank] for of_rank in self.gather(values)]
 

@@ -54,21 +54,26 @@ FASTENS_INLINE double exact_exp(double x)
     return (1.0 + (r + (lost + r * r * q))) * power_of_2(half) * power_of_2(k - half);
 }
 
-/* x = 2^k m with m from sqrt(1/2) to sqrt(2); log(m) = 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R), f = m - 1. */
-FASTENS_INLINE double exact_log(double x)
+/* k and m of x = 2^k m, m from sqrt(1/2) to sqrt(2). */
+FASTENS_INLINE double exponent_and_rest(double x, double* rest)
 {
     const uint64_t middle = 0x3fe6a09e667f3bcdULL, bias = 0x4000000000000000ULL, to_double = 0x4330000000000000ULL;
     int is_tiny = x < 2.2250738585072014e-308;
-    double scaled = is_tiny ? x * 18014398509481984.0 : x, m, k, f, s, z, R, square, out;
+    double scaled = is_tiny ? x * 18014398509481984.0 : x, k;
     uint64_t bits, exponent;
     memcpy(&bits, &scaled, 8);
     exponent = (bits - middle + bias) >> 52;
     bits -= (exponent << 52) - bias;
-    memcpy(&m, &bits, 8);
+    memcpy(rest, &bits, 8);
     exponent |= to_double;
     memcpy(&k, &exponent, 8);
-    k -= (4503599627370496.0 + 1024.0) + (is_tiny ? 54.0 : 0.0);
-    f = m - 1.0;
+    return k - ((4503599627370496.0 + 1024.0) + (is_tiny ? 54.0 : 0.0));
+}
+
+/* log(m) = 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + R) with f = m - 1. */
+FASTENS_INLINE double exact_log(double x)
+{
+    double m, k = exponent_and_rest(x, &m), f = m - 1.0, s, z, R, square, out;
     s = f / (2.0 + f);
     z = s * s;
     R = 2.0 / 23.0;
@@ -97,6 +102,55 @@ FASTENS_INLINE double exact_log1p(double x)
     return sum > 0.0 && sum < INFINITY ? out + lost : out;
 }
 
+/* Whole numbers for powers of 2. */
+FASTENS_INLINE double exact_log2(double x)
+{
+    double m, k = exponent_and_rest(x, &m);
+    return x > 0.0 && x < INFINITY ? k + exact_log(m) * 1.4426950408889634 : exact_log(x);
+}
+
+/* log(gamma(x)) for x > 0, to about 1e-14 where it is small. The product of the steps up to STIRLING_FROM is taken off
+ * Stirling's series, whose next term is below 1e-17 there; small whole numbers have their factorials. */
+FASTENS_INLINE double exact_lgamma(double x)
+{
+    enum { STIRLING_FROM = 8, EXACT_FACTORIALS = 19 };
+    double steps = 1.0, z, series;
+    int is_whole = x <= EXACT_FACTORIALS && x == floor(x);
+    if (!(x > 0.0) || x == INFINITY)
+        return x <= 0.0 ? INFINITY : x;
+    for (double k = 2.0; is_whole && k < x; k += 1.0)
+        steps *= k;
+    if (is_whole)
+        return exact_log(steps);
+    for (; x < STIRLING_FROM; x += 1.0)
+        steps *= x;
+    z = 1.0 / (x * x);
+    series = 43867.0 / 244188.0;
+    series = series * z - 3617.0 / 122400.0;
+    series = series * z + 1.0 / 156.0;
+    series = series * z - 691.0 / 360360.0;
+    series = series * z + 1.0 / 1188.0;
+    series = series * z - 1.0 / 1680.0;
+    series = series * z + 1.0 / 1260.0;
+    series = series * z - 1.0 / 360.0;
+    series = series * z + 1.0 / 12.0;
+    return (x - 0.5) * exact_log(x) - x + (0.91893853320467274178 + series / x) - exact_log(steps);
+}
+
+FASTENS_INLINE void log2s_loop(const double* x, ptrdiff_t n, double* out)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = exact_log2(x[i]);
+}
+
+FASTENS_INLINE void lgammas_loop(const double* x, ptrdiff_t n, double* out)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = exact_lgamma(x[i]);
+}
+
 FASTENS_INLINE void exps_loop(const double* x, ptrdiff_t n, double* out)
 {
     ptrdiff_t i;
@@ -121,5 +175,7 @@ FASTENS_INLINE void log1ps_loop(const double* x, ptrdiff_t n, double* out)
 FASTENS_CHOOSE(exps, (const double* x, ptrdiff_t n, double* out), (x, n, out))
 FASTENS_CHOOSE(logs, (const double* x, ptrdiff_t n, double* out), (x, n, out))
 FASTENS_CHOOSE(log1ps, (const double* x, ptrdiff_t n, double* out), (x, n, out))
+FASTENS_CHOOSE(log2s, (const double* x, ptrdiff_t n, double* out), (x, n, out))
+FASTENS_CHOOSE(lgammas, (const double* x, ptrdiff_t n, double* out), (x, n, out))
 
 #endif

@@ -1,4 +1,4 @@
-"""exp, log and what is made of them, with the same bits on every machine: where a model or a prediction depends on it.
+"""exp, log, log gamma and what is made of them, with the same bits on every machine: where a model or a prediction depends on it.
 
 NumPy's choose other ways by the processor, and so does the C library. These are right to about one unit in the last
 place, for all numbers, and take arrays of any shape.
@@ -10,6 +10,8 @@ cdef extern from "engine/elementary.h" nogil:
     void exps(const double* x, Py_ssize_t n, double* out) noexcept
     void logs(const double* x, Py_ssize_t n, double* out) noexcept
     void log1ps(const double* x, Py_ssize_t n, double* out) noexcept
+    void log2s(const double* x, Py_ssize_t n, double* out) noexcept
+    void lgammas(const double* x, Py_ssize_t n, double* out) noexcept
 
 ctypedef void (*Loop)(const double* x, Py_ssize_t n, double* out) noexcept nogil
 
@@ -38,6 +40,33 @@ def log(x):
 def log1p(x):
     """Return log(1 + x) of each number."""
     return _each(log1ps, x)
+
+
+def log2(x):
+    """Return the logarithm to the base 2 of each number; whole numbers for powers of 2."""
+    return _each(log2s, x)
+
+
+def gammaln(x):
+    """Return log(gamma(x)) of each number above 0, exactly 0 for 1 and 2."""
+    return _each(lgammas, x)
+
+
+def betaln(a, b):
+    """Return log(gamma(a) gamma(b) / gamma(a + b)) of each two numbers above 0."""
+    return gammaln(a) + gammaln(b) - gammaln(np.add(a, b))
+
+
+def xlogy(x, y):
+    """Return x log(y) of each two numbers, 0 where x is."""
+    is_zero = np.equal(x, 0)
+    return (x * log(np.where(is_zero, 1.0, y)))[()]
+
+
+def xlog1py(x, y):
+    """Return x log(1 + y) of each two numbers, 0 where x is."""
+    is_zero = np.equal(x, 0)
+    return (x * log1p(np.where(is_zero, 0.0, y)))[()]
 
 
 def logaddexp(x, y):

@@ -125,6 +125,29 @@ def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
     return np.concatenate([function(part) for _, part in parts_of(X)] or [function(np.empty(X.shape))])
 
 
+def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, NDArray[np.floating]]]:
+    """Blocks of as many rows of a table as arrays, each with the number of its first row; the last may have fewer."""
+    if isinstance(X, RowSource):
+        yield from _regrouped(X, block_rows)
+        return
+    for first in range(0, X.shape[0], block_rows):
+        block = X[first : first + block_rows]
+        yield first, block if isinstance(block, np.ndarray) else block.toarray()
+
+
+def _regrouped(X: RowSource, block_rows: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
+    """The same blocks of rows that are read in parts of any size."""
+    first, rest = 0, None
+    for _, part in parts_of(X):
+        rows = part if rest is None else np.concatenate([rest, part])
+        n_whole = len(rows) // block_rows * block_rows
+        for start in range(0, n_whole, block_rows):
+            yield first + start, rows[start : start + block_rows]
+        first, rest = first + n_whole, rows[n_whole:].copy()
+    if rest is not None and len(rest):
+        yield first, rest
+
+
 def column_of(X: Any, index: int) -> NDArray[np.floating]:
     """Return one column of a row source, in C order."""
     return np.ascontiguousarray(map_parts(lambda part: part[:, index], X))

@@ -15,17 +15,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.csv
 
-from fastens.files.csv_files import (
-    ENCODINGS,
-    Dialect,
-    convert_options,
-    dialect_of,
-    is_about_encoding,
-    parse_options,
-    ragged_error,
-    read_options,
-    unique_names,
-)
+from fastens.files.csv_files import convert_options, parse_options, ragged_error, read_options
+from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
 from fastens.files.errors import TableFileError, listed
 from fastens.files.formats import opener
 from fastens.files.read import Typing, as_known, is_written
@@ -118,15 +109,14 @@ class CsvStream:
         columns: Sequence[str],
         ragged: list[Any],
     ) -> Iterator[Any]:
-        names, notes = unique_names(dialect.names)
-        self.notes += [note for note in notes if note not in self.notes]
-        if self._names and set(names) != set(self._names):
+        self.notes += [note for note in dialect.notes if note not in self.notes]
+        if self._names and set(dialect.names) != set(self._names):
             raise TableFileError(
                 f"{self.paths[number]} must have the columns of {self.paths[0]}, {listed(self._names)}; "
-                f"it has {listed(names)}"
+                f"it has {listed(dialect.names)}"
             )
         # Only one thread knows the numbers of lines; more would read no faster.
-        read = read_options(dialect, names, use_threads=False, block_size=BLOCK_BYTES)
+        read = read_options(dialect, use_threads=False, block_size=BLOCK_BYTES)
         convert = convert_options(dialect, self.schema, types)
         convert.include_columns = list(columns)
         with (

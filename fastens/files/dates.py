@@ -7,11 +7,11 @@ import pyarrow.compute as pc
 
 # With what sign between the parts; the likelier order first, of which a later one counts only where it fits more.
 _ORDERS = {".": ("%d.%m.{y}",), "/": ("%m/%d/{y}", "%d/%m/{y}", "%Y/%m/%d"), "-": ("%d-%m-{y}", "%m-%d-{y}")}
-_TIMES = ("", " %H:%M", " %H:%M:%S")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _NAMED = ("%d %b {y}", "%d-%b-{y}", "%b %d, {y}", "%d %B {y}", "%B %d, {y}")
 _LOOKS_LIKE_DATE = (
     r"^\s*(\d{4}/\d{1,2}/\d{1,2}|\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{1,2}[ -][A-Za-z]{3,9}[ -](\d{4}|\d{2})"
-    r"|[A-Za-z]{3,9} \d{1,2}, \d{4})( \d{1,2}:\d{2}(:\d{2})?)?\s*$"
+    r"|[A-Za-z]{3,9} \d{1,2}, \d{4})( \d{1,2}:\d{2}(:\d{2})?( [AaPp][Mm])?)?\s*$"
 )
 SAMPLE = 1000
 
@@ -40,4 +40,4 @@ def date_format(cells: pa.StringArray) -> tuple[str, bool] | None:
 def parse_dates(cells: pa.StringArray | pa.ChunkedArray, text: str) -> pa.Array:
     """Dates, or moments where the format has hours; null where a cell does not fit."""
     moments = pc.strptime(pc.utf8_trim_whitespace(cells), format=text, unit="s", error_is_null=True)
-    return moments if "%H" in text else moments.cast(pa.date32())
+    return moments if ":" in text else moments.cast(pa.date32())

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastens.files.csv_files import read_csv, unique_names
+from fastens.files.csv_files import read_csv
 from fastens.files.dates import date_format, parse_dates
+from fastens.files.dialects import unique_names
 from fastens.files.errors import TableFileError
 from fastens.files.formats import CSV, TYPED, format_of, opener, read_other
 from fastens.files.numbers import NumberFormat, number_format, whole_numbers
@@ -218,8 +219,8 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], sheet: st
     open_file: Callable[[], Any] = opener(path)
     try:
         if format_ == CSV:
-            table, dialect, notes = read_csv(open_file, schema, as_text)
-            return _checked(table, path), notes, dialect.prefers_comma
+            table, dialect = read_csv(open_file, schema, as_text)
+            return _checked(table, path), dialect.notes, dialect.prefers_comma
         table = read_other(path, format_, sheet)
     except TableFileError as error:
         raise TableFileError(f"cannot read {path}: {error}" if path not in str(error) else str(error)) from error

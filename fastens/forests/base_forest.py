@@ -27,7 +27,7 @@ from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, ch
 from fastens.forests.forest_members import Members, mean_importances, rows_in_bags, template
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
-from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, tree_rules
+from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, check_same_drawing, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
@@ -59,7 +59,7 @@ class BaseForest(TreeParameters, TreeModel):
     _combination = "mean"
     _takes_several_targets = True
     _takes_parts = True
-    # The places in `fit` of the rows that have a weight; None for all.
+    # The places in `fit` of the rows that have a weight; None for all. No rows: not all trees were grown by `fit`.
     _kept_rows: NDArray[np.intp] | None = field(init=False, default=None)
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
@@ -88,7 +88,8 @@ class BaseForest(TreeParameters, TreeModel):
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
         everyone = data.of_all_ranks()
-        self._kept_rows = everyone.rows
+        if not continues or self._kept_rows is None or len(self._kept_rows):
+            self._kept_rows = everyone.rows
         with self._over(LOCAL):  # what follows from the targets of all ranks, each finds by itself
             return self._fit_bags(data, everyone, continues=continues)
 
@@ -125,6 +126,7 @@ class BaseForest(TreeParameters, TreeModel):
         if not self.warm_start or not hasattr(self, "_ensemble"):
             return False
         check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
+        check_same_drawing(self.bootstrap, self._bootstrap)
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
@@ -198,10 +200,7 @@ class BaseForest(TreeParameters, TreeModel):
         if not continues:
             self._averaging = self._averaging_kind(data, matrix)
         elif self._averaging is None:
-            raise ValueError(
-                "averaging must be None with warm_start, as it was for the trees that there are; "
-                f"got {self.averaging!r}."
-            )
+            raise ValueError(f"averaging must be None with warm_start, as for the first trees; got {self.averaging!r}.")
         return self._averaging.averager(self, data, matrix)
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
@@ -261,6 +260,8 @@ class BaseForest(TreeParameters, TreeModel):
     def estimators_samples_(self) -> list[NDArray[np.int32]]:
         """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn."""
         self._check_fitted()
+        if self._kept_rows is not None and not len(self._kept_rows):
+            raise AttributeError("estimators_samples_ is known only of trees that this model's fit grew")
         n_rows = int(self._ensemble.n_samples[0]) if self._bootstrap is None else len(self._bootstrap.order)
         rows = np.arange(n_rows) if self._kept_rows is None else self._kept_rows
         return rows_in_bags(self._bags(), len(self), rows)
@@ -482,9 +483,8 @@ class BaseForest(TreeParameters, TreeModel):
         return ("_n_targets", "_seed")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        parts = (self._bootstrap, self._averaging, self._out_of_bag)
         found = super()._fitted_arrays()
-        for part in parts:
+        for part in (self._bootstrap, self._averaging, self._out_of_bag):
             found |= {} if part is None else part.to_arrays()
         return found if self._kept_rows is None else found | {_KEPT_ROWS: self._kept_rows}
 

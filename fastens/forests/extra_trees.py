@@ -21,13 +21,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
     half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
     between the two neighbouring bins. Infinite values count as the largest finite numbers.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -59,13 +53,7 @@ class ExtraTreesRegressor(RandomForestRegressor):
     half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
     between the two neighbouring bins. Infinite values count as the largest finite numbers.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

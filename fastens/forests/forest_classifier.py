@@ -38,13 +38,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     Each tree is grown on a bootstrap sample of the rows, and looks for each split at a few features drawn at random.
     The trees' class shares are averaged.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

@@ -52,13 +52,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     Each tree is grown on a bootstrap sample of the rows, and may look for each split at some of the features, drawn at
     random. The trees' predictions are averaged.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

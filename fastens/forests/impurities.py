@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
+from fastens.engine.elementary import xlogy
 from fastens.engine.trees.paths import parents
 from fastens.engine.trees.trees import TreeEnsemble
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
+from fastens.engine.elementary import log2
+
 NO_NODE, NO_FEATURE = -1, -2
 
 
@@ -94,8 +96,7 @@ class SklearnTree:
             shares = self.value
             if self._model.criterion == "gini":
                 return (1 - (shares**2).sum(axis=2)).mean(axis=1)
-            logarithms = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-            return -(shares * logarithms).sum(axis=2).mean(axis=1)
+            return -(shares * log2(np.where(shares > 0, shares, 1.0))).sum(axis=2).mean(axis=1)
         if getattr(self._model, "_impurities", None) is not None:
             return self._model._impurities
         total = self._trees.gain.astype(np.float64)

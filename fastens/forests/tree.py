@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
-from scipy.special import xlogy
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
@@ -18,6 +17,7 @@ from fastens.docstrings import Docs
 from fastens.engine.bins.binning import Binning
 from fastens.engine.bins.sparse_binned import AnyMatrix, learned_and_binned
 from fastens.engine.comm import gathered
+from fastens.engine.elementary import log2, xlogy
 from fastens.engine.forest.forests import ForestGrower, TreeSample
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune, pruning_path
@@ -91,7 +91,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         kinds, comm = self._is_categorical, data.comm
         binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
         everyone = data.of_all_ranks()
-        weight, own = self._growing_weight(everyone), OwnRows.of(comm, len(data.y))
+        weight, own = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
         n_rows = len(everyone.y) if weight is None else int(np.count_nonzero(weight))
         rules = tree_rules(self, n_rows, float(n_rows if weight is None else weight.sum()))
         kind = SearchedTree if self._with_search else Tree
@@ -100,9 +100,9 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         [tree] = grower.grow([sample if own is None else own.sample(sample)])
         return tree, binning, matrix, data
 
-    def _growing_weight(self, data: TrainingData) -> Array | None:
-        """The weights that the tree is grown with."""
-        return data.sample_weight
+    def _growing_weight(self, data: TrainingData, everyone: TrainingData) -> Array | None:
+        """The weights, of the rows of all ranks, that the tree is grown with."""
+        return everyone.sample_weight
 
     def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
         """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
@@ -180,13 +180,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
     The tree splits the rows in two again and again, each time where that lowers the impurity of the classes most; a
     leaf predicts the shares of the classes of its rows.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -216,7 +210,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
         for column in y.T:
             share = np.bincount(column.astype(np.intp), weight)
             share = share[share > 0] / share.sum()
-            found.append(1 - share @ share if self.criterion == "gini" else -(share @ np.log2(share)))
+            found.append(1 - share @ share if self.criterion == "gini" else -(share @ log2(share)))
         return float(np.mean(found))
 
 
@@ -227,13 +221,7 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     The tree splits the rows in two again and again, each time where that lowers the criterion most; a leaf predicts the
     mean or the median of its rows.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

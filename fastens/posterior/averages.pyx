@@ -5,10 +5,10 @@ more rows than `few` its logarithm is kept. Inner nodes and leaves are listed ap
 on them.
 """
 
-from libc.math cimport fabs, lgamma, pow
+from libc.math cimport fabs
 from libc.stdlib cimport free, malloc
 
-from fastens.engine.exact cimport log, log1p
+from fastens.engine.exact cimport exp, lgamma, log, log1p
 from fastens.posterior.pruning_passes cimport weigh
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, value_t
 
@@ -352,7 +352,7 @@ def number_posterior(
                         continue
                     found = factors[total]
                     if not is_half:
-                        found *= pow(of_block.ratio[b], -shape - 0.5 * total)
+                        found *= exp((-shape - 0.5 * total) * log(of_block.ratio[b]))
                     else:
                         found *= of_block.power[b]
                         if exponent >> EXPONENT_BITS:

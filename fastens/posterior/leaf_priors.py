@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, gammainc, gammaincinv, gammaln, stdtr, stdtrit
+from scipy.special import betainc, betaincinv, gammainc, gammaincinv, stdtr, stdtrit
 
-from fastens.engine.elementary import exp, log, log1p
+from fastens.engine.elementary import exp, gammaln, log, log1p
 from fastens.engine.whole import are_whole
 from fastens.posterior.averages import class_posterior, number_posterior
 from fastens.posterior.pruning_passes import dirichlet_evidence, posterior_shares

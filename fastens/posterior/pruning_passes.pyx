@@ -5,9 +5,8 @@ A node's children stand behind it, so a pass is one loop. Logarithms are float64
 
 import numpy as np
 
-from libc.math cimport lgamma
 
-from fastens.engine.exact cimport log, log1p
+from fastens.engine.exact cimport lgamma, log, log1p
 from fastens.engine.structs cimport float64_t, int32_t, uint8_t
 
 

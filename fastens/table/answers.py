@@ -13,8 +13,8 @@ from scipy import sparse
 
 from fastens.engine.parts import RowSource
 from fastens.table.opening import in_parts
+from fastens.table.parted import StreamedTable
 from fastens.table.sources import Batches, is_stream, open_stream
-from fastens.table.streamed import StreamedTable
 
 # The methods whose answer has something for each row, by what their columns are called in a stream.
 ANSWERS = {
@@ -85,7 +85,7 @@ def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any
 def _needed(source: Batches, model: Any) -> Batches:
     """The table with the columns of `fit`, where these have names."""
     encoder = getattr(model, "_encoder", None)
-    return source if encoder is None else StreamedTable(source).projected(encoder.names).source
+    return source if encoder is None else StreamedTable(source).matched(encoder.names).source
 
 
 def _parts(source: RowSource) -> Iterator[Any]:

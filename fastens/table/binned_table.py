@@ -27,7 +27,7 @@ from fastens.table.memory_limits import (
     checked_folder,
     in_bytes,
 )
-from fastens.table.opening import in_passes, split_columns
+from fastens.table.opening import are_texts, in_passes, split_columns
 from fastens.table.sample_weights import unless_ones
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 from fastens.table.training_data import TrainingData
@@ -117,7 +117,7 @@ class BinnedTable(RowSource):
     options: BinningOptions
     _arrays: TableArrays
     path: Path | None = None
-    y_name: str | None = None
+    y_name: str | list[str] | None = None
     rows: NDArray[np.intp] | None = None
     generation: int = 0
     owner: str = "what reads values"
@@ -141,7 +141,7 @@ class BinnedTable(RowSource):
         ----------
         source : anything that `fit` takes as X
             The table.
-        y, sample_weight : array or str, optional
+        y, sample_weight : array, str or list of str, optional
             Targets and weights, or the names of their columns; rows of weight 0 are left out.
         path : path, optional
             A folder for the files, which must not be there yet; default: memory, or files without a name.
@@ -171,7 +171,7 @@ class BinnedTable(RowSource):
         binning = learn_binning(noted, data.sample_weight, chosen.max_bins, encoder.is_categorical, n_threads)
         kind_of_values = np.result_type(*types) if chosen.keep_values else None
         none = TableArrays.empty(binning, data, kind_of_values, has_y=y is not None)
-        empty = cls(encoder, binning, chosen, none, y_name=y if isinstance(y, str) else None)
+        empty = cls(encoder, binning, chosen, none, y_name=_name_of(y, data.y))
         if path is None:
             return replace(empty, _arrays=none.joined(data, binning, place, n_threads))
         folder = Path(path)
@@ -351,9 +351,10 @@ class BinnedTable(RowSource):
         found = []
         for what, value in given.items():
             own, name = known.get(what, (None, None))
-            if isinstance(value, str) and (value != name or own is None):
+            is_name = isinstance(value, str) or (are_texts(value) and list(value) == name)
+            if is_name and (value != name or own is None):
                 raise ValueError(f"{what} must be an array, or the name of the table's own ({name!r}); got {value!r}.")
-            found.append(own if value is None or isinstance(value, str) else value)
+            found.append(own if value is None or is_name else value)
         return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *found]
 
     def encoder_of(self, reading: Reading, owner: str) -> InputEncoder:
@@ -412,6 +413,12 @@ class BinnedTable(RowSource):
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
 
 
+def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
+    """The names by which targets were given; None for labels, and arrays."""
+    is_named = isinstance(y, str) or (are_texts(y) and found.shape != (len(y),))
+    return (y if isinstance(y, str) else list(y)) if is_named else None
+
+
 def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     """The table without the columns that are targets and weights, and these."""
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
@@ -419,7 +426,8 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     values = np.zeros(n_rows, np.int8) if values is None else np.asarray(values)
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values.flat):
         values = values.astype(str)
-    if values.dtype.kind not in "biufU":
+    fields = [values.dtype[name] for name in values.dtype.names or ()] or [values.dtype]  # of times with their events
+    if any(field.kind not in "biufU" for field in fields):
         raise ValueError(f"y must hold numbers or texts, none of them missing; it holds {values.dtype}.")
     data = TrainingData.of_target(values, weight)
     return data._replace(X=X, sample_weight=unless_ones(data.sample_weight))

@@ -14,28 +14,15 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import MappedRows, RowSource, is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
+from fastens.table.at_sight import AtSight
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
-from fastens.table.columns.dates import parts_in, with_parts
-from fastens.table.columns.factorize import (
-    NARROW_TYPES,
-    Categories,
-    is_missing,
-)
-from fastens.table.columns.frames import names_of, opened
+from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.streamed import StreamedTable
-from fastens.table.tables import (
-    BLOCK_GRAIN,
-    PartedTable,
-    Table,
-    is_frame,
-    table_from_array,
-    table_of_opened,
-    with_rows,
-)
+from fastens.table.parted import PartedTable, StreamedTable, table_of_part
+from fastens.table.tables import BLOCK_GRAIN, Table
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
@@ -57,6 +44,12 @@ def _fewest(comm: Comm) -> int:
     return 1 if comm.size == 1 else 0
 
 
+@shared
+def _opened(X: Any, owner: str, fewest: int) -> Table:
+    """The table to learn from, opened once for all models that do."""
+    return open_table(X, owner, fewest)
+
+
 # The encoder --------------------------------------------------
 
 
@@ -66,6 +59,7 @@ class Reading(NamedTuple):
     categorical_features: Any = "from_dtype"
     missing_is_category: bool = False
     as_codes: bool = False
+    at_sight: bool = False  # whether categories of a table in batches may become known while it is read
 
 
 class InputEncoder:
@@ -131,20 +125,22 @@ class InputEncoder:
         ValueError
             Where the table breaks a rule, or the fit takes more memory than it may, which is said before it is read.
         """
-        limits = getattr(X, "limits", None)
+        if is_coded(X):
+            return X.encoder_of(reading, owner), X.taken_by(owner)
+        limits, table = getattr(X, "limits", None), _opened(X, owner, _fewest(comm))
         if limits is not None and needs is not None:
-            needs.place(limits, X)  # the least: dates may become several columns
-        encoder, rows = cls._learned(X, reading, owner, n_threads, comm)
+            needs.place(limits, table.source)  # the least: dates may become several columns
+        if reading.at_sight and comm.size == 1 and isinstance(table, StreamedTable):
+            rows: Any = cls._at_sight(table, reading)
+            return rows.encoder, rows
+        encoder, rows = cls._learned(table, reading, n_threads, comm)
         if limits is not None and needs is not None and isinstance(rows, RowSource):
             rows.place = needs.place(limits, rows)
         return encoder, rows
 
     @classmethod
     @shared
-    def _learned(cls, X: Any, reading: Reading, owner: str, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
-        if is_coded(X):
-            return X.encoder_of(reading, owner), X.taken_by(owner)
-        given = open_table(X, owner, _fewest(comm))
+    def _learned(cls, given: Table, reading: Reading, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
             chosen = given.chosen_names(chosen)
@@ -156,6 +152,17 @@ class InputEncoder:
         encoder.has_date_parts = table is not given
         return encoder, encoder.transform(table, n_threads)
 
+    @classmethod
+    def _at_sight(cls, given: StreamedTable, reading: Reading) -> AtSight:
+        table, chosen = given.with_date_parts(), reading.categorical_features
+        if table is not given:
+            chosen = given.chosen_names(chosen)
+        by_type = isinstance(chosen, str) and chosen == "from_dtype"
+        is_chosen = table.may_be_categorical() if by_type else table.chosen_columns(chosen)
+        encoder = cls(table.names, [[] if found else None for found in is_chosen])
+        encoder.has_date_parts = table is not given
+        return AtSight(table, encoder, by_type=by_type)
+
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
         if is_coded(X):
@@ -165,9 +172,7 @@ class InputEncoder:
 
     def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
         """Return a table with its columns in the order of those of `learn`; ValueError for one of fewer rows."""
-        table = self.match(X) if is_frame(X) else open_table(X, owner, fewest)
-        if isinstance(table, StreamedTable):
-            table = table.projected(self.names)
+        table = open_table(X, owner, fewest).matched(self.names)
         if table.names is not None and self.names is None:
             warn(f"X has feature names, but {owner} was fitted without feature names")
         if table.names is None and self.names is not None:
@@ -175,7 +180,7 @@ class InputEncoder:
         n_features = len(self.categories)
         if len(table) != n_features and (table.array is not None or not isinstance(table, PartedTable)):
             raise ValueError(f"X has {len(table)} features, but {owner} is expecting {n_features} features as input.")
-        return with_rows(table, fewest)
+        return table
 
     @classmethod
     def fit(
@@ -205,6 +210,10 @@ class InputEncoder:
         cls, table: Table, n_threads: int = 1, comm: Comm = LOCAL
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder of categories in every column, and the `codes` of the table."""
+        if comm.size == 1 and isinstance(table, StreamedTable):
+            rows = AtSight(table, cls(table.names, [[] for _ in range(len(table))]))
+            codes = rows.codes(n_threads)
+            return rows.encoder, codes
         if comm.size > 1 or isinstance(table, PartedTable):
             encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)
@@ -246,11 +255,11 @@ class InputEncoder:
         return np.array([found is not None for found in self.categories], dtype=bool)
 
     def transform(self, table: Table, n_threads: int = 1) -> Any:
-        """The table as floats, float32 where that loses nothing; columns are taken in their order: see `match`."""
+        """The table as floats, float32 where that loses nothing; columns are taken in their order: see `matched`."""
         is_ready = table.array is not None and not self.is_categorical.any()
         if is_ready and not self.changes_numbers:
             return table.array
-        if isinstance(table.source, RowSource):
+        if isinstance(table, PartedTable):
             n_columns = len(self.categories) + len(self.repeated)
             return MappedRows(table.source, lambda _, part: self._of_part(part), n_columns)
         if is_ready:
@@ -286,7 +295,7 @@ class InputEncoder:
         return rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
 
     def _of_part(self, part: Any) -> Floats:
-        table = self.match(part) if is_frame(part) else table_from_array(part)
+        table = table_of_part(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
             raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
@@ -302,7 +311,7 @@ class InputEncoder:
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
         if isinstance(table, PartedTable):
             for start, part in parts_of(table.source):
-                found = self.match(part) if is_frame(part) else table_from_array(part)
+                found = table_of_part(part).matched(self.names)
                 out[start : start + found.n_rows] = self.codes(found, n_threads)
             return out
 
@@ -318,30 +327,6 @@ class InputEncoder:
             _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
             for index, categories in enumerate(self.categories)
         )
-
-    def match(self, frame: Any) -> Table:
-        """Read a frame, its columns put in the order of those of `fit`, by their names where both have any.
-
-        Columns not seen in `fit` are dropped; parts of dates are taken from the column of dates.
-        """
-        if isinstance(frame, Table):
-            return frame
-        frame = opened(frame)
-        columns = names_of(frame)
-        if self.names is None or columns == self.names or not all(isinstance(name, str) for name in columns):
-            return table_of_opened(frame)
-        missing = set(self.names) - set(columns)
-        parts = {name: own for name, own in parts_in(missing).items() if name in columns}
-        if parts:
-            frame = with_parts(frame, parts)
-            columns = names_of(frame)
-            missing.difference_update(columns)
-        if missing:
-            unseen = sorted(str(name) for name in set(columns) - set(self.names))
-            message = "The feature names should match those that were passed during fit.\n"
-            message += _listed("Feature names unseen at fit time:", unseen)
-            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", sorted(missing)))
-        return table_of_opened(frame[self.names])
 
     def to_state(self) -> dict[str, Any]:
         """Plain lists, for saving."""
@@ -373,9 +358,3 @@ def _are_distinct(values: Any, kind: Any) -> bool:
         and all(isinstance(value, kind) and not is_missing(value) for value in values)
         and len(set(values)) == len(values)
     )
-
-
-def _listed(title: str, names: list[str], most: int = 5) -> str:
-    if not names:
-        return ""
-    return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"

@@ -8,25 +8,36 @@ from inspect import signature
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
 
-from fastens.engine.parts import is_coded
+from fastens.engine.parts import RowSource, is_coded
+from fastens.table.arrays import table_from_array
+from fastens.table.frames import is_frame, table_from_frame
+from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
-from fastens.table.streamed import StreamedTable
-from fastens.table.tables import Table, is_frame, table_of, with_rows
+from fastens.table.tables import Table
 
 # What may be the name of a column of a table, by the parameters that take both.
 _NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
 _WITH_COLUMNS = (Batches, TableParts)
+# Columns of which survival learns by their names.
+_TIMES = ({"event", "time"}, {"lower", "upper"})
 
 
 def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
     """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes.
 
-    ValueError for one of fewer rows.
+    ValueError for one of fewer rows. Behind it, nothing sees what the table was given as.
     """
-    X = in_parts(X)
-    return with_rows(StreamedTable(X), fewest) if isinstance(X, Batches) else table_of(X, owner, fewest)
+    is_named = is_frame(X)
+    X = X if is_named else in_parts(X)
+    if isinstance(X, RowSource):
+        table: Table = StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
+    else:
+        table = table_from_frame(X) if is_named else table_from_array(X, owner, fewest)
+    return table.with_rows(fewest)
 
 
 def in_parts(X: Any) -> Any:
@@ -53,25 +64,76 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     >>> list(X), y, sample_weight
     (['a'], array([0, 1]), None)
     """
-    names = {what: name for what, name in given.items() if isinstance(name, str)}
     if is_coded(X):
         return X.with_columns(given)
-    X = in_parts(X) if names or isinstance(X, Source) else X
+    may_name = any(_may_name(what, value) for what, value in given.items())
+    X = in_parts(X) if may_name or isinstance(X, Source) else X
+    frame: Any = X if isinstance(X, _WITH_COLUMNS) else nw.from_native(X, eager_only=True) if is_frame(X) else None
+    names = {what: value for what, value in given.items() if _may_name(what, value) and _does_name(value, frame)}
     if not names:
         return [open_batches(X) if is_stream(X) else X, *given.values()]
-    frame: Any = X if isinstance(X, _WITH_COLUMNS) else nw.from_native(X, eager_only=True) if is_frame(X) else None
-    for what, name in names.items():
+    listed = {what: [value] if isinstance(value, str) else list(value) for what, value in names.items()}
+    chosen = list(dict.fromkeys(name for each in listed.values() for name in each))
+    for what, each in listed.items():
         if frame is None:
-            raise ValueError(f"{what} must be an array where X has no names of columns; got {name!r}.")
-        if name not in frame.columns:
-            raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {frame.columns}.")
-    rest = frame.select([name for name in frame.columns if name not in names.values()])
-    chosen = list(dict.fromkeys(names.values()))
+            raise ValueError(f"{what} must be an array where X has no names of columns; got {names[what]!r}.")
+        for name in each:
+            if name not in frame.columns:
+                raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {frame.columns}.")
+    rest = frame.select([name for name in frame.columns if name not in chosen])
     is_parted = isinstance(frame, _WITH_COLUMNS)
     columns = frame.values_of(chosen) if is_parted else [frame[name].to_numpy() for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
-    found = [values[names[what]] if what in names else value for what, value in given.items()]
-    return [rest if is_parted else rest.to_native(), *found]
+    found = {what: joined_targets({name: values[name] for name in each}) for what, each in listed.items()}
+    return [rest if is_parted else rest.to_native(), *(found.get(what, value) for what, value in given.items())]
+
+
+def are_texts(value: Any) -> bool:
+    """Whether a value is a list of texts: names of columns, or labels."""
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(each, str) for each in value)
+
+
+def _may_name(what: str, value: Any) -> bool:
+    """Whether an argument may be the name of a column, or names of targets."""
+    return isinstance(value, str) or (what in ("y", "y_val") and are_texts(value))
+
+
+def _does_name(value: Any, frame: Any) -> bool:
+    """Whether what may be names of columns are some; as many texts as a table in memory has rows are its labels."""
+    if isinstance(value, str):
+        return True
+    if frame is None or len(set(value)) < len(value) or set(value).isdisjoint(frame.columns):
+        return False
+    return isinstance(frame, _WITH_COLUMNS) or len(value) != len(frame)
+
+
+def joined_targets(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return one column as it is, several as columns of an array; times with their events keep their names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.table.opening import joined_targets
+    >>> joined_targets({"a": np.array([1, 2]), "b": np.array([3, 4])}).tolist()
+    [[1, 3], [2, 4]]
+    >>> joined_targets({"lost": np.array([True, False]), "years": np.array([0.5, 4.0])}).dtype.names
+    ('lost', 'years')
+    """
+    if len(columns) == 1:
+        return next(iter(columns.values()))
+    n_flags = sum(values.dtype == bool for values in columns.values())
+    if len(columns) == 2 and (n_flags == 1 or set(columns) in _TIMES):
+        rows = np.empty(len(next(iter(columns.values()))), [(name, values.dtype) for name, values in columns.items()])
+        for name, values in columns.items():
+            rows[name] = values
+        return rows
+    return np.column_stack(list(columns.values()))
+
+
+def _without_names(y: Any) -> Any:
+    """Targets as columns of an array, for estimators that do not learn what they are called."""
+    names = getattr(getattr(y, "dtype", None), "names", None)
+    return np.column_stack([y[name] for name in names]) if names else y
 
 
 def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,6 +155,8 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
         is_opened = fits and _open_to_fit(self, given, own)
         if _split_tables(given) or is_opened:
+            if getattr(self, "_takes_several_targets", False):
+                given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
             positional = order[: len(args)]
             args = (*(given.pop(name) for name in positional), *args[len(order) :])
             kwargs = given
@@ -128,7 +192,7 @@ def _split_tables(given: dict[str, Any]) -> bool:
     """Put columns for their names among a method's arguments, and tables without them; whether there was any."""
     is_split = False
     for table, names in _NAMED.items():
-        columns = {name: given[name] for name in names if isinstance(given.get(name), str)}
+        columns = {name: given[name] for name in names if _may_name(name, given.get(name))}
         if columns or is_stream(given.get(table)):
             given[table], *found = split_columns(given.get(table), **columns)
             given.update(zip(columns, found, strict=True))

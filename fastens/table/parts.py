@@ -11,12 +11,12 @@ from scipy import sparse
 
 from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import Categories
-from fastens.table.columns.frames import listed_values
+from fastens.table.columns.factorize import Categories, Factorized, is_missing, listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
-from fastens.table.tables import Table, is_frame, table_from_frame
+from fastens.table.tables import Table
 
 
 class ReadTable(Table):
@@ -26,8 +26,8 @@ class ReadTable(Table):
     """
 
     def __init__(self, columns: list[Column], names: list[str] | None, array: Floats | None) -> None:
-        super().__init__(None, names, array)
-        self.natives = columns
+        super().__init__(None, names)
+        self.arrays, self.array = columns, array
 
     @property
     def n_rows(self) -> int:
@@ -35,18 +35,35 @@ class ReadTable(Table):
         return self.shape[0]
 
     def __len__(self) -> int:
-        return len(self.natives)
+        return len(self.arrays)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        first = self.natives[0]
-        return len(first.codes if isinstance(first, Categories) else first), len(self.natives)
+        first = self.arrays[0]
+        return len(first.codes if isinstance(first, Categories) else first), len(self.arrays)
+
+    def is_categorical(self, index: int) -> bool:
+        """Whether the column is categorical by its type."""
+        found = self.arrays[index]
+        if not isinstance(found, Categories):
+            return False
+        return found.is_typed or not all(map(is_missing, self.read(index).present()))
+
+    def has_codes(self, index: int) -> bool:
+        """Whether a column is codes of categories, or has been read."""
+        return isinstance(self.arrays[index], Categories) or super().has_codes(index)
+
+    def _factorize(self, index: int) -> Factorized:
+        found = self.arrays[index]
+        if not isinstance(found, Categories):
+            return super()._factorize(index)
+        return Factorized(found.codes, found.values, may_be_absent=True)
 
     def take(self, rows: NDArray[np.intp]) -> ReadTable:
         """Some of the rows."""
         if self.array is None:
-            return ReadTable([column.take(rows) for column in self.natives], self.names, None)
+            return ReadTable([column.take(rows) for column in self.arrays], self.names, None)
         part = self.array.T.take(rows, axis=1)
         return ReadTable(list(part), self.names, part.T)
 
@@ -54,7 +71,7 @@ class ReadTable(Table):
         """Some of the columns."""
         array = None if self.array is None else self.array[:, columns]
         names = None if self.names is None else [self.names[index] for index in columns]
-        return ReadTable([self.natives[index] for index in columns], names, array)
+        return ReadTable([self.arrays[index] for index in columns], names, array)
 
 
 def read_table(frame: Any) -> ReadTable | None:

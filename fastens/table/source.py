@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.parts import RowSource
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryLimits, checked_folder, in_bytes
 from fastens.table.sources import BATCH_ROWS, Batches, is_source, open_batches
-from fastens.table.tables import is_frame
 
 
 class Source:

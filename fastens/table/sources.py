@@ -42,6 +42,11 @@ class Reader:
     owned: Any = None  # what must live as long as the table
     on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     same_rows: SameRows | None = None  # compares passes
+    reads_ahead: bool = False  # whether another thread reads, one batch ahead of the work on those before
+
+    def batches(self, columns: list[str]) -> Iterable[Any]:
+        """Return batches of some of the columns."""
+        return ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
 
 
 class Batches(RowSource):
@@ -64,7 +69,7 @@ class Batches(RowSource):
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Rows and columns; the rows of a stream are counted by reading one column."""
         if self._reader.n_rows is None:
-            self._reader.n_rows = sum(batch.num_rows for batch in self._reader.read(self.columns[:1]))
+            self._reader.n_rows = sum(batch.num_rows for batch in self._reader.batches(self.columns[:1]))
         return self._reader.n_rows, len(self.columns)
 
     @property
@@ -102,7 +107,7 @@ class Batches(RowSource):
     def _read(self, columns: list[str]) -> Iterator[Any]:
         tell = self._reader.on_rows or (lambda _: None)
         tell(None)
-        batches = self._reader.read(columns)
+        batches = self._reader.batches(columns)
         for batch in batches if self._reader.same_rows is None else self._reader.same_rows.over(batches, columns):
             yield batch
             tell(batch.num_rows)
@@ -132,7 +137,7 @@ class Batches(RowSource):
 def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
     """Read some of the rows."""
     start = 0
-    for batch in reader.read(columns):
+    for batch in reader.batches(columns):
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
         if last - first == batch.num_rows:
             yield batch
@@ -228,12 +233,11 @@ def _reader_of(source: Any, folder: str | None = None) -> Reader:
 
 
 def _of_function(source: Callable[[], Any]) -> Reader:
-    def read(columns: list[str]) -> Iterable[Any]:
-        opened = source()
-        return open_stream(opened)._reader.read(columns) if is_stream(opened) else _reader_of(opened).read(columns)
+    def opened() -> Reader:
+        found = source()
+        return open_stream(found)._reader if is_stream(found) else _reader_of(found)
 
-    first = source()
-    return Reader(open_stream(first)._reader.schema if is_stream(first) else _reader_of(first).schema, read)
+    return Reader(opened().schema, lambda columns: opened().batches(columns))
 
 
 def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
@@ -242,7 +246,7 @@ def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
 
 
 def _of_dataset(dataset: Any) -> Reader:
-    return Reader(dataset.schema, lambda columns: ahead(_row_groups(dataset, columns)), dataset.count_rows())
+    return Reader(dataset.schema, partial(_row_groups, dataset), dataset.count_rows(), reads_ahead=True)
 
 
 def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
@@ -369,4 +373,4 @@ def _of_csv(paths: list[str]) -> Reader:
     found = CsvStream(paths, TableSchema())
     for note in found.notes:
         warn(note)
-    return Reader(found.arrow_schema, lambda columns: ahead(found.batches(columns)), found.n_rows)
+    return Reader(found.arrow_schema, found.batches, found.n_rows, reads_ahead=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
+from fastens.engine.elementary import exp, log
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest_classifier import RandomForestClassifier
 from fastens.forests.forest_regressor import RandomForestRegressor
@@ -25,12 +26,12 @@ def uniform(low: float, high: float) -> Draw:
 
 def log_uniform(low: float, high: float) -> Draw:
     """Any number between two, each order of magnitude alike."""
-    return lambda generator: float(np.exp(generator.uniform(np.log(low), np.log(high))))
+    return lambda generator: float(exp(generator.uniform(log(low), log(high))))
 
 
 def log_whole(low: int, high: int) -> Draw:
     """The same for whole numbers."""
-    return lambda generator: int(np.floor(np.exp(generator.uniform(np.log(low), np.log(high + 1)))))
+    return lambda generator: int(exp(generator.uniform(log(low), log(high + 1))))
 
 
 @dataclass(frozen=True)

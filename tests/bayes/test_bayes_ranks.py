@@ -10,6 +10,8 @@ from scipy import sparse
 from fastens import (
     AODEClassifier,
     BayesianNetwork,
+    BayesTreeClassifier,
+    BayesTreeRegressor,
     BernoulliNB,
     CategoricalNB,
     ComplementNB,
@@ -17,9 +19,12 @@ from fastens import (
     MixedNB,
     MultinomialNB,
     TANClassifier,
+    TextClassifier,
 )
-from reference.rank_fits import BINARY, CLASSES, WEIGHTS, X, fit_on_ranks
+from reference.rank_fits import BINARY, CLASSES, WEIGHTS, T, X, fit_on_ranks
 
+WORDS = np.array(["ham", "spam", "egg", "tea", "jam", "none"])
+TEXTS = np.array([" ".join(WORDS[np.nan_to_num(np.abs(row)).astype(int) % 6]) for row in X])
 COUNTS = np.abs(np.nan_to_num(np.round(2 * X)))
 CATEGORIES = np.column_stack([np.digitize(X[:, :3], [-1.0, 0.2]), np.nan_to_num(X[:, 4:])]).astype(int)
 FRAME = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(
@@ -43,6 +48,20 @@ MODELS = {
     "network of codes": (lambda: BayesianNetwork("kdb"), CATEGORIES, CLASSES),
     "network of a tree": (lambda: BayesianNetwork("tan", max_bins=4), WHOLE, BINARY),
     "network by em": (lambda: BayesianNetwork("chow-liu", max_bins=3, max_iter=3, tol=0.1), FRAME, BINARY),
+    "texts": (lambda: TextClassifier(ngram_range=(1, 2), min_df=9, max_features=20), TEXTS, CLASSES),
+    "terms of texts": (
+        lambda: TextClassifier(model="document-frequencies", max_df=0.7),
+        pd.DataFrame({"text": TEXTS}),
+        CLASSES,
+    ),
+    "prunings": (BayesTreeClassifier, X, CLASSES),
+    "prunings of unseen rows": (lambda: BayesTreeClassifier(evidence="honest", random_state=3), X, BINARY),
+    "prunings of numbers": (BayesTreeRegressor, X, T),
+    "prunings of counts": (
+        lambda: BayesTreeRegressor(criterion="poisson", splitter="random", evidence="honest", random_state=3),
+        X,
+        CLASSES,
+    ),
     "hidden": (
         lambda: BayesianNetwork(
             {"a": "h", "last": ["h", "class"]}, hidden={"h": 2}, max_bins=3, max_iter=2, tol=9.0, random_state=0

@@ -42,6 +42,9 @@ MODELS = {
     "tan with room": (fe.TANClassifier(unseen="smooth"), ALL),
     "aode": (fe.AODEClassifier(), CATEGORIES),
     "a2de": (fe.AODEClassifier(order=2), CATEGORIES),
+    "tan of categories": (fe.TANClassifier(), ["flag", "word"]),
+    "a2de of categories": (fe.AODEClassifier(order=2, unseen="smooth"), ["flag", "word"]),
+    "mixed kinds of texts": (fe.MixedNB(kinds={"word": "categorical", "flag": "bernoulli"}), CATEGORIES),
     "network": (fe.BayesianNetwork(), CATEGORIES),
     "network of bins": (fe.BayesianNetwork("tan", max_bins=4), ALL),
 }
@@ -83,18 +86,22 @@ def test_models_are_those_of_the_table_in_memory(kind, weight, tmp_path):
     assert_same(whole, clone(model).fit(one_pass, "kind", weight))
 
 
-WORDS = [["flag", "word"]]  # what is read for categories alone
+WORDS = ["flag", "word"]
 PASSES = {
     "gaussian": [NUMBERS],
-    "categorical": [*WORDS, CATEGORIES],
-    "categorical fractions": [["word"], *[["size", "word"]] * 3],  # they are no positions; their values; the counts
+    "categorical": [CATEGORIES],
+    "categorical fractions": [["size", "word"]] * 3,  # they are no positions; their values; the counts
     "bernoulli": [["count"]],
     "multinomial": [["count"]],
     "complement": [["count"]],
-    "mixed": [*WORDS, ALL, ALL],  # numbers, and categories
-    "tan": [*WORDS, ALL, ALL],  # bins, and the counts
-    "aode": [*WORDS, CATEGORIES, CATEGORIES],
-    "a2de": [*WORDS, CATEGORIES, CATEGORIES],
+    "mixed": [ALL],
+    "mixed kinds": [ALL],
+    "tan": [ALL, ALL],  # bins of numbers, and the counts
+    "tan of categories": [WORDS],
+    "aode": [CATEGORIES, CATEGORIES],
+    "a2de of categories": [WORDS],
+    "network": [CATEGORIES],
+    "network of bins": [ALL],
 }
 
 
@@ -102,11 +109,56 @@ PASSES = {
 def test_counts_take_one_pass(kind, tmp_path, monkeypatch):
     model, columns = MODELS[kind]
     FRAME[[*columns, "kind"]].to_parquet(tmp_path / "rows.parquet")
-    batches = sources.open_batches(tmp_path / "rows.parquet")
-    read, seen = batches._reader.read, []
-    monkeypatch.setattr(batches._reader, "read", lambda names: seen.append(names) or read(names))
+    batches, seen = watched(tmp_path / "rows.parquet", monkeypatch)
     clone(model).fit(batches, "kind")
     assert seen == [["kind"], *PASSES[kind]]
+
+
+def watched(path, monkeypatch):
+    """A table, and the columns of each pass over it."""
+    batches = sources.open_batches(path)
+    read, seen = batches._reader.read, []
+    monkeypatch.setattr(batches._reader, "read", lambda names: seen.append(names) or read(names))
+    return batches, seen
+
+
+def test_columns_of_texts_without_any(tmp_path):
+    """They are columns of numbers, of which none is known: found out when all rows have been read."""
+    frame = FRAME[["word", "count", "kind"]].assign(none=pd.Series([None] * N_ROWS, dtype="str"))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    X = frame[["word", "none"]]
+    models = [fe.CategoricalNB(), fe.MixedNB(), fe.MixedNB(kinds={"none": "categorical"}), fe.TANClassifier()]
+    for model in [*models, fe.TANClassifier(categorical_features=["word", "none"])]:
+        source = sources.open_batches(tmp_path / "rows.parquet").select(["word", "none", "kind"])
+        assert_same(clone(model).fit(X, frame["kind"]), clone(model).fit(source, "kind"))
+
+
+def test_the_first_rows_of_a_source_for_a_model_that_learns_more(tmp_path):
+    FRAME[[*CATEGORIES, "kind"]].to_parquet(tmp_path / "rows.parquet")
+    classes = ["little", "much"]
+    whole = fe.TANClassifier().partial_fit(FRAME[CATEGORIES], FRAME["kind"], classes)
+    stream = pa.Table.from_pandas(FRAME[[*CATEGORIES, "kind"]]).to_reader(50)
+    for table in (tmp_path / "rows.parquet", stream):
+        assert_same(whole, fe.TANClassifier().partial_fit(table, "kind", classes))
+    assert_same(
+        whole.partial_fit(FRAME[CATEGORIES], FRAME["kind"]),
+        fe.TANClassifier()
+        .partial_fit(tmp_path / "rows.parquet", "kind", classes)
+        .partial_fit(tmp_path / "rows.parquet", "kind"),
+    )
+
+
+def test_a_fault_in_one_kind_of_column_ends_all(tmp_path):
+    frame = FRAME[ALL + ["kind"]].copy()
+    frame.loc[10, "size"] = np.inf
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="infinity: column 'size'"):
+        fe.MixedNB().fit(tmp_path / "rows.parquet", "kind")
+    with open(tmp_path / "rows.parquet", "r+b") as file:
+        file.seek(2000)
+        file.write(b"x" * 2000)
+    with pytest.raises((OSError, ValueError), match=r"rows\.parquet"):
+        fe.MixedNB().fit(tmp_path / "rows.parquet", "kind")
 
 
 def clone(model):
@@ -137,6 +189,13 @@ def test_texts_in_batches(options, weight, tmp_path):
     np.testing.assert_array_equal(model.predict_proba(tmp_path / "new.parquet"), whole.predict_proba(texts))
     with pytest.raises(ValueError, match=r"one column of texts; got the 2 columns \['text', 'label'\]"):
         model.predict(tmp_path / "texts.parquet")
+
+
+def test_texts_are_read_once(tmp_path, monkeypatch):
+    pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(tmp_path / "texts.parquet")
+    batches, seen = watched(tmp_path / "texts.parquet", monkeypatch)
+    fe.TextClassifier().fit(batches, "label")
+    assert seen == [["label"], ["text"]]
 
 
 def test_texts_without_words_in_batches(tmp_path):

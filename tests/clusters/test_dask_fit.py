@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
@@ -23,6 +24,7 @@ from fastens import (
     RandomForestRegressor,
     StackingRegressor,
     TANClassifier,
+    TextClassifier,
 )
 from fastens.distributed import DaskTable
 from fastens.options import Categories, EarlyStopping
@@ -112,9 +114,25 @@ def test_arrays_and_delayed_partitions(client, tmp_path):
     expected = content(GradientBoostingClassifier(subsample=0.5, **COMMON).fit(X, labels), tmp_path)
     array, y = da.from_array(X, chunks=(400, 1)), da.from_array(labels, chunks=700)
     pieces, targets = ([delayed(part) for part in np.array_split(each, 4)] for each in (X, labels))
+    arrow = [delayed(pa.table({"a": part[:, 0], "b": part[:, 1]})) for part in np.array_split(X, 3)]
+    named = GradientBoostingClassifier(subsample=0.5, **COMMON).fit(pd.DataFrame(X, columns=["a", "b"]), labels)
+    model = GradientBoostingClassifier(subsample=0.5, **COMMON).fit(
+        arrow, list(map(delayed, np.array_split(labels, 3)))
+    )
+    assert content(model, tmp_path) == content(named, tmp_path)
     for table, target in ((array, y), (array, labels), (pieces, targets)):
         model = GradientBoostingClassifier(subsample=0.5, **COMMON).fit(table, target)
         assert content(model, tmp_path) == expected
+
+
+def test_texts(client, tmp_path):
+    words = FRAME["word"] + " ham and spam " + FRAME["number"].astype(str)
+    expected = content(TextClassifier(min_df=3).fit(words, T > 1), tmp_path)
+    frame = frame_of(6, FRAME.assign(text=words, label=T > 1))
+    model = TextClassifier(min_df=3).fit(frame["text"], frame["label"])
+    assert content(model, tmp_path) == expected
+    assert content(TextClassifier(min_df=3).fit(frame[["text", "label"]], "label"), tmp_path) == expected
+    np.testing.assert_array_equal(model.predict(frame["text"]).compute(), model.predict(words))
 
 
 def test_rows_to_validate_on(client, tmp_path):
@@ -145,6 +163,15 @@ def test_queries_and_times(client, tmp_path):
     given = [da.from_array(each, chunks=500) for each in (relevance, qid)]
     model = GradientBoostingRanker(**COMMON).fit(da.from_array(X, chunks=(500, 2)), given[0], qid=given[1])
     assert content(model, tmp_path) == content(expected, tmp_path)
+    frame = FRAME[["size", "number"]].assign(
+        relevance=relevance, query=np.array(list("abcdefghijklmnopqrstuvwxyzABCD"))[qid]
+    )
+    mixed = frame.sample(frac=1, random_state=1)  # no query has its rows together
+    given = {"qid": "query", "X_val": frame_of(4, mixed), "y_val": "relevance", "qid_val": "query"}
+    ranker = GradientBoostingRanker(early_stopping=True, **COMMON).fit(frame_of(7, mixed), "relevance", **given)
+    expected = GradientBoostingRanker(early_stopping=True, **COMMON)
+    expected.fit(frame, "relevance", qid="query", X_val=frame, y_val="relevance", qid_val="query")
+    assert content(ranker, tmp_path) == content(expected, tmp_path)
     times = np.column_stack([np.exp(T / 2), np.where(T > -1, np.exp(T / 2), np.inf)])
     expected = GradientBoostingSurvival(**COMMON).fit(X, times)
     model = GradientBoostingSurvival(**COMMON).fit(da.from_array(X, chunks=(500, 2)), da.from_array(times, chunks=400))

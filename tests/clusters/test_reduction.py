@@ -52,6 +52,17 @@ def test_values_of_all_ranks_in_their_order(size):
             np.testing.assert_array_equal(value["array"], expected)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_values_for_each_rank(size):
+    def work(comm):
+        found = comm.exchange([(comm.rank, rank, bytes(1000)) for rank in range(size)])
+        return [(sender, receiver) for sender, receiver, _ in found], comm.n_bytes
+
+    for rank, (found, n_bytes) in enumerate(by_messages(size, work)):
+        assert found == [(sender, rank) for sender in range(size)]
+        assert (size - 1) * 1000 <= n_bytes <= (size - 1) * 1100
+
+
 @pytest.mark.parametrize("size", [2, 4, 8, 16])
 def test_a_large_sum_sends_each_number_less_than_twice(size):
     def work(comm):

@@ -12,6 +12,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier as OtherForest
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier
@@ -181,6 +182,34 @@ def test_metadata_reaches_the_final_estimator():
         assert_array_equal(model.predict(X, lesson=2.0), 2.0)
         with pytest.raises(TypeError, match="not routed"):
             model.predict(X, other=2.0)
+
+
+class TakesNotes(LogisticRegression):
+    """Keeps what `fit` was given."""
+
+    def fit(self, X, y, sample_weight=None, notes=None):
+        self.notes_, self.weight_ = notes, sample_weight
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("requests", [{"notes": True}, {"notes": True, "sample_weight": True}, {}])
+def test_fit_of_the_final_estimator_gets_what_it_requests(requests):
+    weight, notes = np.arange(len(y)) % 3, np.arange(len(y))
+    with config_context(enable_metadata_routing=True):
+        member = TakesNotes().set_fit_request(notes=True, sample_weight=True)
+        final = TakesNotes().set_fit_request(**requests) if requests else TakesNotes()
+        model = StackingClassifier([("a", member)], final, cv=3)
+        if requests == {"notes": True}:
+            with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+                model.fit(X, y, sample_weight=weight, notes=notes)
+            return
+        model.fit(X, y, sample_weight=weight, notes=notes)
+    kept = weight > 0
+    assert_array_equal(model.final_estimator_.weight_, weight[kept])
+    if requests:
+        assert_array_equal(model.final_estimator_.notes_, notes[kept])
+    else:
+        assert model.final_estimator_.notes_ is None
 
 
 @pytest.mark.parametrize("target", [binary, y])

@@ -38,6 +38,35 @@ def test_special_numbers_and_shapes(name):
     assert ours(np.empty((0, 3))).shape == (0, 3)
 
 
+@pytest.mark.parametrize(("name", "special_name"), [("gammaln", "gammaln"), ("log2", None)])
+def test_errors_of_the_others(name, special_name, rng):
+    x = np.concatenate([np.exp(rng.uniform(-700, 700, 5000)), rng.uniform(0, 30, 5000), np.arange(1.0, 3000.0)])
+    expected = getattr(special, special_name)(x) if special_name else np.log2(x)
+    np.testing.assert_allclose(getattr(elementary, name)(x), expected, rtol=5e-15, atol=1e-14)
+
+
+@np.errstate(all="ignore")
+def test_whole_numbers_and_ends():
+    powers = np.arange(-1074, 1024)
+    np.testing.assert_array_equal(elementary.log2(np.ldexp(1.0, powers)), powers)
+    np.testing.assert_array_equal(elementary.log2([0.0, -1.0, np.inf, np.nan]), [-np.inf, np.nan, np.inf, np.nan])
+    np.testing.assert_array_equal(
+        elementary.gammaln([1.0, 2.0, 0.0, np.inf, np.nan]), [0.0, 0.0, np.inf, np.inf, np.nan]
+    )
+    factorials = np.cumprod(np.arange(1.0, 19.0))
+    np.testing.assert_array_equal(elementary.gammaln(np.arange(2.0, 20.0)), elementary.log(factorials))
+
+
+def test_products_with_logarithms(rng):
+    x, y = np.append(rng.random(9), [0.0, 0.0]), np.append(rng.random(9), [0.0, np.inf])
+    np.testing.assert_allclose(elementary.xlogy(x, y), special.xlogy(x, y), rtol=1e-15)
+    np.testing.assert_allclose(elementary.xlog1py(x, -y), special.xlog1py(x, -y), rtol=1e-15)
+    assert elementary.xlogy(0, 0) == 0
+    np.testing.assert_allclose(
+        elementary.betaln(1 + 9 * x, 2 + y[:-1].sum()), special.betaln(1 + 9 * x, 2 + y[:-1].sum()), atol=2e-14
+    )
+
+
 def test_a_number_has_the_same_bits_alone_and_among_others(rng):
     x = rng.normal(scale=100, size=37)
     assert elementary.exp(x).tolist() == [elementary.exp(value) for value in x]

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
 import fastens
 from exchange_probes import saved_and_loaded, table
@@ -74,3 +79,18 @@ def test_forests():
     assert len(model[:2]) == 2
     model.set_params(warm_start=True, n_estimators=8).fit(FULL, THREE)
     assert len(model) == 8
+
+
+def test_rows_of_forests_that_were_not_grown_here_are_unknown(tmp_path):
+    ours = fastens.RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
+    theirs = RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
+    for model in (from_model(theirs), from_model(ours.export(format="treelite")), fastens.merge_models([ours, ours])):
+        for same in (model, saved_and_loaded(model, tmp_path)):
+            with pytest.raises(AttributeError, match="only of trees that this model's fit grew"):
+                _ = same.estimators_samples_
+        with pytest.raises(ValueError, match="bootstrap must be as in the last fit, False"):
+            model.set_params(warm_start=True, n_estimators=9, bootstrap=True).fit(X, y)
+        model.set_params(bootstrap=False).fit(X, y)
+        assert len(model) == 9
+        assert not hasattr(model, "estimators_samples_")
+        assert len(model.set_params(warm_start=False).fit(X, y).estimators_samples_) == 9

@@ -15,6 +15,7 @@ pa = pytest.importorskip("pyarrow")
 
 import fastens  # noqa: E402
 from fastens.files import TableFileError, TableSchema  # noqa: E402
+from fastens.files.csv_streams import CsvStream  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 DAY = datetime.date
@@ -179,6 +180,11 @@ def test_codes_of_missing_values_are_offered(tmp_path):
         (["13/2/2020", "1/12/2020"], [DAY(2020, 2, 13), DAY(2020, 12, 1)], "%d/%m/%Y"),
         (["01-02-20", "31-01-21"], [DAY(2020, 2, 1), DAY(2021, 1, 31)], "%d-%m-%y"),
         (["5 Jan 2020", "17 Feb 2021"], [DAY(2020, 1, 5), DAY(2021, 2, 17)], "%d %b %Y"),
+        (
+            ["1/2/2020 12:05 AM", "12/31/2020 1:00 pm"],
+            [datetime.datetime(2020, 1, 2, 0, 5), datetime.datetime(2020, 12, 31, 13)],
+            "%m/%d/%Y %I:%M %p",
+        ),
     ],
 )
 def test_dates(tmp_path, cells, days, text):
@@ -201,6 +207,61 @@ def test_types_are_found_from_all_rows(tmp_path):
 def test_text_columns_stay_text(tmp_path):
     found = found_in("zip\n01234\n", tmp_path, column_types={"zip": "text", "other": "text"})
     assert found.table["zip"].to_pylist() == ["01234"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("sep=;\na;b\n1;x\n", [{"a": 1, "b": "x"}]),
+        ("sep=|\r\na|b\r\n1,2|x\r\n", [{"a": 1.2, "b": "x"}]),
+        ("# made, by, hand\n#\na,b\n1,x\n2,y\n", [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]),
+        ("# by hand\n#a,b\n1,x\n", [{"#a": 1, "b": "x"}]),
+        ("a,b\n#1,x\n", [{"a": "#1", "b": "x"}]),
+        ("# only a comment\na\n1\n", [{"a": 1}]),
+    ],
+)
+def test_lines_before_the_header(tmp_path, text, rows):
+    assert found_in(text, tmp_path).table.to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5.1,3.5,setosa\n4.9,3.0,setosa\n6.1,?,virginica\n",
+        "39,private,male\n50,self,female\n38,private,male\n",
+        "p,x\ne,x\np,x\n",
+        "1.5\n2.5\n",
+    ],
+)
+def test_files_without_a_header(tmp_path, text):
+    found = found_in(text, tmp_path)
+    n_columns = text.splitlines()[0].count(",") + 1
+    assert found.table.column_names == [f"column {i + 1}" for i in range(n_columns)]
+    assert found.table.num_rows == len(text.splitlines())
+    assert any(note.startswith("The first line is read as a row, not as names") for note in found.notes)
+    # A later file of the kind, of rows that tell nothing about it.
+    later = found_in(text.splitlines()[0] + "\n", tmp_path, **found.schema.to_dict())
+    assert later.table.to_pylist() == found.table.slice(0, 1).to_pylist()
+    # In batches.
+    (tmp_path / "t.csv").write_text(text)
+    stream = CsvStream([str(tmp_path / "t.csv")], TableSchema())
+    assert stream.n_rows == found.table.num_rows
+    assert stream.notes == found.notes
+    assert pa.Table.from_batches(stream.batches(found.table.column_names)).to_pylist() == found.table.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "city,2023,2024\nrome,1,2\noslo,3,4\n",
+        "2023,2024\n1.5,2\n3,4\n",
+        ",a\n0,1\n1,2\n",
+        "a,b\nx,y\nz,b\n",
+    ],
+)
+def test_names_are_no_row(tmp_path, text):
+    names = found_in(text, tmp_path).table.column_names
+    assert names == [name or "column 1" for name in text.splitlines()[0].split(",")]
 
 
 def test_lines_above_the_header_and_a_given_separator(tmp_path):

@@ -6,8 +6,6 @@ import pytest
 
 from fastens import (
     BaggingClassifier,
-    BayesTreeClassifier,
-    BayesTreeRegressor,
     DecisionTreeClassifier,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -53,9 +51,3 @@ def test_bags_of_other_estimators_need_all_rows():
 def test_medians_need_all_rows():
     with pytest.raises(ValueError, match="criterion must not be 'absolute_error' where rows are on several ranks"):
         fit_on_ranks(2, lambda: RandomForestRegressor(criterion="absolute_error", **FEW), T)
-
-
-@pytest.mark.parametrize(("make", "y"), [(BayesTreeClassifier, BINARY), (BayesTreeRegressor, T)])
-def test_averages_over_prunings_need_all_rows(make, y):
-    with pytest.raises(ValueError, match=f"{make.__name__} needs all rows on one rank; got 2 ranks"):
-        fit_on_ranks(2, make, y)

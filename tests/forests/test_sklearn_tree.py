@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn import tree as sklearn_tree
 from sklearn.datasets import load_diabetes, load_iris
 
@@ -71,3 +72,20 @@ def test_members_of_forests_have_it():
     forest = fastens.RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
     mean = np.mean([member.tree_.predict(X)[:, 0] for member in forest.estimators_], axis=0)
     np.testing.assert_allclose(mean, forest.predict(X), rtol=1e-6)
+
+
+def test_text_and_picture_by_scikit_learn():
+    """Given our trees as they are, where scikit-learn does not look for its own classes, or its own objects of them."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X, y = load_diabetes(return_X_y=True)
+    tree = fastens.RandomForestRegressor(n_estimators=2, max_depth=3, random_state=0).fit(X, y)[1]
+    own = tree.export(format="sklearn")
+    axes = pyplot.figure().add_subplot()
+    with config_context(skip_parameter_validation=True):
+        text, boxes = sklearn_tree.export_text(tree), sklearn_tree.plot_tree(tree, ax=axes)
+    # The same splits, in single precision there.
+    assert text.count("<=") == sklearn_tree.export_text(own).count("<=") == tree.get_n_leaves() - 1
+    assert text == sklearn_tree.export_text(own)
+    n_boxes = sum("squared_error" in box.get_text() for box in boxes)
+    assert n_boxes == tree.tree_.node_count
+    pyplot.close("all")

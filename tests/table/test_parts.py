@@ -11,8 +11,8 @@ import pytest
 from fastens import RandomForestClassifier, StackingClassifier
 from fastens.combining.folds import _reads_tables
 from fastens.table.encoder import InputEncoder
+from fastens.table.frames import table_from_frame
 from fastens.table.parts import read_table, take_columns, take_rows
-from fastens.table.tables import table_from_frame
 
 
 def frames():

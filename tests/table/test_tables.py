@@ -10,8 +10,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from fastens.engine.parts import dense_blocks
+from fastens.table.arrays import ArrayTable
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import dense_blocks, table_from_array, table_from_frame
+from fastens.table.frames import table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 
@@ -58,7 +60,7 @@ def test_types_decide_what_is_a_category(make_frame):
 def test_columns_by_name_and_categories_by_value(make_frame, make_other):
     encoder = fit(make_frame(DATA))
     other = make_other({name: DATA[name][::-1] for name in reversed(DATA)})
-    np.testing.assert_array_equal(encoder.transform(encoder.match(other)), EXPECTED[::-1])
+    np.testing.assert_array_equal(encoder.transform(encoder.matched(other, "a model")), EXPECTED[::-1])
 
 
 def test_codes_of_categories_do_not_count():
@@ -72,12 +74,12 @@ def test_codes_of_categories_do_not_count():
         pa.table({"word": pa.array(["a", "b"]).dictionary_encode()}),
     ]
     for frame in frames:
-        np.testing.assert_array_equal(encoder.transform(encoder.match(frame)), [[0], [1]])
+        np.testing.assert_array_equal(encoder.transform(encoder.matched(frame, "a model")), [[0], [1]])
 
 
 def test_unseen_categories_are_missing(make_frame):
     encoder = fit(make_frame({"word": ["b", "a"]}))
-    out = encoder.transform(encoder.match(make_frame({"word": ["c", "a"]})))
+    out = encoder.transform(encoder.matched(make_frame({"word": ["c", "a"]}), "a model"))
     np.testing.assert_array_equal(out, [[np.nan], [0]])
     with pytest.warns(UserWarning, match="Column 'word' holds numbers, such as 1.0 of type float; fit saw text, such"):
         out = encoder.transform(table_from_frame(make_frame({"word": [1.0, 2.0]})))
@@ -113,7 +115,7 @@ def test_pandas_frames_of_whole_numbers(rng):
         table = table_from_frame(frame)
         encoder = InputEncoder.fit(table, "all")
         assert encoder.categories == [np.unique(column).tolist() for column in values.T]
-        backwards = encoder.match(frame[["c", "b", "a"]])
+        backwards = encoder.matched(frame[["c", "b", "a"]], "a model")
         np.testing.assert_array_equal(encoder.transform(backwards), encoder.transform(table))
         np.testing.assert_array_equal(InputEncoder.fit(table).transform(table_from_frame(frame)), values)
 
@@ -154,7 +156,7 @@ def test_frames_with_a_name_twice_are_refused(frame):
 
 def test_objects():
     values = np.array([[1, "x", True, None], [2.5, "y", None, None], [None, None, False, np.nan]], dtype=object)
-    table = table_from_array(values)
+    table = ArrayTable(values)
     encoder = InputEncoder.fit(table)
     assert encoder.categories == [None, ["x", "y"], [False, True], None]
     expected = [[1, 0, 1, np.nan], [2.5, 1, np.nan, np.nan], [np.nan, np.nan, 0, np.nan]]
@@ -164,13 +166,13 @@ def test_objects():
 
 
 def test_strings_of_numpy():
-    table = table_from_array(np.array([["x", "1"], ["y", "2"]]))
+    table = ArrayTable(np.array([["x", "1"], ["y", "2"]]))
     assert InputEncoder.fit(table).categories == [["x", "y"], ["1", "2"]]
 
 
 def test_categories_in_an_array_of_numbers():
     values = np.array([[3.0, 0.5], [np.nan, 0.7], [1.0, 0.9], [3.0, 0.5]])
-    table = table_from_array(values)
+    table = ArrayTable(values)
     for chosen in ([0], [True, False], np.array([0])):
         encoder = InputEncoder.fit(table, chosen)
         assert encoder.categories == [[1.0, 3.0], None]
@@ -193,21 +195,21 @@ def test_categories_without_rows_are_none():
 def test_state_is_json(make_frame):
     encoder = fit(make_frame(DATA))
     again = InputEncoder.from_state(json.loads(json.dumps(encoder.to_state())))
-    np.testing.assert_array_equal(again.transform(again.match(make_frame(DATA))), EXPECTED)
+    np.testing.assert_array_equal(again.transform(again.matched(make_frame(DATA), "a model")), EXPECTED)
 
 
 def test_errors_of_columns(make_frame):
     numbers = fit(make_frame({"a": [1.0, 2.0]}))
     with pytest.raises(ValueError, match=r"Column 'a' must hold numbers; row 1 holds 'x' of type str"):
-        numbers.transform(numbers.match(make_frame({"a": ["30000", "x"]})))
+        numbers.transform(numbers.matched(make_frame({"a": ["30000", "x"]}), "a model"))
     with pytest.raises(ValueError, match=r"(?s)unseen at fit time:\n- b\n.*now missing:\n- a\n"):
-        numbers.match(make_frame({"b": [1.0]}))
+        numbers.matched(make_frame({"b": [1.0]}), "a model")
 
 
 def test_columns_that_fit_did_not_see_are_left_out(make_frame):
     encoder = fit(make_frame(DATA))
     more = make_frame({"more": ["x"] * 4, **{name: DATA[name] for name in reversed(DATA)}, "whole ": [1] * 4})
-    np.testing.assert_array_equal(encoder.transform(encoder.match(more)), EXPECTED)
+    np.testing.assert_array_equal(encoder.transform(encoder.matched(more, "a model")), EXPECTED)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_columns_that_fit_did_not_see_are_left_out(make_frame):
 )
 def test_errors_of_categorical_features(chosen, message):
     with pytest.raises(ValueError, match=f"categorical_features must.*{message}"):
-        InputEncoder.fit(table_from_array(np.ones((3, 2))), chosen)
+        InputEncoder.fit(ArrayTable(np.ones((3, 2))), chosen)
 
 
 def test_categories_must_be_plain():

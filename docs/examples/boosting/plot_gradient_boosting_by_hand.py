@@ -34,3 +34,24 @@ for (top, bottom), n in zip(axes.T, rounds, strict=True):
     bottom.set(ylim=(-1.7, 1.7))
 axes[0, 0].set(ylabel="y and the sum")
 axes[1, 0].set(ylabel="residuals")
+
+# %%
+# For classes the sum begins with the logarithm of the odds, the residuals are y - p, and each leaf predicts their sum
+# over the sum of p (1 - p):
+from fastens import GradientBoostingClassifier
+
+label = (rng.random(120) < 1 / (1 + np.exp(-4 * y))).astype(int)
+raw = np.full(120, np.log(label.mean() / (1 - label.mean())))
+for _ in range(20):
+    p = 1 / (1 + np.exp(-raw))
+    leaf = DecisionTreeRegressor(max_depth=2).fit(x, label - p).apply(x)
+    raw = raw + rate * (np.bincount(leaf, label - p) / np.maximum(np.bincount(leaf, p * (1 - p)), 1e-300))[leaf]
+
+classifier = GradientBoostingClassifier.plain(n_estimators=20, learning_rate=rate, max_depth=2).fit(x, label)
+assert np.allclose(classifier.decision_function(x), raw)
+
+plt.figure(figsize=(8, 3), layout="constrained")
+plt.scatter(x, label, s=6, color="0.6")
+plt.step(x, 1 / (1 + np.exp(-raw)), color="tab:red", where="mid")
+plt.ylabel("probability")
+plt.show()

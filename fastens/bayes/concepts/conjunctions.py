@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlog1py, xlogy
 
 from fastens.bayes.counts.attributes import dense
 from fastens.bayes.posterior import check_prior, normalised
+from fastens.engine.elementary import xlog1py, xlogy
 from fastens.parameters import PROBABILITY, real, whole
 from fastens.table.columns.factorize import is_missing
-from fastens.table.tables import is_frame
+from fastens.table.frames import is_frame
 
 
 class _Any:

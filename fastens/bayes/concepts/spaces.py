@@ -17,7 +17,7 @@ from fastens.bayes.concepts.hitting_sets import family_of, minimal_clauses, mini
 from fastens.bayes.concepts.listing import all_hitting_sets
 from fastens.bayes.counts.count_cube import CountCube
 from fastens.bayes.posterior import draw_index
-from fastens.engine.elementary import exp, logaddexp
+from fastens.engine.elementary import exp, log, log1p, logaddexp
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -72,8 +72,8 @@ def covers(hypotheses: Codes, codes: Codes) -> NDArray[np.bool_]:
 def log_prior_mass(sizes: Sequence[int], prior: str) -> float:
     """Log of the summed prior weights of all conjunctions."""
     weight = CONSTRAINT_WEIGHT[prior]
-    logs = [math.log1p(weight * size) for size in sizes]
-    return float(logaddexp(math.fsum(logs), len(sizes) * math.log(weight)))
+    logs = [log1p(weight * size) for size in sizes]
+    return float(logaddexp(math.fsum(logs), len(sizes) * log(weight)))
 
 
 class ConsistentSpace:
@@ -115,7 +115,7 @@ class ConsistentSpace:
     @property
     def log_evidence(self) -> float:
         """Log of the prior probability of the consistent hypotheses."""
-        log_relaxations = len(self._places) * math.log1p(CONSTRAINT_WEIGHT[self._prior])
+        log_relaxations = len(self._places) * log1p(CONSTRAINT_WEIGHT[self._prior])
         return math.log(self._family.mass) + log_relaxations - log_prior_mass(self._sizes, self._prior)
 
     def cover_proba(self, codes: Codes) -> Floats:
@@ -217,13 +217,13 @@ class WeightedSpace:
         self.noise = 0.0 if noise is None else noise
         # The prior has a factor for each constraint, the likelihood one for each error; the hypothesis that covers
         # nothing comes last.
-        per_constraint, per_error = math.log(CONSTRAINT_WEIGHT[prior]), 0.0
+        per_constraint, per_error = log(CONSTRAINT_WEIGHT[prior]), 0.0
         weights = np.empty(len(self._cube) + 1)
         most_errors = math.inf
         if noise is None:
             most_errors = min(self._cube.log_weights(0.0, 0.0, math.inf, weights[:-1])[0], n_positive)
         else:
-            per_error = math.log(noise) - math.log1p(-noise)
+            per_error = log(noise) - log1p(-noise)
         found = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
         weights[-1] = per_error * n_positive + per_constraint * len(sizes) if n_positive <= most_errors else -math.inf
         self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
@@ -232,8 +232,8 @@ class WeightedSpace:
         exp(np.subtract(weights, largest, out=weights), out=weights)
         total = float(weights.sum())
         self._posterior = np.divide(weights, total, out=weights)
-        log_constant = 0.0 if noise is None else n * math.log1p(-noise)
-        self.log_evidence = largest + math.log(total) + log_constant - log_prior_mass(sizes, prior)
+        log_constant = 0.0 if noise is None else n * log1p(-noise)
+        self.log_evidence = largest + log(total) + log_constant - log_prior_mass(sizes, prior)
         self._cover = self._cube.spread(self._posterior[:-1])
         self.n_hypotheses = int(np.count_nonzero(weights)) if noise is None else len(weights)
 

@@ -13,11 +13,14 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counts.counting import encode, encode_all
 from fastens.bayes.counts.declared import declared_values, distinct_values, with_values
 from fastens.bayes.counts.families import CodedRows, family_counts
-from fastens.table.columns.factorize import factorize, is_missing
+from fastens.table.arrays import ArrayTable
+from fastens.table.at_sight import AtSight
+from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.spellings import without_same
-from fastens.table.encoder import InputEncoder
+from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
-from fastens.table.tables import Table, is_frame
+from fastens.table.tables import Table
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000
@@ -38,9 +41,13 @@ class CategoricalInput(BaseClassifier):
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         try:
-            return super()._learn_table(dense(X), needs)
+            rows = super()._learn_table(dense(X), needs)
         except TypeError as error:  # a value without a hash, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
+        if isinstance(rows, AtSight):
+            rows = rows.whole()
+            self._set_columns()
+        return rows
 
     def _check_table(self, X: Any) -> Any:
         return super()._check_table(dense(X))
@@ -56,9 +63,12 @@ class CodedInput(CategoricalInput):
     def _reads_codes(self) -> bool:  # type: ignore[override]
         return self.categorical_features == "all"
 
+    def _reading(self) -> Reading:
+        return super()._reading()._replace(at_sight=not self._reads_codes)
+
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if self._is_whole(X):
-            return super()._learn_table(Table(X, block=X), needs)
+            return super()._learn_table(ArrayTable(X), needs)
         is_whole_table = self._comm.size == 1 and self._reads_codes and _holds_numbers(X)
         found = _ranges_of(X, self._encoder_threads()) if is_whole_table else None
         if found is None:
@@ -73,7 +83,7 @@ class CodedInput(CategoricalInput):
             sizes = [len(found or ()) for found in self._encoder.categories]
             if all(found == list(range(size)) for found, size in zip(self._encoder.categories, sizes, strict=True)):
                 return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
-        return super()._check_table(Table(X, block=X) if self._is_whole(X) else X)
+        return super()._check_table(ArrayTable(X) if self._is_whole(X) else X)
 
     def _is_whole(self, X: Any) -> bool:
         """Whether `X` is an array of whole numbers that become codes: as floats, large ones would not be exact."""
@@ -157,8 +167,8 @@ def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
     if len(table) != len(encoder.categories):
         return encoder  # the caller raises
     categories: list[list[Any] | None] = []
-    for column, known in zip(table.natives, encoder.categories, strict=True):
-        values = {value for value in factorize(column).present() if not is_missing(value)}
+    for index, known in enumerate(encoder.categories):
+        values = {value for value in table.read(index).present() if not is_missing(value)}
         old = list(known or [])
         categories.append(old + sorted(without_same(list(values), old), key=lambda v: (str(type(v)), v)))
     return InputEncoder(encoder.names, categories)

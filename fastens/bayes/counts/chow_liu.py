@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from fastens.bayes.counts.counting import offsets_of
+from fastens.engine.elementary import xlogy
 
 Array = NDArray[np.float64]
 ROOT = -1  # parent of a column that has none

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fastens.bayes.counts.codes import encode_positions
 from fastens.bayes.counts.counts import count_columns, count_pairs
 from fastens.engine.comm import LOCAL, Comm, counted
+from fastens.engine.parts import dense_blocks
 from fastens.engine.threads import threads_for
-from fastens.table.tables import FLOATS, dense_blocks
+from fastens.table.columns.numbers import FLOATS
 
 Counts = NDArray[np.int64] | NDArray[np.float64]
 CODE_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))

@@ -4,10 +4,10 @@ Cell = sum of digit_j * strides[j]; attribute j has sizes[j] values with digits 
 sizes[j]: a cell stands behind all cells that lie within it.
 """
 
-from libc.math cimport INFINITY, lgamma
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
-from fastens.engine.exact cimport exp, log
+from fastens.engine.exact cimport exp, lgamma, log
 
 cdef enum:
     MOST_ATTRIBUTES = 64

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counts.counting import CODE_DTYPES
-from fastens.table.columns.factorize import Categories, is_missing, sorted_categories
-from fastens.table.columns.frames import is_pandas, listed_values, opened
+from fastens.table.at_sight import move_positions
+from fastens.table.columns.factorize import Categories, is_missing, listed_values, sorted_categories
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import PartedTable, Table, is_frame
+from fastens.table.frames import is_frame, table_from_frame
+from fastens.table.parted import PartedTable
 
 Values = list[Any] | None  # of a column; None where they are not declared
 
@@ -25,14 +26,10 @@ def declared_values(X: Any) -> list[Values]:
     """The values that the type of each column lists; those of arrays and of tables in batches list none."""
     if not is_frame(X) or isinstance(X, PartedTable):
         return []
-    if isinstance(X, Table):
-        return [
-            column.declared if isinstance(column, Categories) else listed_values(getattr(column, "dtype", None))
-            for column in X.arrays
-        ]
-    frame = opened(X)
-    types = frame.dtypes.tolist() if is_pandas(frame) else frame.schema.values()
-    return [listed_values(dtype) for dtype in types]
+    return [
+        column.declared if isinstance(column, Categories) else listed_values(getattr(column, "dtype", None))
+        for column in table_from_frame(X).arrays
+    ]
 
 
 def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, names: Sequence[str]) -> list[Values]:
@@ -93,10 +90,7 @@ def with_values(
     largest = max(len(found or ()) for found in categories)
     rows = np.array(rows, dtype=_wide_enough(rows.dtype, largest), order="F")
     for index, old in zip(changed, known, strict=True):
-        place = {value: position for position, value in enumerate(categories[index] or [], first)}
-        is_there = rows[:, index] >= first
-        moved = np.array([place[value] for value in old], dtype=rows.dtype)
-        rows[is_there, index] = moved[rows[is_there, index].astype(np.intp) - first]
+        move_positions(rows[:, index], old, categories[index] or [], first)
     return with_categories(encoder, categories), rows
 
 

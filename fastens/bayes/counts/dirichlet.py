@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
+from fastens.engine.elementary import gammaln
 from fastens.parameters import Rule, one_of, real
 
 Array = NDArray[np.float64]

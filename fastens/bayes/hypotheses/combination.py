@@ -148,13 +148,7 @@ class _OneMemberClassifier(BaseCombination):
 class MAPClassifier(_OneMemberClassifier):
     """The most probable of some classifiers, given the data: argmax over h of P(D | h) P(h).
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     Examples
     --------
@@ -176,13 +170,7 @@ class MAPClassifier(_OneMemberClassifier):
 class MLClassifier(_OneMemberClassifier):
     """The classifier under which the data are most probable: argmax over h of P(D | h); the prior does not count.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     Examples
     --------
@@ -207,13 +195,7 @@ class GibbsClassifier(_OneMemberClassifier):
     Its expected error is at most twice that of the Bayes-optimal combination where the hypotheses and the prior are
     right (Haussler, Kearns & Schapire 1994). `BayesOptimalClassifier.predict(X, mode="gibbs")` draws anew for each row.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     Examples
     --------

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 
 from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
-from fastens.engine.elementary import exp, logsumexp, softmax
+from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
 from fastens.inspection.plotting import axes
 from fastens.parameters import ANYTHING, one_of, whole
+from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
 
 Array = NDArray[np.float64]
@@ -203,7 +201,7 @@ class FiniteHypothesisLearner(BaseFastens):
     @property
     def evidence_(self) -> float:
         """P(D), the probability of the outcomes in their order."""
-        return math.exp(self.log_evidence_)
+        return float(exp(self.log_evidence_))
 
     @property
     def posterior_(self) -> Array:

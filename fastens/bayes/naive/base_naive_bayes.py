@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
@@ -14,17 +15,20 @@ from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
-from fastens.bayes.rollback import keeps_model
 from fastens.docstrings import Docs
 from fastens.engine.elementary import exp, log, logsumexp
+from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
-from fastens.table.encoder import InputEncoder
+from fastens.table.at_sight import AtSight
+from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.parts import take_rows
+from fastens.table.read_ahead import read_together
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import Batches
-from fastens.table.tables import is_frame
 
 Array = NDArray[np.float64]
 
@@ -111,7 +115,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         is_first = not hasattr(self, "class_count_")
         self._learn_classes(classes, is_first=is_first)
         if is_first:
-            self._learn_table(X)
+            rows = self._learn_table(X)
+            if isinstance(rows, AtSight):
+                rows.read()
+                self._set_columns()
         else:
             self._learn_categories(X)
         data = _without_absent(self._check_validation(X, y, sample_weight))
@@ -149,12 +156,31 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         likelihoods = self._make_likelihoods()
         n_threads = resolve_n_jobs(self.n_jobs)
         given = data.X, data.y.astype(np.int32), data.sample_weight
-        for likelihood in likelihoods:
-            likelihood.count(Batch(*given, len(self.classes_), n_threads, self._encoder.names, data.comm))
+        batch = Batch(*given, len(self.classes_), n_threads, self._encoder.names, data.comm)
+        if isinstance(data.X, RowSource) and data.comm.size == 1:
+            read_together(data.X, [partial(_count_rows, likelihood, batch) for likelihood in likelihoods])
+        else:
+            for likelihood in likelihoods:
+                likelihood.count(batch)
+        if isinstance(data.X, AtSight):
+            self._set_columns()
+            for likelihood in likelihoods:
+                likelihood.place_categories(data.X.given, self._encoder.categories)
         return likelihoods
 
     def _class_counts(self, data: TrainingData) -> Array:
         return sums_by_class(data.y.astype(np.intp), data.sample_weight, len(self.classes_), data.comm)
+
+    def _fit_sums(self, sums: Array, class_count: Array, classes: NDArray[Any]) -> Any:
+        """Fit to the sums of columns of counts over the rows of each class, and the sums of these rows' weights."""
+        self._check_parameters()
+        self.classes_, self._encoder = classes, InputEncoder(None, [None] * sums.shape[1])
+        self._set_columns()
+        likelihoods = self._make_likelihoods()
+        for likelihood in likelihoods:
+            likelihood.take_sums(sums, class_count[:, None], None)
+        self._take(likelihoods, class_count)
+        return self
 
     def _take(self, likelihoods: list[Any], class_count: Array) -> None:
         self.class_log_prior_ = self._log_prior(class_count)
@@ -196,6 +222,9 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_columns()
         return X
+
+    def _reading(self) -> Reading:
+        return super()._reading()._replace(at_sight=True)
 
     def _takes_numbers_as_they_are(self) -> bool:
         """Whether an array of numbers has no column to be encoded as categories."""
@@ -367,6 +396,10 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
 
 def _may_hold_categories(X: Any) -> bool:
     return is_frame(X) or isinstance(X, Batches) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUT")
+
+
+def _count_rows(likelihood: Likelihood, batch: Batch, X: Any) -> None:
+    likelihood.count(batch._replace(X=X))
 
 
 def _rows(X: Any, chosen: NDArray[np.bool_]) -> Any:

@@ -10,8 +10,9 @@ from scipy import sparse
 
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
+from fastens.table.at_sight import AtSight
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
-from fastens.table.tables import is_frame
 
 
 class CategoryInput(BaseNaiveBayes):
@@ -22,6 +23,9 @@ class CategoryInput(BaseNaiveBayes):
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         table = super()._learn_table(X, needs)
+        if isinstance(table, AtSight):
+            self._encoder.unseen = -1.0
+            return table
         # A copy: models of one table may share what was learned of it.
         encoder = with_categories(self._encoder, list(self._encoder.categories))
         encoder.unseen = -1.0

@@ -19,8 +19,9 @@ from fastens.bayes.naive.likelihoods import (
 from fastens.bayes.naive.moments import add_gaussian, add_moments, add_products, add_sparse_sums
 from fastens.engine.comm import in_turn
 from fastens.engine.elementary import log
+from fastens.engine.parts import dense_blocks
 from fastens.engine.threads import threads_for
-from fastens.table.tables import FLOATS, dense_blocks
+from fastens.table.columns.numbers import FLOATS
 
 GRAIN = 100_000  # values
 # Most rows, and values, whose moments are taken at a time.
@@ -71,9 +72,12 @@ class BernoulliLikelihood(CategoricalLikelihood):
                 _add_sums(X, X.data > self.threshold, block, sums[1])
 
         missing, yes = in_turn(batch.comm, np.zeros((2, batch.n_classes, n_columns)), add)
-        known = sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing
-        self.sizes = np.full(n_columns, 2, dtype=np.int64)
-        self.counts = np.stack([known - yes, yes], axis=2).reshape(batch.n_classes, -1)
+        self.take_sums(yes, sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing)
+
+    def take_sums(self, sums: Array, n_known: Array, names: list[str] | None = None) -> None:
+        """See Likelihood: the sums are those of rows whose value is above the threshold."""
+        self.sizes = np.full(sums.shape[1], 2, dtype=np.int64)
+        self.counts = np.stack([n_known - sums, sums], axis=2).reshape(len(sums), -1)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         selected = self.select(X)
@@ -105,9 +109,7 @@ class MultinomialLikelihood(DirichletLikelihood):
         return np.ascontiguousarray(pseudo)
 
     def count(self, batch: Batch) -> None:
-        n_columns = self.n_columns(batch.X)
-        self.sizes = np.array([n_columns], dtype=np.int64)
-        total = np.zeros((batch.n_classes, n_columns))
+        total = np.zeros((batch.n_classes, self.n_columns(batch.X)))
 
         def add(sums: Array) -> None:
             for block in batch.blocks():
@@ -119,11 +121,15 @@ class MultinomialLikelihood(DirichletLikelihood):
                 else:
                     _add_sums(X, np.nan_to_num(X.data), block, sums)
 
-        self.counts = in_turn(batch.comm, np.zeros((batch.n_classes, n_columns)), add)
+        self.take_sums(in_turn(batch.comm, np.zeros_like(total), add), total, batch.names)
+
+    def take_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
+        """See Likelihood."""
+        self.counts, self.sizes = sums, np.array([sums.shape[1]], dtype=np.int64)
         with np.errstate(over="ignore"):
             is_finite = np.isfinite(self.counts.sum())
         if not is_finite:
-            column = self.column_name(batch.names, int(self.counts.max(axis=0).argmax()))
+            column = self.column_name(names, int(self.counts.max(axis=0).argmax()))
             raise ValueError(f"Columns of counts must have finite sums; column {column} is too large: scale it.")
 
     def _refuse(self, X: Any, names: list[str] | None) -> None:

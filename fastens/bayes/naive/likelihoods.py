@@ -28,9 +28,8 @@ from fastens.bayes.counts.counting import (
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.engine.comm import LOCAL, Comm, in_turn, relayed, sum_over
 from fastens.engine.elementary import exp, log, log1p, logaddexp
-from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.parts import RowSource, dense_blocks, parts_of
 from fastens.engine.threads import threads_for
-from fastens.table.tables import dense_blocks
 
 Array = NDArray[np.float64]
 GRAIN = 100_000  # table entries
@@ -57,8 +56,8 @@ class Batch(NamedTuple):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows of this rank, or their parts, are sparse matrices."""
-        return sparse.issparse(self.X) or getattr(self.X, "has_sparse_parts", False)
+        """Whether the rows of this rank are a sparse matrix."""
+        return sparse.issparse(self.X)
 
     def blocks(self) -> Iterator[Batch]:
         """Yield the parts of a table that is read in parts; anything else is one block."""
@@ -144,6 +143,10 @@ class Likelihood:
         """Take the statistics of the rows."""
         raise NotImplementedError
 
+    def take_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
+        """Take as statistics the sums of columns by class, and the rows, or their weight, in which each is known."""
+        raise NotImplementedError
+
     def add(self, other: Any) -> None:
         """Add the statistics of other rows, which has the same classes and categories."""
         raise NotImplementedError
@@ -208,7 +211,7 @@ class DirichletLikelihood(Likelihood):
         return Groups(self.sizes, self.pseudo_of_cells())
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        self.log_prob = log_probability(self._probabilities(mode, rng))
+        self.log_prob = log(self._probabilities(mode, rng))
 
     def _probabilities(self, mode: str, rng: np.random.Generator | None) -> Array:
         groups = self.groups()
@@ -359,10 +362,8 @@ class CategoricalLikelihood(CellLikelihood):
             alike = groups.estimate(total, mode) if rng is None else groups.draw(total, rng)
             depends = _mix(groups.spread(share), depends, alike)
             unseen = _mix(share, unseen, groups.unseen(total, mode))
-        self.log_prob = log_probability(depends)
-        self.log_unseen = (
-            log_probability(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
-        )
+        self.log_prob = log(depends)
+        self.log_unseen = log(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
 
     def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
         assert self.feature_prior is not None
@@ -416,11 +417,6 @@ class CategoricalLikelihood(CellLikelihood):
             raise ValueError("the numbers of categories do not fit the columns")
         if not (self.log_unseen <= 0).all() or self.feature_posterior.shape != (n_features,):
             raise ValueError("the log probabilities are malformed")
-
-
-def log_probability(probability: Array) -> Array:
-    """The log, minus infinity for 0."""
-    return log(probability)
 
 
 def _mix(share: Array, one: Array, other: Array) -> Array:

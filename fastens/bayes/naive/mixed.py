@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fastens.base import TrainingData
 from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
+from fastens.bayes.counts.declared import with_categories
 from fastens.bayes.counts.dirichlet import Smoothing
 from fastens.bayes.naive.base_naive_bayes import Array, PosteriorNaiveBayes
 from fastens.bayes.naive.category_input import CategoryInput
@@ -20,11 +21,15 @@ from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, 
 from fastens.checked_parameters import with_parameters
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
-from fastens.table.columns.arrays import checked_array
+from fastens.table.arrays import ArrayTable, checked_array
+from fastens.table.at_sight import AtSight
+from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.tables import Floats, Table, is_frame, table_from_array
+from fastens.table.parted import StreamedTable
+from fastens.table.tables import Table
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
@@ -39,7 +44,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     booleans has the categories found in it, and those that its type lists, of pandas' categories and enums, though no
     row has them. A column of whole numbers from 0 holds positions, and every position up to
     the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in
-    fit and in prediction.
+    fit and in prediction. A table in files is read once; three times where numbers are no positions.
 
     Parameters
     ----------
@@ -108,11 +113,13 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         if self._comm.size > 1:
             of_ranks = self._comm.gather(values)
             values = {index: np.unique(np.concatenate([own[index] for own in of_ranks])) for index in values}
+        categories = list(self._encoder.categories)
         for index, known in values.items():
             if np.isinf(known).any():
                 name = self._encoder.names[index] if self._encoder.names else index
                 raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
-            self._encoder.categories[index] = known.tolist()
+            categories[index] = known.tolist()
+        self._encoder = with_categories(self._encoder, categories)  # the rows keep theirs
         self._set_columns()
 
         def positions(_: int, part: NDArray[Any]) -> Floats:
@@ -244,17 +251,25 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
             X = open_table(X, type(self).__name__, fewest=0).with_date_parts()
-            self.kinds_ = self._kinds_of(X)
+            self.kinds_ = self._kinds_of(X, at_sight=self._comm.size == 1)
         elif sparse.issparse(X):
-            self.kinds_ = self._kinds_of(Table(X, array=X))
+            self.kinds_ = self._kinds_of(ArrayTable(X))
             if self.categorical_features.any():
                 raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
         else:
             array = X if type(X) is np.ndarray and X.ndim == 2 else checked_array(X, type(self).__name__)
-            self.kinds_ = self._kinds_of(table_from_array(array))
+            self.kinds_ = self._kinds_of(ArrayTable(array))
         return super()._learn_table(X, needs)
 
-    def _kinds_of(self, table: Table) -> NDArray[np.str_]:
+    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        likelihoods = super()._count_first(data)
+        if isinstance(data.X, AtSight) and data.X.emptied:  # not categorical after all, and counted as what they are
+            self.kinds_ = self._kinds_of(data.X.table)
+            data.X.take_for_numbers(np.flatnonzero(self.kinds_ != "categorical"))
+            likelihoods = super()._count_first(data)
+        return likelihoods
+
+    def _kinds_of(self, table: Table, *, at_sight: bool = False) -> NDArray[np.str_]:
         n_features = len(table)
         given = self.kinds
         if not isinstance(given, str | Mapping):
@@ -263,7 +278,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             given = dict(enumerate(given))
         kinds = ["gaussian"] * n_features
         if isinstance(given, str) or len(given) < n_features:
-            of_ranks = self._comm.gather(_kinds_from_dtype(table))
+            of_ranks = self._comm.gather(_kinds_from_dtype(table, at_sight=at_sight))
             kinds = [min(found) for found in zip(*of_ranks, strict=True)]  # "categorical" on any is so on all
         for column, kind in {} if isinstance(given, str) else given.items():
             one_of(*KINDS).check(f"kinds[{column!r}]", kind)
@@ -306,10 +321,13 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         super()._restore_fitted(arrays)
 
 
-def _kinds_from_dtype(table: Table) -> list[str]:
+def _kinds_from_dtype(table: Table, *, at_sight: bool) -> list[str]:
     if table.array is not None:
         return ["gaussian"] * len(table)
-    return ["categorical" if found else "gaussian" for found in table.categorical_columns()]
+    chosen = (
+        table.may_be_categorical() if isinstance(table, StreamedTable) and at_sight else table.categorical_columns()
+    )
+    return ["categorical" if found else "gaussian" for found in chosen]
 
 
 def _index_of(table: Table, column: Any) -> int:

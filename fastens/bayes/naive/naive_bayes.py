@@ -100,13 +100,7 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     P(column is 1 | class) has a Beta prior, whose two pseudo-counts `smoothing` sets (r is 2). Missing values are
     skipped.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -163,13 +157,7 @@ class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
     r is the number of columns, q that of classes.
     A missing count is no event.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
     log_evidence_ : float
         Log probability of the events, one after another, given the classes, the parameters averaged out.
 

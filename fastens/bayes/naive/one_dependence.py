@@ -19,6 +19,7 @@ from fastens.bayes.naive.parameters import UNSEEN, SmoothingParameters, smoothin
 from fastens.checked_parameters import with_parameters
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
+from fastens.table.at_sight import AtSight
 
 PAIR_RULES = {
     **SMOOTHING_RULES,
@@ -42,6 +43,11 @@ class _PairModel(CategoryInput):
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
+        if isinstance(data.X, AtSight) and self._encoder.is_categorical.all():
+            self._limits = [None] * len(self._encoder.categories)
+            likelihoods = self._count(data)
+            if not data.X.emptied:
+                return likelihoods
         data = data._replace(X=as_floats(data.X))
         self._limits = self._learn_limits(data)
         return self._count(data)
@@ -91,7 +97,8 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     The tree is the one of greatest likelihood, a maximum spanning tree of the mutual informations of the columns given
     the class; `predict_proba` uses the posterior mean of its probabilities. Missing values are skipped, in fit and in
     prediction: where the value of the parent is missing, the column depends on the class alone. The model is sums over
-    rows: `partial_fit` and `merge` give that of one fit to all of them.
+    rows: `partial_fit` and `merge` give that of one fit to all of them. A table in files is read once where all columns
+    hold categories, else twice: bins of numbers are learned before they are counted.
 
     Parameters
     ----------
@@ -165,7 +172,8 @@ class AODEClassifier(_PairModel):
     P(class, row) is the mean over columns i of P(class, x_i) prod_j P(x_j | class, x_i): nothing is selected, so
     the variance is small. With `order` 2, A2DE, it is the mean over pairs of columns i, j of P(class, x_i, x_j)
     prod_k P(x_k | class, x_i, x_j). Missing values are skipped, in fit and in prediction. The model is sums over rows:
-    `partial_fit` and `merge` give that of one fit to all of them.
+    `partial_fit` and `merge` give that of one fit to all of them. A table in files is read once where all columns hold
+    categories, else twice: bins of numbers are learned before they are counted.
 
     Parameters
     ----------

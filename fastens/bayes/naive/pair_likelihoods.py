@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.chow_liu import ROOT, class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.column_bins import Limits, as_floats
-from fastens.bayes.counts.counting import check_pairs, offsets_of, pair_counts, without_missing
+from fastens.bayes.counts.counting import check_pairs, encode_all, offsets_of, pair_counts, without_missing
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.dependence import add_families
-from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, log_probability
+from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood
 from fastens.engine.bins.binning import Binning
+from fastens.engine.elementary import log
 from fastens.engine.threads import threads_for
+from fastens.table.at_sight import AtSight
 
 
 class PairLikelihood(CellLikelihood):
@@ -45,8 +47,16 @@ class PairLikelihood(CellLikelihood):
 
     def count(self, batch: Batch) -> None:
         check_pairs(self.sizes + 1, batch.n_classes)
-        codes = [self.codes(block.X, batch.n_threads) for block in batch.blocks()]
+        is_known = not isinstance(batch.X, AtSight) or batch.X.is_known
+        codes = [self._codes_of(block, is_known=is_known) for block in batch.blocks()]
         self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
+
+    def _codes_of(self, block: Batch, *, is_known: bool) -> NDArray[Any]:
+        if is_known:
+            return self.codes(block.X, block.n_threads)
+        found = encode_all(block.X, block.n_threads)  # categories alone, of which some may be new
+        self.sizes = np.maximum(self.sizes, found.largest + 1)
+        return found.codes
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
         counts = pair_counts(batch.coded(codes), self.sizes + 1, batch.n_classes)
@@ -112,7 +122,7 @@ class TreeLikelihood(PairLikelihood):
         groups = self._groups_of(column, n_groups)
         known = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
         unseen = groups.unseen(counts, mode) if self.unseen == "smooth" else np.ones((len(counts), 1))
-        return log_probability(np.hstack([known, unseen]))
+        return log(np.hstack([known, unseen]))
 
     def _groups_of(self, column: int, n_groups: int) -> Groups:
         pseudo = self.smoothing.of_groups(self.sizes, n_groups)[column]

@@ -14,13 +14,21 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.naive.parameters import DOCS
-from fastens.bayes.naive.texts import CountedTexts, learn_terms, needing_words, take_texts, texts_of
-from fastens.bayes.rollback import keeps_model
+from fastens.bayes.naive.texts import (
+    CountedTexts,
+    LabelledTexts,
+    learn_terms,
+    needing_words,
+    sum_terms,
+    take_texts,
+    texts_of,
+)
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.elementary import log
 from fastens.engine.parts import RowSource
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_file_name
@@ -172,6 +180,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     }
     _docs: ClassVar[Docs] = DOCS
     _reads_parts = False
+    _takes_parts = True
 
     model: str = "multinomial"
     features: str = "binary"
@@ -217,27 +226,36 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._check_parameters()
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
-        texts = texts_of(X)
+        texts = texts_of(X, fewest=self._comm.size == 1)
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
         labels = column_or_1d(np.asarray(y), warn=True)
         if len(labels) != len(texts):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
-        weight = check_weights(sample_weight, len(texts))
+        weight = check_weights(sample_weight, len(texts), self._comm)
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
-        self._learn_target(labels)
+        target = self._learn_target(labels)
+        classifier = self._make_classifier()
+        if isinstance(texts, RowSource) and self._comm.size == 1:
+            labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
+            found = sum_terms(texts, self._make_vectorizer(), labelled, is_there=isinstance(classifier, BernoulliNB))
+            self._take_terms(found.terms)
+            self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
+            return self
         counts = self._learn_terms(texts)
-        self.classifier_ = self._make_classifier().fit(counts, labels, weight)
+        with classifier._over(self._comm):
+            self.classifier_ = classifier.fit(counts, labels, weight)
         return self
 
     def _learn_terms(self, texts: Any) -> Any:
         """Take the vocabulary of texts; return their counts."""
         vectorizer = self._make_vectorizer()
-        if isinstance(texts, RowSource):
-            self._take_terms(learn_terms(texts, vectorizer))
-            return CountedTexts(texts, self._vectorizer)
+        if self._comm.size > 1:
+            self._take_terms(learn_terms(texts, vectorizer, self._comm))
+            is_source = isinstance(texts, RowSource)
+            return CountedTexts(texts, self._vectorizer) if is_source else self._counts_of(texts)
         with needing_words():
             counts = vectorizer.fit_transform(texts).astype(np.float64)
         self._take_terms(vectorizer.get_feature_names_out())
@@ -278,7 +296,10 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def transform(self, X: Any) -> Any:
         """Return the counts, or presence, of the vocabulary's terms in texts, a CSR matrix of floats."""
         self._check_fitted()
-        return self._vectorizer.transform(texts_of(X)).astype(np.float64)
+        return self._counts_of(texts_of(X))
+
+    def _counts_of(self, texts: Any) -> Any:
+        return self._vectorizer.transform(texts).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each text, shape (n_samples,)."""

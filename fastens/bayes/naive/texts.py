@@ -6,19 +6,100 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
+from fastens.bayes.naive.likelihoods import Array, sums_by_class
+from fastens.bayes.naive.moments import add_sparse_sums
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing
+from fastens.table.frames import is_frame
 from fastens.table.parts import take_rows
 from fastens.table.source import TableParts
 from fastens.table.sources import Batches
-from fastens.table.tables import is_frame
+
+
+class LabelledTexts(NamedTuple):
+    """The classes and weights of texts."""
+
+    y: NDArray[np.int32]
+    weight: Array | None
+    n_classes: int
+
+    def of(self, rows: slice) -> LabelledTexts:
+        """Those of some of them."""
+        return self._replace(y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
+
+
+class TermSums(NamedTuple):
+    """What naive Bayes keeps of texts: sums over those of each class, a column for each term of the vocabulary."""
+
+    terms: list[str]
+    sums: Array  # how many texts have the term, or how often it comes, times their weights
+    class_counts: Array  # of the texts
+
+
+class CountedTerms(NamedTuple):
+    """Different terms of some texts; the texts that have each and how often it comes, shape (2, n_terms)."""
+
+    terms: list[str]
+    counts: NDArray[np.int64]
+    n_texts: int
+
+
+class _Terms:
+    """Terms in the order of their first sight, and what is counted of each."""
+
+    def __init__(self, vectorizer: CountVectorizer, *, is_there: bool) -> None:
+        self._analyze, self._binary, self._is_there = vectorizer.build_analyzer(), vectorizer.binary, is_there
+        self.places: dict[str, int] = {}
+        self.counts = np.zeros((2, 0), dtype=np.int64)  # the texts that have it, and how often it comes
+
+    def rows_of(self, texts: Iterable[str]) -> sparse.csr_matrix:
+        """Count the terms of texts; return what naive Bayes adds up of each text and term."""
+        found = [Counter(self._analyze(text)) for text in texts]
+        columns = np.array([self.places.setdefault(term, len(self.places)) for own in found for term in own], np.int32)
+        n_times = np.array([n for own in found for n in own.values()], dtype=np.float64)
+        n_times = np.ones_like(n_times) if self._binary else n_times
+        of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (None, n_times)]).astype(np.int64)
+        self.counts = widened(self.counts, len(self.places)) + of_batch
+        ends = np.cumsum([0, *map(len, found)]).astype(np.int32)
+        data = np.ones_like(n_times) if self._is_there else n_times
+        return sparse.csr_matrix((data, columns, ends), (len(found), len(self.places)))
+
+    def of_texts(self, n_texts: int) -> CountedTerms:
+        """What was counted in so many texts."""
+        return CountedTerms(list(self.places), self.counts, n_texts)
+
+
+def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
+    """Sums with room for more columns."""
+    return np.pad(sums, ((0, 0), (0, n_columns - sums.shape[1])))
+
+
+def sum_terms(source: RowSource, vectorizer: CountVectorizer, rows: LabelledTexts, *, is_there: bool) -> TermSums:
+    """The vocabulary that `fit` of the vectorizer would learn from all texts, and the sums of its terms, in one pass.
+
+    With `is_there` a term counts once in a text, whatever the vectorizer's choice of the most frequent terms.
+    """
+    found = _Terms(vectorizer, is_there=is_there)
+    sums = np.zeros((rows.n_classes, 0))
+    for start, part in parts_of(source):
+        counted = found.rows_of(texts_of(part))
+        sums = widened(sums, counted.shape[1])
+        own = rows.of(slice(start, start + part.shape[0]))
+        if counted.nnz:
+            add_sparse_sums(counted.data, counted.indices, counted.indptr, own.y, own.weight, sums)
+    terms = _vocabulary([found.of_texts(len(source))], vectorizer)
+    places = [found.places[term] for term in terms]
+    class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
+    return TermSums(terms, sums[:, places], class_counts)
 
 
 class CountedTexts(RowSource):
@@ -33,25 +114,29 @@ class CountedTexts(RowSource):
     def parts(self) -> Iterator[Any]:
         """Yield the counts of each batch."""
         for _, part in parts_of(self._source):
-            yield self._vectorizer.transform(texts_of(part)).astype(np.float64)
+            yield self._vectorizer.transform(texts_of(part, fewest=0)).astype(np.float64)
 
 
-def learn_terms(source: RowSource, vectorizer: CountVectorizer) -> list[str]:
-    """The vocabulary that `fit` of the vectorizer would learn from all texts, from one batch after the other."""
-    analyze = vectorizer.build_analyzer()
-    n_texts: Counter[str] = Counter()
-    n_times: Counter[str] = Counter()
-    for _, part in parts_of(source):
-        for text in texts_of(part):
-            found = Counter(analyze(text))
-            n_texts.update(found.keys())
-            n_times.update(found.keys() if vectorizer.binary else found)
+def learn_terms(texts: Any, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
+    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches."""
+    found = _Terms(vectorizer, is_there=False)
+    for part in (part for _, part in parts_of(texts)) if isinstance(texts, RowSource) else [texts]:
+        found.rows_of(texts_of(part, fewest=0))
+    return _vocabulary(comm.gather(found.of_texts(len(texts))), vectorizer)
+
+
+def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
+    """The terms that the vectorizer keeps, sorted."""
     with needing_words():
-        terms = sorted(n_texts)
+        terms = sorted({term for own in of_ranks for term in own.terms})
         if not terms:
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
-        counts = np.array([[n_texts[term], n_times[term]] for term in terms]).T
-        return [terms[place] for place in np.flatnonzero(_kept(counts, len(source), vectorizer))]
+        counts = np.zeros((2, len(terms)), dtype=np.int64)
+        place = {term: position for position, term in enumerate(terms)}
+        for own in of_ranks:
+            counts[:, [place[term] for term in own.terms]] += own.counts
+        kept = _kept(counts, sum(own.n_texts for own in of_ranks), vectorizer)
+        return [terms[place] for place in np.flatnonzero(kept)]
 
 
 def _kept(counts: NDArray[np.int64], n_texts: int, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
@@ -88,7 +173,7 @@ def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
     return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
 
 
-def texts_of(X: Any) -> Any:
+def texts_of(X: Any, fewest: int = 1) -> Any:
     """The texts of a list, a vector, or a table of one column, missing ones empty; one in batches stays as it is."""
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
@@ -109,7 +194,7 @@ def texts_of(X: Any) -> Any:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
-    if not texts:
+    if len(texts) < fewest:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
     return texts
 

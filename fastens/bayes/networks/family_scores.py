@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
 from fastens.bayes.counts.counting import offsets_of
 from fastens.bayes.counts.families import Array, CodedRows, family_counts, n_cells
+from fastens.engine.elementary import gammaln, log, xlogy
 
 SCORES = ("bic", "aic", "bdeu", "k2")
 DENSE_CELLS = 1 << 16  # larger tables are counted by the combinations that come
@@ -33,7 +32,7 @@ class FamilyScores:
 
     def __init__(self, rows: CodedRows, score: str = "bic", ess: float = 1.0) -> None:
         self.rows, self.sizes, self.n_rows = rows, rows.sizes, rows.n_copies()
-        self._per_parameter = {"bic": 0.5 * math.log(max(self.n_rows, 1.0)), "aic": 1.0}.get(score)
+        self._per_parameter = {"bic": 0.5 * log(max(self.n_rows, 1.0)), "aic": 1.0}.get(score)
         self._ess = ess if score == "bdeu" else None
         self._found: dict[Candidate, float] = {}
 

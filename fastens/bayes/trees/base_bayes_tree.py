@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.posterior import generator
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import entries
+from fastens.engine.comm import gathered
 from fastens.engine.grow.pruning import cut
 from fastens.engine.rows.sampling import content_hashes, mixed
 from fastens.engine.threads import resolve_n_jobs
@@ -29,6 +29,7 @@ from fastens.posterior.averaging import PruningPrior
 from fastens.posterior.leaf_priors import LeafPrior
 from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import NodeSearch, n_splits_of, n_splittable, thresholds_of_features
+from fastens.rollback import keeps_model
 
 Array = NDArray[np.float64]
 TRAIN, HONEST = "train", "honest"
@@ -57,7 +58,6 @@ class BaseBayesTree(BaseDecisionTree):
     temperature: float = parameter(POSITIVE, default=1.0)
 
     _takes_several_targets = False
-    _takes_parts = False
     _with_search = True
     # What `reweight` may change, besides the prior of the leaves.
     _PRIOR: ClassVar[tuple[str, ...]] = ("split_prior", "temperature")
@@ -83,8 +83,9 @@ class BaseBayesTree(BaseDecisionTree):
         # Of each node: see `SearchCost`.
         self._n_splits = self._count_splits(tree)
         self._keep_tree(tree, binning, matrix, data)
-        self._learn_leaf_prior(data)
-        self._node_statistics = self._evidence(data)
+        everyone = data.of_all_ranks()
+        self._learn_leaf_prior(everyone)
+        self._node_statistics = self._evidence(data, everyone)
         self._average()
         return self
 
@@ -93,14 +94,13 @@ class BaseBayesTree(BaseDecisionTree):
         n_features, n_drawn = n_splittable(self._n_thresholds), features_per_split(self)
         return n_splits_of(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds)
 
-    def _evidence(self, data: TrainingData) -> Array:
+    def _evidence(self, data: TrainingData, everyone: TrainingData) -> Array:
         """The statistics of all nodes from the rows that are evidence, (n_statistics, n_nodes)."""
-        weight = data.sample_weight
+        weight = everyone.sample_weight
         if self.evidence == HONEST:
-            ones = np.ones(len(data.y)) if weight is None else weight
-            return self._count(data.X, data.y, np.where(self._grows(data), 0.0, ones))
+            return self._count(data, everyone.y, np.where(self._grows(data), 0.0, _or_ones(everyone)))
         grown = self._grown_statistics(self._ensemble.tree(0), weight)
-        return self._count(data.X, data.y, weight) if grown is None else grown
+        return self._count(data, everyone.y, weight) if grown is None else grown
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
         """The statistics of all nodes from those stored in the tree, if these are exact."""
@@ -114,25 +114,24 @@ class BaseBayesTree(BaseDecisionTree):
         self._check_parameters()
         data = self._check_validation(X, y, sample_weight)
         weight = self._combine_weights(data.y, data.sample_weight)
-        self._node_statistics = self._node_statistics + self._count(data.X, data.y, weight)
+        self._node_statistics = self._node_statistics + self._count(data, data.y, weight)
         self._average()
 
     def _grows(self, data: TrainingData) -> NDArray[np.bool_]:
-        """Which rows an honest tree is grown on, about half; copies of a row go the same way."""
-        hashes = content_hashes(data.X, data.y, resolve_n_jobs(self.n_jobs))
+        """Which rows, of all ranks, an honest tree is grown on, about half; copies of a row go the same way."""
+        [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, resolve_n_jobs(self.n_jobs))])
         grows = mixed(hashes ^ np.uint64(self._honest_seed)) >> np.uint64(63) == 0
         return grows if grows.any() else ~grows
 
-    def _growing_weight(self, data: TrainingData) -> Array | None:
+    def _growing_weight(self, data: TrainingData, everyone: TrainingData) -> Array | None:
         if self.evidence == TRAIN:
-            return data.sample_weight
-        self._honest_seed = draw_seed(self.random_state)
-        ones = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-        return np.where(self._grows(data), ones, 0.0)
+            return everyone.sample_weight
+        self._honest_seed = data.comm.gather(draw_seed(self.random_state))[0]
+        return np.where(self._grows(data), _or_ones(everyone), 0.0)
 
-    def _count(self, table: Any, y: Array, weight: Array | None) -> Array:
-        """The statistics of all nodes from rows that are checked and encoded, (n_statistics, n_nodes)."""
-        leaf = self._leaves_of(table)[:, 0].astype(np.intp)
+    def _count(self, data: TrainingData, y: Array, weight: Array | None) -> Array:
+        """The statistics of all nodes, (n_statistics, n_nodes); targets and weights are those of all ranks."""
+        [leaf] = gathered(data.comm, [self._leaves_of(data.X)[:, 0].astype(np.intp)])
         left_child, offsets = self._ensemble.left_child, self._ensemble.node_offsets
         found = []
         total = float(len(y) if weight is None else weight.sum())
@@ -330,6 +329,11 @@ class BaseBayesTree(BaseDecisionTree):
         if n_splits.shape != (n_nodes,) or not (n_splits >= 1).all():
             raise ValueError("the numbers of splits and the tree do not fit together")
         self._node_statistics, self._n_splits = statistics.astype(np.float64), n_splits.astype(np.float64)
+
+
+def _or_ones(data: TrainingData) -> Array:
+    """The weights of rows."""
+    return np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
 
 
 def _in_steps(numbers: Array, total_weight: float) -> Array:

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
-from fastens.bayes.rollback import keeps_model
 from fastens.bayes.trees.base_bayes_tree import POSTERIOR_DOCS, BaseBayesTree, interval_levels
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
@@ -22,6 +21,7 @@ from fastens.forests.parameters import CLASS_CRITERION
 from fastens.parameters import ANYTHING, NONE, POSITIVE, one_of, parameter, whole
 from fastens.posterior.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
+from fastens.rollback import keeps_model
 
 Array = NDArray[np.float64]
 MODES = ("bayes", "map", "gibbs")
@@ -56,13 +56,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     One pass over the nodes gives the average, which is put into the leaves: predicting costs what it costs with any
     tree. In place of a pruning parameter that is searched for by cross-validation there is a prior.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------
@@ -185,13 +179,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     One tree is grown; then each of its prunings votes with its posterior probability. The targets of a leaf are normal
     with mean and variance of its own (criterion="squared_error"), or Poisson counts with a rate of its own ("poisson").
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
+    {parameters and attributes}
 
     References
     ----------

@@ -19,6 +19,8 @@ _ALIGNMENT = 64
 WINDOW = 1 << 25
 # What is written at a time where the system cannot set the room of a file aside.
 _BLOCK = 1 << 24
+# The same of what is read in one go, row by row.
+_READ = 1 << 23
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -122,7 +124,7 @@ class NamedFiles(Place):
         dtype = np.dtype(dtype)
         n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         with _full_disk_named(str(self.folder), n_bytes), open(self.folder / (self.name + self.ending), "x+b") as file:
-            described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, described)
             start = file.tell()
             set_aside(file, n_bytes)
@@ -135,6 +137,12 @@ MEMORY = Place()
 def place_of(X: Any) -> Place:
     """Return where what is made of a table goes: memory, unless its row source says otherwise."""
     return getattr(X, "place", None) or MEMORY
+
+
+def pages_held(codes: Any, X: Any) -> MappedPages | None:
+    """Return what the process may hold of the codes of a table that are read in one go; None for those in memory."""
+    place = place_of(X)
+    return MappedPages([codes], min(_READ, place.most_held)) if place.is_file else None
 
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:

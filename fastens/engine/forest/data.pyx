@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from fastens.engine.elementary import log2
 from fastens.engine.splits.criterion import CRITERIA
 
 # A node of more weight takes logarithms: half a megabyte, and all sums fit 62 bits.
@@ -24,7 +25,7 @@ N_LOGS = 1 << 16
 def _logs():
     """x log2 x of whole numbers, as whole numbers: what is added can be taken away again."""
     x = np.arange(N_LOGS)
-    return np.rint(x * np.log2(np.maximum(x, 1)) * 2.0**LOG_BITS).astype(np.int64)
+    return np.rint(x * log2(np.maximum(x, 1)) * 2.0**LOG_BITS).astype(np.int64)
 
 
 @final

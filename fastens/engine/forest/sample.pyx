@@ -7,8 +7,9 @@ bits hold when all rows are added up (some 2**44 with 100 000 rows).
 """
 
 from libc.float cimport DBL_MAX
-from libc.math cimport ceil, floor, log2, rint
+from libc.math cimport ceil, floor, rint
 
+from fastens.engine.exact cimport log2
 from fastens.engine.forest.splits.score cimport unit_of_gain, uses_medians
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Sample
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t, uint64_t

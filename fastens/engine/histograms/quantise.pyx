@@ -8,10 +8,11 @@ Neither the resolution nor the scale depends on the weights, so that a row of we
 Weights that are not whole numbers are multiplied in before rounding.
 """
 
-from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint, log2
+from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
+from fastens.engine.exact cimport log2
 from fastens.engine.histograms.cells cimport (
     HESSIAN_BITS, NARROW_BITS, CellLayout, make_layout, payload_of_row, word_of_row, write_row
 )

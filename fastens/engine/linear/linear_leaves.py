@@ -31,6 +31,8 @@ DTYPES: dict[str, type[np.generic]] = {
     "upper": np.float64,
     "at_means": np.float64,
 }
+_OF_TERMS = list(DTYPES)[1:]
+_RESTS = f"{PREFIX}rests"
 # Rows whose leaves are in memory at a time.
 _BLOCK = 1 << 12
 # Nanoseconds that a thread should have to do, and what a row and tree take.
@@ -58,6 +60,9 @@ class LinearLeaves:
         The range of its values.
     at_means : float64 array of shape (n_terms,)
         The slope times the feature's mean in the leaf.
+    rests : float64 array of shape (n_nodes,) or None
+        Of models that were read, what is missing from the intercept when it is reckoned from value and means, so that
+        it is what the file has, to the bit. None for nothing.
     """
 
     starts: NDArray[np.int64]
@@ -66,6 +71,7 @@ class LinearLeaves:
     lower: Array
     upper: Array
     at_means: Array
+    rests: Array | None = None
 
     @classmethod
     def of_terms(cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, n_nodes: int) -> LinearLeaves:
@@ -95,24 +101,29 @@ class LinearLeaves:
         none = cls(np.zeros(1, np.int64), np.zeros(0, np.int32), empty, empty, empty, empty)
         parts = [none, *parts]
         counts = np.concatenate([np.diff(part.starts) for part in parts])
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in list(DTYPES)[1:]}
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _OF_TERMS}
+        if any(part.rests is not None for part in parts):
+            found = [np.zeros(part.n_nodes) if part.rests is None else part.rests for part in parts]
+            joined["rests"] = np.concatenate(found)
         return cls(np.append(0, np.cumsum(counts)).astype(np.int64), **joined)
 
     def part(self, first: int, last: int) -> LinearLeaves:
         """The models of some nodes."""
         terms = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
-        return LinearLeaves(starts, *(getattr(self, name)[terms] for name in list(DTYPES)[1:]))
+        rests = None if self.rests is None else self.rests[first:last]
+        return LinearLeaves(starts, **{name: getattr(self, name)[terms] for name in _OF_TERMS}, rests=rests)
 
     def times(self, factor: Array) -> LinearLeaves:
         """The same with the models of each node multiplied by a factor."""
         of_terms = factor[self.nodes]
-        return replace(self, slopes=self.slopes * of_terms, at_means=self.at_means * of_terms)
+        rests = None if self.rests is None else self.rests * factor
+        return replace(self, slopes=self.slopes * of_terms, at_means=self.at_means * of_terms, rests=rests)
 
     def plus(self, other: LinearLeaves) -> LinearLeaves:
         """The sum of the models of each node; the ranges of a feature's terms are joined."""
         node, features, slopes, lower, upper, at_means = (
-            np.concatenate([getattr(part, name) for part in (self, other)]) for name in ("nodes", *list(DTYPES)[1:])
+            np.concatenate([getattr(part, name) for part in (self, other)]) for name in ("nodes", *_OF_TERMS)
         )
         pairs, place = np.unique(np.stack([node, features]), axis=1, return_inverse=True)
         terms = np.tile([[0.0], [np.inf], [-np.inf], [0.0]], (1, pairs.shape[1]))
@@ -125,11 +136,18 @@ class LinearLeaves:
 
     def intercepts(self, value: Array) -> Array:
         """What nodes with such values add besides the slopes times what a row has there."""
-        return value - np.bincount(self.nodes, self.at_means, self.n_nodes)
+        reckoned = value - np.bincount(self.nodes, self.at_means, self.n_nodes)
+        return reckoned if self.rests is None else reckoned + self.rests
+
+    def with_intercepts(self, value: Array, intercepts: Array) -> LinearLeaves:
+        """The same with the intercepts that are given, to the bit, for nodes with such values."""
+        rests = intercepts - self.intercepts(value)
+        return replace(self, rests=rests) if rests.any() else self
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays under names with a prefix."""
-        return {PREFIX + name: getattr(self, name) for name in DTYPES}
+        arrays = {PREFIX + name: getattr(self, name) for name in DTYPES}
+        return arrays if self.rests is None else arrays | {_RESTS: self.rests}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_nodes: int, is_categorical: np.ndarray) -> LinearLeaves:
@@ -139,7 +157,9 @@ class LinearLeaves:
         found = {name: arrays[PREFIX + name] for name in DTYPES}
         for name, dtype in DTYPES.items():
             require(found[name].dtype == dtype and found[name].ndim == 1, PREFIX + name)
-        linear = cls(**found)
+        rests = arrays.get(_RESTS)
+        require(rests is None or (rests.dtype == np.float64 and rests.shape == (n_nodes,)), _RESTS)
+        linear = cls(**found, rests=rests)
         n_terms = len(linear.features)
         require(len(linear.starts) == n_nodes + 1 and linear.starts[0] == 0, PREFIX + "starts")
         require(linear.starts[-1] == n_terms and bool(np.all(np.diff(linear.starts) >= 0)), PREFIX + "starts")

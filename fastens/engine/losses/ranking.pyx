@@ -7,10 +7,11 @@ order of the rows does not matter.
 
 import numpy as np
 
-from libc.math cimport fabs, floor, log2
+from libc.math cimport fabs, floor
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport qsort
 
+from fastens.engine.exact cimport log2
 from fastens.engine.structs cimport float32_t, float64_t
 from fastens.engine.team cimport share_pieces
 

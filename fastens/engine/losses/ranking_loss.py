@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.elementary import log2
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 from fastens.engine.losses.ranking import Ranker
 from fastens.engine.rows.copies import repeated
@@ -125,7 +126,7 @@ class Queries:
         gains = np.exp2(relevance) - 1.0 if label_gain == "exponential" else np.ascontiguousarray(relevance)
         of_queries = np.add.reduceat(self._documents[order], starts[:-1])
         n_places = min(math.ceil(of_queries.max(initial=0.0)) + 2, _MOST_PLACES)
-        upto = np.concatenate([[0.0], np.cumsum([1.0 / math.log2(2.0 + place) for place in range(n_places)])])
+        upto = np.concatenate([[0.0], np.cumsum(1.0 / log2(np.arange(2.0, n_places + 2.0)))])
         self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, upto)
 
     def weights(self, sample_weight: Array | None) -> Array | None:

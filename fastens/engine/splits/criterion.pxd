@@ -1,8 +1,9 @@
 # What a split lowers. A node's score is larger the purer it is; a split's gain is the score of its two sides less that
 # of the node, which is how much it lowers the node's weight times its impurity (Breiman et al. 1984).
 
-from libc.math cimport INFINITY, log, log2
+from libc.math cimport INFINITY
 
+from fastens.engine.exact cimport log, log2
 from fastens.engine.structs cimport float64_t, int32_t
 
 

@@ -24,14 +24,11 @@ _NUMBERS = {
     "LogLinQuantile": "squared_error",
     "Poisson": "poisson",
     "RMSPE": "squared_error",
+    "RMSEWithUncertainty": "squared_error",  # the mean, and the logarithm of the standard deviation
     "MultiCrossEntropy": "cross_entropy",
     "PythonUserDefinedPerObject": "squared_error",
 }
 _CLASSES = ("CrossEntropy", "Logloss", "MultiClass", "MultiClassOneVsAll", "MultiLogloss")
-_ADVICE = {
-    "RMSEWithUncertainty": ": its second prediction is the logarithm of a standard deviation; train with "
-    "loss_function='RMSE', or 'MultiQuantile' for an interval"
-}
 _LEVELS = {"Quantile": "quantile", "MultiQuantile": "quantile", "Expectile": "expectile"}
 _RANKING = (
     "LambdaMart",
@@ -77,7 +74,7 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
         return _classes(kind, class_params, n_outputs)
     found = _numbers(kind, options, n_outputs)
     if found is None:
-        raise refuse(f"the loss function {kind[:60]!r} cannot be read{_ADVICE.get(kind, '')}")
+        raise refuse(f"the loss function {kind[:60]!r} cannot be read")
     return found
 
 

@@ -12,6 +12,7 @@ from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeaves
 from fastens.engine.trees.code_sets import set_of
 from fastens.engine.trees.structure import MAX_CODES, check_structure
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
+from fastens.exchange.reading.checks import single
 from fastens.exchange.reading.records import Columns, FlatTrees, refuse
 
 Ints = NDArray[np.int64]
@@ -95,7 +96,7 @@ def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
 
 def in_single_precision(ensemble: TreeEnsemble) -> TreeEnsemble:
     """The same with values in float32, if those of the leaves are."""
-    value = ensemble.value.astype(np.float32)
+    value = single(ensemble.value)
     is_leaf = ensemble.left_child == 0
     return ensemble.with_values(value) if (value[is_leaf] == ensemble.value[is_leaf]).all() else ensemble
 
@@ -265,12 +266,15 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
     features: list[int] = []
     slopes: list[float] = []
     at_means: list[float] = []
+    value = ensemble.value[:, 0]
+    intercepts = value.copy()
     for place, node in enumerate(source.tolist()):
         line = trees.lines.get(node)
         if line is not None and len(line.features) and ensemble.left_child[place] == 0:
             features += line.features
             slopes += line.slopes
-            at_means += [float(ensemble.value[place, 0]) - line.constant, *[0.0] * (len(line.features) - 1)]
+            at_means += [float(value[place]) - line.constant, *[0.0] * (len(line.features) - 1)]
+            intercepts[place] = line.constant
         starts[place + 1] = len(features)
     if any(not 0 <= f < ensemble.binning.n_features or ensemble.binning.is_categorical[f] for f in features):
         raise refuse("a linear model is of a column that is no number")
@@ -280,4 +284,4 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
     linear = LinearLeaves(
         starts, np.array(features, np.int32), np.array(slopes, float), -everywhere, everywhere, np.array(at_means)
     )
-    return LinearEnsemble(ensemble, linear)
+    return LinearEnsemble(ensemble, linear.with_intercepts(value, intercepts))

@@ -96,7 +96,8 @@ def _are_two_of_softmax(found: ForeignModel, ensemble: TreeEnsemble) -> bool:
 def without_fit(kind: type, n_rounds: int) -> dict[str, Any]:
     """What else `fit` leaves in a model that was made otherwise: no scores, and no draws."""
     if issubclass(kind, BaseForest):
-        return {"_seed": 0} | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
+        no_rows = {"_seed": 0, "_kept_rows": np.zeros(0, dtype=np.intp)}
+        return no_rows | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
     if issubclass(kind, IsolationForest):
         return {}
     rounds = dict.fromkeys(("n_estimators_", "n_iter_", "best_iteration_"), n_rounds)

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fastens.exchange.reading.checks import number, part, whole_number
+from fastens.engine.losses.survival_losses import DISTRIBUTIONS
+from fastens.exchange.reading.checks import array_of, number, part, single, whole_number
 from fastens.exchange.reading.outputs import Outputs
-from fastens.exchange.reading.records import ForeignModel, refuse
+from fastens.exchange.reading.records import RANKER, REGRESSOR, SURVIVAL, ForeignModel, refuse
 from fastens.exchange.reading.vectors import with_vectors
+from fastens.options import AFTLoss
 
 FORESTS = ("RandomForest", "ExtraTrees", "DecisionTree")
 _PLAIN = (str, bool, int, float)
@@ -52,6 +54,7 @@ def set_noted(found: ForeignModel) -> None:
     if found.note is None:
         return
     _set_classes(found, found.note)
+    _set_task(found, found.note)
     found.columns.names = found.note["names"]  # as they were; formats change some, or need some
     names = found.note.get("categories", {})
     for key, values in names.items():
@@ -84,6 +87,34 @@ def _set_classes(found: ForeignModel, note: dict[str, Any]) -> None:
         found.fitted["_has_all_shares"] = note.get("has_all_shares") is True
 
 
+def _set_task(found: ForeignModel, note: dict[str, Any]) -> None:
+    """Make a ranker or a survival model of a sum of trees that was one."""
+    if note["estimator"] not in (RANKER, SURVIVAL) or note["links"] != ["identity"] or found.n_targets != 1:
+        return
+    if found.estimator not in (REGRESSOR, RANKER):
+        raise refuse(f"the note of fastens tells of a {note['estimator']}, and the file of a {found.estimator}")
+    found.estimator, found.parameters = note["estimator"], {}
+    if found.estimator == SURVIVAL:
+        _set_times(found, part(note, "survival", dict))
+
+
+def _set_times(found: ForeignModel, note: dict[str, Any]) -> None:
+    """The distribution of the times, or the baseline hazard: times that ascend, and a sum that does not fall."""
+    if "distribution" in note:
+        kind, scale = part(note, "distribution", str), number(part(note, "scale", float), "the scale")
+        if kind not in DISTRIBUTIONS or not scale > 0:
+            raise refuse("the note of fastens must have the distribution of errors and their scale")
+        found.parameters = {"loss": AFTLoss(distribution=kind, scale=scale)}
+        return
+    times = array_of(part(note, "times", list), "times", float)
+    hazard = array_of(part(note, "hazard", list), "hazard", float, len(times))
+    if not (np.isfinite(times).all() and np.isfinite(hazard).all() and (np.diff(times) > 0).all()):
+        raise refuse("the note of fastens must have the times of events in order, and the hazard at each")
+    if (np.diff(hazard, prepend=0.0) < 0).any():
+        raise refuse("the hazard of the note of fastens must not fall")
+    found.fitted |= {"event_times_": times, "cumulative_hazard_": hazard}
+
+
 def _becomes_forest(found: ForeignModel) -> bool:
     """Make means of trees of sums that were divided by the number of trees, in single precision."""
     if found.estimator == "RandomForestRegressor":
@@ -94,7 +125,7 @@ def _becomes_forest(found: ForeignModel) -> bool:
     trees = found.trees if found.trees.value.shape[1] == n_outputs else with_vectors(found.trees, n_outputs)
     if trees is None:
         return False
-    trees.value = (trees.value * len(trees.roots)).astype(np.float32).astype(np.float64)
+    trees.value = single(trees.value * len(trees.roots)).astype(np.float64)
     found.trees, found.parameters = trees, {}
     return True
 

@@ -146,6 +146,14 @@ class Graph:
             raise refuse("the columns that an ONNX model joins must be its inputs")
         return name
 
+    def tables_joined(self, trees: Node) -> list[NDArray[Any]]:
+        """The tables whose rows stand after the other columns that trees read; those that `export` writes."""
+        by_output = {name: node for node in self.nodes for name in node.outputs}
+        joined = by_output.get((trees.inputs or [""])[0])
+        parts = [] if joined is None or joined.operator != "Concat" else [by_output.get(name) for name in joined.inputs]
+        tables = [own.inputs[0] for own in parts if own is not None and own.operator == "Gather" and own.inputs]
+        return [self.constants[name] for name in tables if name in self.constants]
+
     def following(self, trees: Node) -> Iterator[Node]:
         """Yield the operators after the trees, in order."""
         known = set(trees.outputs)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import SINGLE, WHOLE
+from fastens.exchange.reading.checks import part, single, whole_number
 from fastens.exchange.reading.code_sets import CodeSet, set_codes
 from fastens.exchange.reading.float32 import at_most, less_than
 from fastens.exchange.reading.notes import n_categories, note_in, noted_outputs, with_note
@@ -21,6 +22,7 @@ _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
 _LINKS = {"NONE": "identity", "LOGISTIC": "sigmoid", "SOFTMAX": "softmax", "Sigmoid": "sigmoid", "Softmax": "softmax"}
 _LINKS |= {"Exp": "exponential"}
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_SETS = "columns_of_sets"
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 # What may follow trees besides links and sums: it makes labels of scores, or changes the form of the result.
 _FORMS = {"ZipMap", "Identity", "Cast", "ArgMax", "ArrayFeatureExtractor", "LabelEncoder", "Reshape", "Squeeze"}
@@ -67,9 +69,8 @@ def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
     n_features = graph.n_features if graph.n_inputs == 1 and note["names"] is None else graph.n_inputs
     if graph.n_inputs == 1 and note["names"] is not None:
         n_features = len(note["names"])
-    if any((tree["feature"] >= n_features).any() for tree in parts):
-        raise refuse("categories in version 3 of ai.onnx.ml cannot be read; export with ml_opset=5")
     n_known = n_categories(note)
+    _name_sets(parts, n_features, _sets(graph, node, note, n_known))
     for tree in parts:
         for index, own in enumerate(tree["members"]):
             if own is None:
@@ -83,6 +84,35 @@ def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
     set_codes(parts, columns)
     output = _outputs_of_trees(parts, n_outputs)
     return with_note(sum_of_trees(parts, output, columns, noted_outputs(note)), note)
+
+
+def _sets(
+    graph: Graph, node: Node, note: dict[str, Any], n_known: dict[int, int]
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """The sets that version 3 has as columns of 0 and 1 after all others: their columns, and members by position."""
+    columns = [whole_number(own, "a column of sets") for own in part({"columns_of_sets": []} | note, _SETS, list)]
+    tables = graph.tables_joined(node)
+    if len(columns) != len(tables) or not n_known.keys() >= set(columns):
+        raise refuse("the note of fastens and the tables of sets do not fit together")
+    found = []
+    for column, table in zip(columns, tables, strict=True):
+        # A row for each category, then for missing and unseen ones: members have 0.
+        n_rows = n_known[column] + 2
+        if len(table) % n_rows:
+            raise refuse(f"a table of sets must have {n_rows} rows; the file is damaged")
+        found += [(column, np.flatnonzero(own[:-1] == 0)) for own in table.reshape(n_rows, -1).T]
+    return found
+
+
+def _name_sets(parts: list[dict[str, Any]], n_features: int, sets: list[tuple[int, NDArray[np.int64]]]) -> None:
+    """Make splits on columns of sets splits by their members."""
+    for tree in parts:
+        feature = tree["feature"]
+        if (feature >= n_features + len(sets)).any():
+            raise refuse("a split is on a column that is not there")
+        for index in np.flatnonzero(feature[: len(tree["mode"])] >= n_features).tolist():
+            feature[index], tree["members"][index] = sets[feature[index] - n_features]
+            tree["mode"][index] = _MEMBER
 
 
 def _outputs(node: Node, sizes: tuple[int, int, int], base: NDArray[Any], link: str, classes: Any) -> Outputs:
@@ -187,6 +217,8 @@ def _n_features(parts: list[dict[str, Any]], names: list[str] | None, declared: 
 
 def _outputs_of_trees(parts: list[dict[str, Any]], n_outputs: int) -> NDArray[np.int64]:
     """The output of each tree, whose values become one where each tree has one output."""
+    if not parts:
+        raise refuse("the model has no trees")
     found = []
     for tree in parts:
         used = np.unique(tree["used"])
@@ -374,7 +406,7 @@ def _set_tests(tree: dict[str, Any], *, is_float: bool) -> None:
     right = np.where(swaps, branches[:, 0], branches[:, 1])
     strict = (mode == _LT) | (mode == _GTE)
     if is_float:
-        threshold = np.where(strict, less_than(split), at_most(split.astype(np.float32)))
+        threshold = np.where(strict, less_than(split), at_most(single(split)))
     else:
         threshold = np.where(strict, np.nextafter(split, -np.inf), split)
     ends = np.full(n_nodes - n_inner, -1)

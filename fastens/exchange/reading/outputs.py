@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,8 +90,9 @@ def sum_of_trees(
     found = ForeignModel("", trees, columns, baseline.tolist(), n_targets=outputs.n_targets, note=note)
     is_forest = outputs.averages and not baseline.any() and (trees.value.shape[1] > 1 or outputs.n_outputs == 1)
     if outputs.link == "isolation":
-        depths = mean_depth(np.arange(2, _MOST_SAMPLES))
-        nearest = int(np.abs(depths - outputs.alpha).argmin()) + 2
+        sizes = range(2, _MOST_SAMPLES)
+        place = bisect_left(sizes, outputs.alpha, key=_depth_of)
+        nearest = min(sizes[max(place - 1, 0) : place + 1], key=lambda n: abs(_depth_of(n) - outputs.alpha))
         found.estimator, found.fitted = "IsolationForest", {"max_samples_": nearest, "offset_": -0.5}
         return found
     if outputs.is_classifier or outputs.link in ("hinge", "softmax", "multiclass_ova", "identity_multiclass"):
@@ -104,6 +106,10 @@ def sum_of_trees(
         found.parameters = {} if outputs.is_ranking else {"loss": _OF_NUMBERS[outputs.link]}
         _scale(found, outputs, outputs.alpha if outputs.link == "sigmoid" else 1.0)
     return found
+
+
+def _depth_of(n: int) -> float:
+    return float(mean_depth(np.array(n)))
 
 
 def _set_classes(found: ForeignModel, outputs: Outputs, *, is_forest: bool) -> None:

@@ -42,7 +42,7 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
         raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}.")
     write = import_module(f"fastens.exchange.writing.{FORMATS[format]}").write
     with refusals(model, format):
-        written = write(view_of(model), **options)
+        written = write(view_of(model, is_lightgbm=format == "lightgbm"), **options)
     if path is None:
         return written
     with replacing(path) as unfinished:

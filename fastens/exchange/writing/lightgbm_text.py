@@ -12,9 +12,9 @@ import numpy as np
 from fastens.engine.trees.code_sets import set_of
 from fastens.exchange.writing.notes import text_of
 from fastens.exchange.writing.targets import CannotHoldError, Target
-from fastens.exchange.writing.view import Column, FlatTree, ModelView
+from fastens.exchange.writing.view import Column, FlatTree, Line, ModelView
 
-_CATEGORICAL, _DEFAULT_LEFT, _MISSING_IS_NAN = 1, 2, 8
+_CATEGORICAL, _DEFAULT_LEFT, _MISSING_IS_ZERO, _MISSING_IS_NAN = 1, 2, 4, 8
 
 
 def write(view: ModelView) -> str:
@@ -91,8 +91,22 @@ def _tree(tree: FlatTree, columns: list[Column]) -> str:
     if len(inner):
         fields["internal_value"] = tree.value[inner, 0]
         fields["internal_weight"], fields["internal_count"] = tree.weight[inner], tree.n_samples[inner]
-    fields |= {"is_linear": [0], "shrinkage": [1]}
+    fields |= _linear(tree, leaves.tolist()) | {"shrinkage": [1]}
     return "\n".join(f"{name}={' '.join(map(repr, np.asarray(v).tolist()))}" for name, v in fields.items())
+
+
+def _linear(tree: FlatTree, leaves: list[int]) -> dict[str, list[Any]]:
+    """The linear models of the leaves, if there are any."""
+    if not tree.lines:
+        return {"is_linear": [0]}
+    lines = [tree.lines.get(node) or Line(float(tree.value[node, 0]), [], []) for node in leaves]
+    return {
+        "is_linear": [1],
+        "leaf_const": [line.constant for line in lines],
+        "num_features": [len(line.features) for line in lines],
+        "leaf_features": [feature for line in lines for feature in line.features],
+        "leaf_coeff": [slope for line in lines for slope in line.slopes],
+    }
 
 
 def _splits(tree: FlatTree, inner: list[int], columns: list[Column]) -> tuple[list[float], list[int], dict[str, Any]]:
@@ -102,7 +116,8 @@ def _splits(tree: FlatTree, inner: list[int], columns: list[Column]) -> tuple[li
         missing_left = bool(tree.missing_left[node])
         if (members := tree.members.get(node)) is None:
             thresholds.append(float(tree.threshold[node]))
-            kinds.append(_MISSING_IS_NAN | _DEFAULT_LEFT * missing_left)
+            missing = _MISSING_IS_ZERO if columns[tree.feature[node]].zero_is_missing else _MISSING_IS_NAN
+            kinds.append(missing | _DEFAULT_LEFT * missing_left)
             continue
         if missing_left:
             name = columns[tree.feature[node]].name

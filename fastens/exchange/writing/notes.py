@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fastens.engine.losses.survival_losses import AFT, Cox
+
 _PLAIN = (str, bool, int, float)
 
 
@@ -29,6 +31,8 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     note["is_mean"] = model._combination != "sum"
     note["names"] = model._encoder.names
     note["is_single"] = bool(model._ensemble.value.dtype == np.float32)
+    if isinstance(getattr(model, "_loss", None), AFT | Cox):
+        note["survival"] = _survival_of(model)
     labels = [None if target.classes is None else target.classes.tolist() for target in targets]
     if all(own is not None and all(isinstance(label, _PLAIN) for label in own) for own in labels):
         note["classes"] = labels
@@ -41,6 +45,14 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
         note["categories"] = {str(number): categories for number, categories in named.items()}
         note["missing_is_category"] = bool(model._encoder.missing_is_category)
     return note
+
+
+def _survival_of(model: Any) -> dict[str, Any]:
+    """The distribution of the times, or the baseline hazard."""
+    errors = model._options("loss")
+    if errors is not None:
+        return {"distribution": errors.distribution, "scale": float(errors.scale)}
+    return {"times": model.event_times_.tolist(), "hazard": model.cumulative_hazard_.tolist()}
 
 
 def text_of(note: dict[str, Any]) -> str:

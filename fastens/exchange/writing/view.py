@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,11 +23,20 @@ class Column(NamedTuple):
     name: str
     categories: list[Any] | None  # by position, where it holds categories
     is_coded: bool = False  # whether it holds categories as numbers 0, 1, ..., which are their positions
+    zero_is_missing: bool = False
 
     @property
     def has_strings(self) -> bool:
         """Whether its categories are strings."""
         return self.categories is not None and any(isinstance(category, str) for category in self.categories)
+
+
+class Line(NamedTuple):
+    """The linear model of a leaf: a constant, columns of X and slopes."""
+
+    constant: float
+    features: list[int]
+    slopes: list[float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +59,8 @@ class FlatTree:
         What a leaf adds.
     n_samples, weight, gain : arrays
         Training rows, the sum of their hessians, and what the split gained.
+    lines : dict of int to Line
+        Of leaves with linear models: what they add to rows with nothing missing there.
     """
 
     feature: NDArray[np.int64]
@@ -62,6 +73,7 @@ class FlatTree:
     n_samples: NDArray[np.int64]
     weight: Array
     gain: Array
+    lines: dict[int, Line] = field(default_factory=dict, kw_only=True)
 
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
@@ -70,7 +82,8 @@ class FlatTree:
 
     def of_output(self, output: int, baseline: float = 0.0) -> FlatTree:
         """The same tree with one value for each node, and a constant added to all."""
-        return replace(self, value=self.value[:, output : output + 1] + baseline)
+        lines = {node: own._replace(constant=own.constant + baseline) for node, own in self.lines.items()}
+        return replace(self, value=self.value[:, output : output + 1] + baseline, lines=lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,14 +175,22 @@ def leaf(value: float) -> FlatTree:
     )
 
 
-def view_of(model: Any) -> ModelView:
-    """Return the view of a fitted estimator that holds one TreeEnsemble."""
+def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
+    """Return the view of a fitted estimator that holds one TreeEnsemble.
+
+    Parameters
+    ----------
+    model : estimator
+        The estimator.
+    is_lightgbm : bool
+        Whether the format is LightGBM's, which has linear models in leaves, and columns whose zeros are missing.
+    """
     trees: TreeEnsemble = model._predicting_trees()
     if 1 in np.atleast_1d(getattr(model, "n_classes_", 2)):
         raise CannotHoldError("a target of one class")
-    if not trees.has_constant_leaves:
+    if not trees.has_constant_leaves and not is_lightgbm:
         raise CannotHoldError("leaves with linear models")
-    if getattr(model._encoder, "zero_is_missing", None):
+    if model._encoder.zero_is_missing and not is_lightgbm:
         raise CannotHoldError("zeros that count as missing")
     columns = _columns(model, trees)
     targets, factor = targets_of(model)
@@ -191,7 +212,8 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
     for column, categories in enumerate(encoder.categories):
         name = f"x{column}" if encoder.names is None else encoder.names[column]
         codes = trees.binning.category_codes[column] if categories is None else None
-        found.append(Column(name, categories) if codes is None else Column(name, list(range(len(codes))), True))
+        positions = categories if codes is None else list(range(len(codes)))
+        found.append(Column(name, positions, codes is not None, column in encoder.zero_is_missing))
     return found
 
 
@@ -230,11 +252,31 @@ def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: 
         trees.gain.astype(np.float64),
     ]
     offsets, found = trees.node_offsets.tolist(), []
-    ordered = sorted(members)
+    lines = {} if trees.has_constant_leaves else _lines(model, trees, factor)
+    of_sets, of_lines = sorted(members), sorted(lines)
     for first, last in pairwise(offsets):
         feature, limit, missing, *rest = (array[first:last] for array in arrays)
-        own = {node - first: members[node] for node in ordered[slice(*np.searchsorted(ordered, [first, last]))]}
-        found.append(FlatTree(feature, limit, missing, own, *rest))
+        sets = {node - first: members[node] for node in _between(of_sets, first, last)}
+        own = {node - first: lines[node] for node in _between(of_lines, first, last)}
+        found.append(FlatTree(feature, limit, missing, sets, *rest, lines=own))
+    return found
+
+
+def _between(ordered: list[int], first: int, last: int) -> list[int]:
+    """The numbers from the first on, below the last."""
+    return ordered[slice(*np.searchsorted(ordered, [first, last]))]
+
+
+def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
+    """The linear models of leaves, which go on beyond the values that they were fitted to."""
+    linear = trees.linear
+    if np.isfinite(linear.lower).any() or np.isfinite(linear.upper).any():
+        raise CannotHoldError("leaves with linear models that end with the values of their rows")
+    constants, features = factor * linear.intercepts(trees.value[:, 0]), model._column_of[linear.features]
+    found = {}
+    for node in np.unique(linear.nodes).tolist():
+        terms = slice(*linear.starts[node : node + 2])
+        found[node] = Line(float(constants[node]), features[terms].tolist(), (factor * linear.slopes[terms]).tolist())
     return found
 
 

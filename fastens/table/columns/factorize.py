@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from fastens.table.columns.arrow import read_texts
 from fastens.table.columns.distinct import Distinct
 from fastens.table.columns.faults import shown
-from fastens.table.columns.frames import index_values
 from fastens.table.columns.objects import number_strings
 from fastens.table.columns.parse_numbers import map_codes, mark_present, places_in_range, places_in_window, whole_range
 
@@ -71,6 +70,14 @@ class Categories(NamedTuple):
     def take(self, rows: NDArray[np.intp]) -> Categories:
         """Some of the rows."""
         return self._replace(codes=self.codes[rows])
+
+
+def listed_values(dtype: Any) -> list[Any] | None:
+    """The values that a column's type lists, whether a row has them or not: pandas' categories, enums; None of others.
+
+    Categories of polars belong to all columns together, and list none of one column.
+    """
+    return list(dtype.categories) if type(dtype).__name__ in ("CategoricalDtype", "Enum") else None
 
 
 def is_missing(value: Any) -> bool:
@@ -140,6 +147,12 @@ def _of_pandas(array: Any) -> Factorized | None:
     arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
     found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
     return None if found is None else Factorized(*found)
+
+
+def index_values(index: Any) -> list[Any]:
+    """The values of an index of pandas; strings in Arrow's memory without the detour of its own method."""
+    is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
+    return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
 
 
 def _by_method(column: Any) -> Factorized:

@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 
 import fastens
 from fastens import BayesTreeClassifier, BayesTreeRegressor, DecisionTreeClassifier, estimate_errors
+from fastens.base import TrainingData
 from fastens.posterior.leaf_priors import ClassPrior
 from reference import prunings as twin
 from reference.sklearn_checks import parametrize_with_checks
@@ -223,7 +224,7 @@ def test_counts_of_the_tree_are_those_of_its_rows(kind, iris):
     weight = rng.integers(0, 4, len(y)).astype(np.float64) if kind is int else rng.random(len(y))
     model = BayesTreeClassifier().fit(X, y, weight)
     assert (model._grown_statistics(model._ensemble.tree(0), weight) is not None) == (kind is int)
-    np.testing.assert_array_equal(model._node_statistics, model._count(X, y, weight))
+    np.testing.assert_array_equal(model._node_statistics, model._count(TrainingData(X, y, weight), y, weight))
 
 
 @pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=str)

@@ -71,10 +71,12 @@ def test_quantiles():
     np.testing.assert_allclose(from_model(theirs).predict(X), theirs.predict(X), rtol=1e-12)
 
 
-def test_means_with_deviations_are_refused():
+def test_means_with_deviations(tmp_path):
     theirs = catboost.CatBoostRegressor(loss_function="RMSEWithUncertainty", **OPTIONS).fit(X, y)
-    with pytest.raises(ModelFileError, match="logarithm of a standard deviation"):
-        from_model(theirs)
+    model = read(theirs, tmp_path)
+    mean, logarithm = model.predict(X).T
+    np.testing.assert_allclose(np.column_stack([mean, np.exp(2 * logarithm)]), theirs.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(saved_and_loaded(model, tmp_path).predict(X)[:, 0], mean, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +162,28 @@ def test_bad_models(change, message, tmp_path):
     change(content)
     with pytest.raises(ModelFileError, match=message):
         from_model(json.dumps(content).encode())
+
+
+@pytest.mark.parametrize(
+    "change", [lambda model: model["scale_and_bias"].pop(), lambda model: model["scale_and_bias"].append([0])]
+)
+def test_scale_without_bias(change, tmp_path):
+    catboost.CatBoostRegressor(**OPTIONS).fit(X, y).save_model(str(tmp_path / "model.json"), format="json")
+    model = json.loads((tmp_path / "model.json").read_text())
+    change(model)
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    with pytest.raises(ModelFileError, match="scale_and_bias must have 2 entries"):
+        from_model(tmp_path / "model.json")
+
+
+@pytest.mark.filterwarnings("error")
+def test_borders_beyond_single_precision(tmp_path):
+    catboost.CatBoostRegressor(**OPTIONS).fit(X, y).save_model(str(tmp_path / "model.json"), format="json")
+    model = json.loads((tmp_path / "model.json").read_text())
+    for tree, border in zip(model["oblivious_trees"], (1e300, -1e300), strict=False):
+        tree["splits"][0]["border"] = border
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    assert np.isfinite(from_model(tmp_path / "model.json").predict(X)).all()
 
 
 def test_binary_format_is_refused_with_advice(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn import ensemble
 
+import fastens
 from exchange_probes import table
 from fastens import ModelFileError, from_model
 
@@ -60,6 +61,15 @@ def onnx_file():
     return helper.make_model(helper.make_graph([node], "g", values[:1], values[1:])).SerializeToString()
 
 
+def exported(kind, **options):
+    if kind == "onnx":
+        pytest.importorskip("onnx")
+    times = np.column_stack([np.exp(y / 3), np.where(X[:, 0] < 1, np.exp(y / 3), np.inf)])
+    model = fastens.GradientBoostingSurvival(n_estimators=3, max_depth=3, categorical_features=[4]).fit(X, times)
+    content = model.export(format=kind, **options)
+    return content.encode() if isinstance(content, str) else content
+
+
 MAKERS = {
     "lightgbm": lambda folder: lightgbm_text(),
     "xgboost json": lambda folder: xgboost_file("json"),
@@ -67,6 +77,8 @@ MAKERS = {
     "catboost": catboost_json,
     "treelite": lambda folder: treelite_bytes(),
     "onnx": lambda folder: onnx_file(),
+    "exported as lightgbm": lambda folder: exported("lightgbm"),
+    "exported as onnx": lambda folder: exported("onnx", ml_opset=3),
 }
 
 
@@ -134,11 +146,23 @@ def test_models_without_trees_are_refused():
         from_model(bytes(booster.save_raw(raw_format="json")))
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_onnx_without_roots_is_refused(n_outputs):
+    model = pytest.importorskip("onnx").ModelProto.FromString(onnx_file())
+    for attribute in model.graph.node[0].attribute:
+        if attribute.name == "tree_roots":
+            del attribute.ints[:]
+        if attribute.name == "n_targets":
+            attribute.i = n_outputs
+    with pytest.raises(ModelFileError, match="the model has no trees"):
+        from_model(model.SerializeToString())
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_truncated_files_are_refused(name, tmp_path):
     content = MAKERS[name](tmp_path)
     # LightGBM's parameters, and what follows "end of trees", may be missing.
-    last = content.index(b"end of trees") if name == "lightgbm" else len(content) - 1
+    last = content.index(b"end of trees") if "lightgbm" in name else len(content) - 1
     for end in np.linspace(0, last, 150, dtype=int):
         with pytest.raises(ModelFileError):
             from_model(content[:end])

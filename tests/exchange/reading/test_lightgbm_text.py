@@ -12,6 +12,7 @@ from scipy.sparse import csc_matrix, csr_matrix
 import fastens
 from exchange_probes import probes, raw, saved_and_loaded, table
 from fastens import ModelFileError, from_model
+from fastens.engine.linear.linear_leaves import read_trees
 
 lightgbm = pytest.importorskip("lightgbm")
 X, y = table()
@@ -127,8 +128,26 @@ def test_linear_leaves(target, tmp_path):
     model = from_model(booster)
     rows = probes(X, model, infinite=False)
     rows = rows[~(np.abs(rows) > 1e29).any(axis=1)]
-    np.testing.assert_allclose(raw(model, rows), booster.predict(rows, raw_score=True), rtol=1e-13, atol=1e-13)
-    np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), model.predict(rows))
+    theirs = booster.predict(rows, raw_score=True)
+    for same in (model, saved_and_loaded(model, tmp_path), from_model(booster)[:15]):
+        np.testing.assert_array_equal(raw(same, rows), theirs)
+    *_, last = model._ensemble.staged_raw(rows)
+    np.testing.assert_array_equal(last[:, 0], theirs)
+    with pytest.raises(ValueError, match="rests"):
+        read_trees(model._ensemble.to_arrays() | {"linear.rests": np.zeros(3)})
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_constants_of_linear_leaves_far_from_their_values(scale):
+    booster = train("regression", y + 1e6, linear_tree=True, rounds=3)
+    text = re.sub("leaf_const=(.*)", lambda line: times(line[1], scale), booster.model_to_string())
+    changed = lightgbm.Booster(model_str=re.sub("tree_sizes=.*\n", "", text))
+    rows = X[~np.isnan(X).any(axis=1)]
+    np.testing.assert_array_equal(from_model(changed).predict(rows), changed.predict(rows))
+
+
+def times(numbers, scale):
+    return "leaf_const=" + " ".join(repr(float(number) * scale) for number in numbers.split())
 
 
 def frame():

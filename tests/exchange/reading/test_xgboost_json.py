@@ -119,6 +119,12 @@ def test_survival(tmp_path):
     booster = train("survival:cox", np.exp(y / 4))
     model = read(booster, tmp_path)
     agree(model, booster, probes(X, model, infinite=False))
+    with pytest.raises(ValueError, match="baseline hazard"):
+        model.predict_survival_function(X, [1.0])
+    learned = model.refit_leaves(X, np.exp(y / 4), decay_rate=1.0)
+    np.testing.assert_array_equal(learned.predict(X), model.predict(X))
+    alive = learned.predict_survival_function(X, [1.0])[:, 0]
+    assert abs(alive.mean() - (y > 0).mean()) < 0.02
     data = data_of(X)
     data.set_float_info("label_lower_bound", np.exp(y / 4))
     data.set_float_info("label_upper_bound", np.exp(y / 4))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import fastens
+from exchange_probes import probes, raw, table
 from reference.exported import AVERAGED, BOOSTED, SEVERAL, fitted, mixed, numbers, raw_of, rows_for, with_positions
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -72,4 +73,39 @@ def test_missing_values_that_are_a_category_of_their_own_are_refused():
         X, y + 9 * X["few"].isna()
     )
     with pytest.raises(ValueError, match="missing values of 'few' on another side than categories never seen"):
+        model.export(format="lightgbm")
+
+
+IMPORTED = {
+    "linear": ("regression", {"linear_tree": True}),
+    "linear, of two classes": ("binary", {"linear_tree": True, "sigmoid": 1.7}),
+    "linear, of three classes": ("multiclass", {"linear_tree": True, "num_class": 3}),
+    "zeros missing": ("regression", {"zero_as_missing": True}),
+}
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_what_only_lightgbm_has(name):
+    """Linear models without ends and zeros that are missing come from LightGBM, and go back."""
+    (X, y), (objective, parameters) = table(), IMPORTED[name]
+    X = X * (np.abs(X) > 0.5)
+    target = {"regression": y, "binary": y > 1, "multiclass": np.digitize(y, [0.5, 2.5])}[objective]
+    data = lightgbm.Dataset(X, target, categorical_feature=[4])
+    booster = lightgbm.train(
+        {"objective": objective, "verbose": -1, "num_threads": 1, "num_leaves": 12, **parameters}, data, 8
+    )
+    model = fastens.from_model(booster)
+    text = model.export(format="lightgbm")
+    rows = probes(X, model, infinite=False)
+    np.testing.assert_array_equal(raw(fastens.from_model(text.encode()), rows), raw(model, rows))
+    found = lightgbm.Booster(model_str=text).predict(rows, raw_score=True)
+    np.testing.assert_array_equal(found, raw(model, rows))
+    with pytest.raises(ValueError, match=r"leaves with linear models|zeros that count as missing"):
+        model.export(format="onnx")
+
+
+def test_linear_models_that_end_are_refused():
+    X, y = table(200)
+    model = fastens.GradientBoostingRegressor(n_estimators=2, linear_leaves=True).fit(X, y)
+    with pytest.raises(ValueError, match="leaves with linear models that end"):
         model.export(format="lightgbm")

@@ -17,10 +17,11 @@ from fastens import (
     StackingClassifier,
     VotingClassifier,
 )
+from fastens.table.arrays import ArrayTable
 from fastens.table.columns.dates import PARTS, column_and_part, date_parts, elapsed_days, times_of
 from fastens.table.columns.numbers import numbers_of
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import table_from_array, table_from_frame
+from fastens.table.frames import table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 
@@ -78,7 +79,7 @@ def test_a_column_of_a_frame_becomes_its_parts(kind):
     assert encoder.names == NAMES
     np.testing.assert_allclose(found, EXPECTED, rtol=1e-15)
     for other in COLUMNS.values():
-        np.testing.assert_allclose(encoder.transform(encoder.match(frame_of(other))), EXPECTED, rtol=1e-15)
+        np.testing.assert_allclose(encoder.transform(encoder.matched(frame_of(other), "a model")), EXPECTED, rtol=1e-15)
 
 
 DATES = {
@@ -97,7 +98,7 @@ def test_dates_without_a_time_have_no_hour(frame):
     assert encoder.names == NAMES[:-1]
     expected = np.column_stack([np.floor(EXPECTED[:, 0]), EXPECTED[:, 1:-1]])
     np.testing.assert_array_equal(found, expected)
-    moments = encoder.transform(encoder.match(frame_of(COLUMNS["numpy"])))  # with their time
+    moments = encoder.transform(encoder.matched(frame_of(COLUMNS["numpy"]), "a model"))  # with their time
     np.testing.assert_allclose(moments, EXPECTED[:, :-1], rtol=1e-15)
 
 
@@ -151,7 +152,7 @@ def test_times_and_durations_are_seconds():
 def test_columns_without_names_are_days():
     dates = np.array(MOMENTS, dtype="M8[us]")[:, None]
     for array in (dates, dates.astype(object), np.array(ZONED, dtype=object)[:, None]):
-        table = table_from_array(array)
+        table = ArrayTable(array)
         found = InputEncoder.fit(table).transform(table)
         np.testing.assert_allclose(found[:, 0], EXPECTED[:, 0], rtol=1e-15)
     table = table_from_frame(pd.DataFrame({0: MOMENTS})).with_date_parts()
@@ -163,8 +164,8 @@ def test_texts_where_fit_saw_dates():
     encoder, expected = encoded(pd.DataFrame({"when": dates}))
     texts = pd.DataFrame({"when": ["2024-02-29", "2024-03-01T19:30:00+01:00", None]})
     for frame in (texts, pl.from_pandas(texts), texts.astype("category"), texts.astype(object)):
-        np.testing.assert_array_equal(encoder.transform(encoder.match(frame)), expected)
-    nothing = encoder.transform(encoder.match(pd.DataFrame({"when": [None, None]})))
+        np.testing.assert_array_equal(encoder.transform(encoder.matched(frame, "a model")), expected)
+    nothing = encoder.transform(encoder.matched(pd.DataFrame({"when": [None, None]}), "a model"))
     assert np.isnan(nothing).all()
 
 
@@ -178,10 +179,9 @@ def test_texts_where_fit_saw_dates():
 )
 def test_what_is_no_date_is_named(values, message):
     encoder, _ = encoded(frame_of(COLUMNS["numpy"]))
+    frame = pd.DataFrame({"when": pd.Series(values, dtype=None if len(values) and values[0] == 3 else object)})
     with pytest.raises(ValueError, match=message):
-        encoder.match(
-            pd.DataFrame({"when": pd.Series(values, dtype=None if len(values) and values[0] == 3 else object)})
-        )
+        encoder.matched(frame, "a model")
 
 
 def test_faults_of_columns_of_dates():
@@ -191,7 +191,7 @@ def test_faults_of_columns_of_dates():
     encoder, _ = encoded(pd.DataFrame({"when": [1.0, 2.0]}))
     frame = pd.DataFrame({"when": dates})
     with pytest.raises(ValueError, match="Column 'when' must hold numbers, as in fit; it holds dates"):
-        encoder.transform(encoder.match(frame))
+        encoder.transform(encoder.matched(frame, "a model"))
     with pytest.raises(ValueError, match="Column 0 must hold dates and durations that are whole seconds in 64 bits"):
         numbers_of(np.array([10**14], dtype="M8[Y]"), "0")
     with pytest.raises(ValueError, match=r"durations of days or of other units of one length; got 'M'"):
@@ -242,7 +242,9 @@ def test_parts_are_features_with_names(weekends, tmp_path):
     assert model.feature_names_in_.tolist() == ["a", *NAMES, "b"]
     assert model.n_features_in_ == model.feature_importances_.size == 7
     assert model.feature_names_in_[model.feature_importances_.argmax()] == "when: weekday"
-    ready = pd.DataFrame(model._encoder.transform(model._encoder.match(frame))[:, :6], columns=["a", *NAMES])
+    ready = pd.DataFrame(
+        model._encoder.transform(model._encoder.matched(frame, "a model"))[:, :6], columns=["a", *NAMES]
+    )
     ready = ready.assign(b=frame["b"].to_numpy())
     again = RandomForestClassifier(10, random_state=0).fit(ready, y)
     np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(ready))

@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 
+from fastens.table.arrays import ArrayTable
 from fastens.table.columns.factorize import Factorized, factorize
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import table_from_array, table_from_frame
+from fastens.table.frames import table_from_frame
 from reference.columns import categories, column_values, positions
 
 pa = pytest.importorskip("pyarrow")
@@ -88,7 +89,7 @@ def test_objects(values):
     column = np.empty(len(values), dtype=object)
     column[:] = values
     expected = column_values(column)
-    table = table_from_array(column[:, None])
+    table = ArrayTable(column[:, None])
     for found in (table, table_from_frame(pd.DataFrame({"a": pd.Series(column, dtype=object)}))):
         encoder = InputEncoder.fit(found, "all")
         assert encoder.categories == [categories(expected)]

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 from fastens import RandomForestClassifier
-from fastens.table.columns.arrays import has_large_numbers, with_missing
+from fastens.table.arrays import ArrayTable, has_large_numbers, with_missing
 from fastens.table.columns.numbers import numbers_of
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import table_from_array, table_from_frame
+from fastens.table.frames import table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 IDS = [2**60 + 1, 2**53 + 1, -(2**62) - 1, 7]
@@ -100,20 +100,20 @@ def test_other_real_numbers():
 )
 def test_texts_that_spell_numbers(make_column):
     encoder = InputEncoder.fit(table_from_frame(pd.DataFrame({"a": [1.0, 2.0]})))
-    found = encoder.transform(encoder.match(make_column(["30000", None, " -1.5e3", "30000"])))
+    found = encoder.transform(encoder.matched(make_column(["30000", None, " -1.5e3", "30000"]), "a model"))
     np.testing.assert_array_equal(found[:, 0], [30000, np.nan, -1500, 30000])
     for wrong in ("abc", "1_000", "nan", "", "0x10", "1,5"):
         with pytest.raises(ValueError, match=f"Column 'a' must hold numbers; row 2 holds '{wrong}' of type str"):
-            encoder.transform(encoder.match(make_column(["30000", None, wrong, "30000"])))
+            encoder.transform(encoder.matched(make_column(["30000", None, wrong, "30000"]), "a model"))
 
 
 def test_texts_of_arrays():
     encoder = InputEncoder(None, [None])
     for dtype in (np.str_, object):
-        found = encoder.transform(table_from_array(np.array([["3"], ["4.5"]], dtype=dtype)))
+        found = encoder.transform(ArrayTable(np.array([["3"], ["4.5"]], dtype=dtype)))
         assert found[:, 0].tolist() == [3, 4.5]
         with pytest.raises(ValueError, match="Column 0 must hold numbers; row 1 holds 'abc' of type str"):
-            encoder.transform(table_from_array(np.array([["30000"], ["abc"]], dtype=dtype)))
+            encoder.transform(ArrayTable(np.array([["30000"], ["abc"]], dtype=dtype)))
 
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}, (1, 2), b"12", {1}, 1j, np.complex128(1j), object(), np.ones(1)])

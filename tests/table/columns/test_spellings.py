@@ -12,7 +12,7 @@ import pytest
 from fastens import BayesianNetwork, CategoricalNB, GradientBoostingClassifier
 from fastens.table.columns.spellings import same_categories, without_same
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import table_from_frame
+from fastens.table.frames import table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 NAN = np.nan
@@ -27,8 +27,11 @@ FRAMES = {
 def positions(make_frame, learned, asked):
     encoder = InputEncoder.fit(table_from_frame(make_frame(learned)), ["c"])
     frame = make_frame(asked)
-    found = encoder.transform(encoder.match(frame))[:, 0].tolist()
-    assert (encoder.codes(encoder.match(frame))[:, 0] == [0 if np.isnan(place) else place + 1 for place in found]).all()
+    found = encoder.transform(encoder.matched(frame, "a model"))[:, 0].tolist()
+    assert (
+        encoder.codes(encoder.matched(frame, "a model"))[:, 0]
+        == [0 if np.isnan(place) else place + 1 for place in found]
+    ).all()
     return found
 
 

@@ -1,0 +1,94 @@
+"""Run the commands of pages in a folder of tables; as a script, put what they print below them on the pages.
+
+A block that begins with `$ fastens` holds a command and what it prints, whole or, with a line of "...", in part; in a
+block of bash each line is a command. Tables of the pages come from FASTENS_DATA, those of an imagined user are made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+HERE = Path(__file__).resolve().parent
+DATA = Path(os.environ.get("FASTENS_DATA", HERE.parents[1] / "shared" / "data"))
+BLOCK = re.compile(
+    r"^```(?:console\n\$ (?P<console>fastens [^\n]*)\n(?P<printed>.*?)|bash\n(?P<bash>fastens .*?))^```", re.S | re.M
+)
+TIMES = re.compile(r"[\d.,]+ (?:[mµ]?s|KiB)(?= |$)|[\d,]+ bytes", re.M)
+
+
+def needed(text: str) -> set[str]:
+    """The tables of FASTENS_DATA that the commands of a page read."""
+    commands = " ".join(block["console"] or block["bash"] for block in BLOCK.finditer(text))
+    return {name for name in re.findall(r"(?<= )(\w+\.parquet)", commands) if (DATA / name).exists()}
+
+
+def prepare(text: str, folder: Path) -> None:
+    """Put the tables that a page speaks of into a folder."""
+    for name in needed(text):
+        shutil.copy(DATA / name, folder)
+    if "credit_g.parquet" in needed(text):
+        pd.read_parquet(DATA / "credit_g.parquet").tail(50).to_csv(folder / "new_rows.csv", index=False)
+    rng = np.random.default_rng(0)
+    houses = pd.DataFrame({"area": rng.uniform(30, 200, 400).round(), "town": rng.choice(["Bern", "Köln"], 400)})
+    houses["price"] = (3000 * houses["area"] + rng.normal(0, 20_000, 400)).round()
+    houses.to_csv(folder / "houses.csv", index=False)
+    houses.tail(50).to_csv(folder / "sold_houses.csv", index=False)
+    houses.head(50).drop(columns="price").to_parquet(folder / "new_houses.parquet")
+    for part, rows in (("sales", houses), ("new", houses.drop(columns="price"))):
+        (folder / part).mkdir()
+        for month in range(2):
+            rows.iloc[200 * month : 200 * (month + 1)].to_parquet(folder / part / f"{month + 1}.parquet")
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints; an error if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fastens", *shlex.split(command)[1:]],
+        cwd=folder,
+        env=os.environ | {"COLUMNS": "100", "PYTHONPATH": str(HERE.parent), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stderr}")
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.rstrip().splitlines())
+
+
+def told_again(text: str) -> str:
+    """A page with what its commands print now."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(text, folder)
+
+        def again(block: re.Match[str]) -> str:
+            if block["bash"]:
+                for command in block["bash"].splitlines():
+                    run(command, folder)
+                return block[0]
+            printed = run(block["console"], folder)
+            if re.search(r"^\.\.\.$", block["printed"], re.M):
+                return block[0]
+            return f"```console\n$ {block['console']}\n{printed}```"
+
+        return BLOCK.sub(again, text)
+
+
+def without_times(text: str) -> str:
+    """What must be the same on all machines: words and losses, no times and sizes."""
+    return re.sub(r"[ ━╸]+", " ", TIMES.sub("", text))
+
+
+if __name__ == "__main__":
+    for page in (HERE / "cli.md",):
+        page.write_text(told_again(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,238 @@
+"""A fit on a cluster of any kind, as the process of the user leads it.
+
+It hears of the rounds, keeps the last checkpoint, and begins anew from there where a worker is lost. All sums of a fit
+are exact, so the model is the same to the bit.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fastens.distributed.rank_fit import BY_ROW, FitTask, bare, fitted_state
+from fastens.distributed.reduction import RankLostError
+from fastens.distributed.session import Event
+from fastens.distributed.spread_table import FitProgress, SpreadTable
+from fastens.storage import load_model
+
+# Attempts in a row that bring no new checkpoint.
+_MOST_ATTEMPTS = 8
+
+
+class ClusterLostError(RuntimeError):
+    """The cluster has no workers, or no scheduler, any more; the model is that of the last checkpoint."""
+
+
+class Crew:
+    """The workers of one attempt at a fit.
+
+    Attributes
+    ----------
+    n_ranks : int
+        How many there are.
+    lost : str or None
+        Why the attempt cannot go on.
+    heard : int
+        The number of the last event that was heard of.
+    """
+
+    n_ranks: int
+    lost: str | None = None
+    heard: int = 0
+
+    def renew(self) -> None:
+        """Let workers hear that the fit is wanted; RankLostError where one does not answer."""
+        raise NotImplementedError
+
+    def events(self, heard: int) -> list[Event]:
+        """What the first rank reports after what was heard, as soon as there is anything, or after about a second."""
+        raise NotImplementedError
+
+    def answer(self, number: int, value: Any) -> None:
+        """Hand the answer to a question to the first rank."""
+        raise NotImplementedError
+
+    def result(self) -> dict[str, Any] | None:
+        """What the first rank has learned; None while it trains.
+
+        The error of a rank is raised: that of the fit itself before those of ranks that were lost, a RankLostError.
+        """
+        raise NotImplementedError
+
+
+Start = Callable[[FitTask], AbstractContextManager[Crew]]
+
+
+def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict[str, Any], start: Start) -> Any:
+    """Train on a cluster; return the model.
+
+    Parameters
+    ----------
+    model : estimator
+        One that trains on several ranks.
+    table : SpreadTable
+        How the cluster is used.
+    divided : dict
+        By "X" and "X_val", the partitions, each with the table and what belongs to its rows.
+    given : dict
+        The arguments of `fit` besides X.
+    start : function
+        Lets workers begin with a task; returns them, within a context after which nothing of them is left.
+
+    Raises
+    ------
+    ClusterLostError
+        Where no worker is left to go on with.
+    """
+    resume = given.pop("resume", None)
+    by_row = {name for names in BY_ROW.values() for name in names} | {"X_val"}
+    has_parts = {name for tables in divided.values() for name in tables[0]}
+    arguments = {name: value for name, value in given.items() if not (name in by_row and name in has_parts)}
+    leader = _Leader(model, table, start)
+    with model._announcing() if hasattr(model, "_announcing") else nullcontext([]) as callbacks:
+        leader.callbacks = callbacks
+        content = None if resume is None else Path(resume).read_bytes()
+        found = leader.run(FitTask(bare(model), arguments, content, table.checkpoint_every, bool(callbacks)))
+    _take(model, found)
+    return model
+
+
+def check_takes_parts(model: Any) -> None:
+    """Raise ValueError for an estimator that needs all rows on one machine."""
+    if not model._takes_parts:
+        raise ValueError(
+            f"X must be a table in memory for {type(model).__name__}; got one that is spread over a cluster."
+        )
+
+
+def _take(model: Any, found: dict[str, Any]) -> None:
+    """Give an estimator what a fit has set, and nothing of an earlier one."""
+    for name in fitted_state(model):
+        delattr(model, name)
+    vars(model).update(found)
+
+
+class _Leader:
+    """Begins a fit, and begins it anew, until there is a model."""
+
+    callbacks: Sequence[Callable[[Any], Any]] = ()
+    _question = 0  # the number of what the first rank waits for an answer to
+
+    def __init__(self, model: Any, table: SpreadTable, start: Start) -> None:
+        self._model, self._table, self._start = model, table, start
+        self._checkpoint: bytes | None = None
+
+    def run(self, task: FitTask) -> dict[str, Any]:
+        """Return what the model has learned."""
+        left = _MOST_ATTEMPTS
+        try:
+            while True:
+                try:
+                    with self._start(task) as crew, self._kept_alive(crew):
+                        return self._follow(crew)
+                except RankLostError as error:
+                    left -= 1
+                    if self._checkpoint is not None and self._checkpoint is not task.checkpoint:
+                        task, left = replace(task, checkpoint=self._checkpoint), _MOST_ATTEMPTS
+                    if not left:
+                        raise ClusterLostError(f"workers were lost {_MOST_ATTEMPTS} times in a row: {error}") from error
+        except (ClusterLostError, KeyboardInterrupt) as error:
+            self._go_back(error)
+            raise
+
+    def _go_back(self, error: BaseException) -> None:
+        """Leave the model as it was at the last checkpoint."""
+        if self._checkpoint is None:
+            error.add_note("There was no checkpoint yet.")
+            return
+        with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
+            path = Path(folder) / "model"
+            path.write_bytes(self._checkpoint)
+            found = load_model(path, {type(self._model).__name__: type(self._model)})
+        _take(self._model, fitted_state(found))
+        error.add_note(
+            f"The model has the {self._model.n_estimators_} rounds of the last checkpoint: save it, and fit with "
+            "resume=PATH to go on from there."
+        )
+
+    @contextmanager
+    def _kept_alive(self, crew: Crew) -> Iterator[None]:
+        """Within it, workers hear that the fit is wanted, and those that do not answer are found."""
+        ended = threading.Event()
+
+        def keep() -> None:
+            while crew.lost is None and not ended.wait(min(1.0, self._table.patience / 6)):
+                try:
+                    crew.renew()
+                except Exception as error:
+                    crew.lost = str(error)
+
+        threading.Thread(target=keep, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+    # While it runs --------------------------------------------------
+
+    def _follow(self, crew: Crew) -> dict[str, Any]:
+        """Hear of the rounds until the first rank has ended."""
+        has_ended = False
+        while True:
+            for event in self._events(crew):
+                has_ended |= event.kind == "end"
+                self._hear(crew, event)
+            found = crew.result()
+            if found is not None:
+                for event in () if has_ended else self._events(crew):
+                    self._hear(crew, event)
+                return found
+
+    def _events(self, crew: Crew) -> list[Event]:
+        found = [event for event in crew.events(crew.heard) if event.number > crew.heard]
+        crew.heard = found[-1].number if found else crew.heard
+        return found
+
+    def _hear(self, crew: Crew, event: Event) -> None:
+        number, kind, content = event
+        if kind == "round":
+            if getattr(self._model, "_on_round", None) is not None:
+                self._model._on_round(*content[:4])
+            if self._table.on_progress is not None:
+                index, n_rounds, train, validation, *sent = content
+                self._table.on_progress(FitProgress(index + 1, n_rounds, train, validation, crew.n_ranks, *sent))
+        elif kind == "checkpoint":
+            self._checkpoint = content
+        elif kind == "callbacks":
+            self._question = number
+            answer = self._call_back(crew, content)
+            crew.answer(self._question, answer)
+
+    def _call_back(self, crew: Crew, env: Any) -> Any:
+        """Call the callbacks; return whether one wants to stop, or its exception."""
+
+        def fetched() -> Any:
+            crew.answer(self._question, "model")
+            while True:
+                for event in self._events(crew):
+                    if event.kind == "model":  # and the same question
+                        self._question = event.number
+                        _take(self._model, event.content)
+                        return self._model
+                    self._hear(crew, event)
+                crew.result()  # which raises where a rank has failed
+
+        env = replace(env, params=self._model.get_params(deep=False), _model=fetched)
+        try:
+            answers = [bool(callback(env)) for callback in self.callbacks]
+            return any(answers)
+        except RankLostError:
+            raise
+        except Exception as error:
+            fetched()
+            return error

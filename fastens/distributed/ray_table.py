@@ -1,0 +1,125 @@
+"""Tables on a Ray cluster: their partitions, which are objects in its store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fastens.distributed.rank_fit import BY_ROW
+from fastens.distributed.spread_table import FitProgress, SpreadTable
+from fastens.parameters import real, whole
+
+RAY_EXTRA = "tables on a Ray cluster need Ray, which is not installed: pip install fastens[ray]"
+_KINDS = "a ray.data.Dataset or a list of object references to partitions"
+
+
+class RayTable(SpreadTable):
+    """A table on a Ray cluster to fit on, with how the cluster is used.
+
+    Parameters
+    ----------
+    table : ray.data.Dataset or list of ray.ObjectRef
+        What `fit` takes as X: a dataset, or references to partitions (frames, arrays, sparse matrices).
+    n_actors : int, optional
+        The processes that train, one rank each; default: one for each node. Fewer where there are fewer partitions, or
+        not as many CPUs.
+    cpus_per_actor : float, optional
+        The CPUs that each reserves, and its threads; default: those of the cluster divided by the actors, at least 1.
+    checkpoint_every : int, default=10
+        Rounds of boosting after which a checkpoint goes to this process; the fit goes on from the last one where an
+        actor is lost.
+    patience : float, default=60.0
+        Seconds: an actor that does not answer for so long is given up; actors give up a fit whose driver is silent for
+        so long; and so long is waited for CPUs.
+    on_progress : function, optional
+        Called with a `FitProgress` after each round of boosting.
+
+    Raises
+    ------
+    ValueError
+        For a table of another kind, and parameters that break their rules.
+
+    Examples
+    --------
+    The table is given to `fit` as any other, ``model.fit(RayTable(dataset, n_actors=4), "rent")``:
+
+    >>> from fastens.distributed import RayTable
+    >>> RayTable([[1.0, 2.0]])
+    Traceback (most recent call last):
+        ...
+    ValueError: table must be a ray.data.Dataset or a list of object references to partitions; got list.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        *,
+        n_actors: int | None = None,
+        cpus_per_actor: float | None = None,
+        checkpoint_every: int = 10,
+        patience: float = 60.0,
+        on_progress: Callable[[FitProgress], None] | None = None,
+    ) -> None:
+        if not is_on_ray(table):
+            raise ValueError(f"table must be {_KINDS}; got {type(table).__name__}.")
+        if n_actors is not None:
+            whole(1).check("n_actors", n_actors)
+        if cpus_per_actor is not None:
+            real(0, open_low=True).check("cpus_per_actor", cpus_per_actor)
+        super().__init__(table, checkpoint_every, patience, on_progress)
+        self.n_actors, self.cpus_per_actor = n_actors, cpus_per_actor
+
+
+def is_on_ray(X: Any) -> bool:
+    """Whether a table is a dataset of Ray, or a list of references to its objects."""
+    if isinstance(X, list | tuple):
+        return bool(X) and all(_is_reference(part) for part in X)
+    return type(X).__module__ == "ray.data.dataset"
+
+
+def _is_reference(part: Any) -> bool:
+    return type(part).__name__ in ("ObjectRef", "ClientObjectRef") and type(part).__module__.partition(".")[0] == "ray"
+
+
+def split_on_ray(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the partitions of "X", and of "X_val" where it is given, each with what belongs to its rows.
+
+    Parameters
+    ----------
+    X : dataset or list of references
+        The table to fit on.
+    given : dict
+        The other arguments of `fit`.
+
+    Raises
+    ------
+    ValueError
+        For targets, weights and the like that are not divided as their table is.
+    """
+    found = {}
+    for name, table in (("X", X), ("X_val", given.get("X_val"))):
+        if table is None:
+            continue
+        if not is_on_ray(table):
+            raise ValueError(f"{name} must be {_KINDS} where X is one; got {type(table).__name__}.")
+        columns = {name: _references(table)}
+        for other in BY_ROW[name]:
+            values = given.get(other)
+            if values is not None and not isinstance(values, str):
+                columns[other] = _divided_as(columns[name], values, other, name)
+        found[name] = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+    return found
+
+
+def _references(table: Any) -> Sequence[Any]:
+    return table if isinstance(table, list | tuple) else table.to_arrow_refs()
+
+
+def _divided_as(parts: Sequence[Any], values: Any, name: str, table: str) -> Sequence[Any]:
+    if not is_on_ray(values) or not isinstance(values, list | tuple):
+        raise ValueError(
+            f"{name} must name a column of {table} or be a list of object references; got {type(values).__name__}."
+        )
+    if len(values) != len(parts):
+        raise ValueError(f"{name} must have the {len(parts)} partitions of {table}; it has {len(values)}.")
+    return values

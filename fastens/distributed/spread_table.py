@@ -1,0 +1,93 @@
+"""Tables that are spread over a cluster of any kind, and which worker gets which of their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from fastens.parameters import real, whole
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """How far a fit on a cluster has come.
+
+    Attributes
+    ----------
+    n_done, n_rounds : int
+        How many rounds have ended, and how many there are.
+    train_loss, validation_loss : float or None
+        The losses after it.
+    n_workers : int
+        The workers that train.
+    n_exchanges, n_bytes : int
+        How often these have exchanged something, and how many bytes the first of them has sent.
+    """
+
+    n_done: int
+    n_rounds: int
+    train_loss: float | None
+    validation_loss: float | None
+    n_workers: int
+    n_exchanges: int
+    n_bytes: int
+
+
+class SpreadTable:
+    """The base of such tables; their parameters are described there."""
+
+    def __init__(
+        self, table: Any, checkpoint_every: int, patience: float, on_progress: Callable[[FitProgress], None] | None
+    ) -> None:
+        whole(1).check("checkpoint_every", checkpoint_every)
+        real(1).check("patience", patience)
+        self.table = table
+        self.checkpoint_every, self.patience, self.on_progress = checkpoint_every, patience, on_progress
+
+    def __repr__(self) -> str:
+        """The table's type."""
+        return f"{type(self).__name__}({type(self.table).__name__})"
+
+
+def blocks(n_parts: int, n_ranks: int) -> list[range]:
+    """Return the partitions of each rank: so many in a row, nearly as many on each.
+
+    Examples
+    --------
+    >>> blocks(5, 2)
+    [range(0, 3), range(3, 5)]
+    """
+    each, more = divmod(n_parts, n_ranks)
+    ends = [rank * each + min(rank, more) for rank in range(n_ranks + 1)]
+    return [range(*bounds) for bounds in pairwise(ends)]
+
+
+def placed(owned: Sequence[range], holders: Mapping[int, Collection[str]], places: Sequence[str]) -> list[int]:
+    """Return which worker each rank gets, so that few partitions have to move.
+
+    Parameters
+    ----------
+    owned : list of range
+        The partitions of each rank.
+    holders : dict
+        The places that have a partition already, by its number.
+    places : list of str
+        Those of the workers, of which there is at least one for each rank.
+
+    Examples
+    --------
+    >>> placed([range(0, 2), range(2, 3)], {0: ["b"], 2: ["a"]}, ["a", "b", "c"])
+    [1, 0]
+    """
+    moved = np.zeros((len(owned), len(places)))
+    for rank, parts in enumerate(owned):
+        for part in parts:
+            held = holders.get(part, ())
+            moved[rank] -= [place in held for place in places]
+    found: list[int] = linear_sum_assignment(moved)[1].tolist()
+    return found

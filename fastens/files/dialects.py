@@ -1,0 +1,177 @@
+"""How a CSV file is written: its encoding, its separator, where its rows begin and what its columns are called."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from fastens.files.errors import TableFileError, listed
+from fastens.files.schema import TableSchema
+
+SEPARATORS = ",;\t|"
+HEAD_BYTES = 1 << 16
+HEAD_ROWS = 50
+# Strings that mean "no value": Arrow's own list and those of R, SQL, Python, spreadsheets and the UCI archive.
+_MISSING = (
+    *pa.csv.ConvertOptions().null_values,
+    *("?", "<NA>", "None", "none", "Null", "NAN", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!"),
+)
+# Files written with ", " between the values have a blank before each.
+MISSING_CODES = [*_MISSING, *(" " + text for text in _MISSING if text), " "]
+# The first that fits. Latin-1 gives every byte a letter, so that equal values stay equal whatever the encoding was.
+ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
+_SEPARATOR_LINE = re.compile("\ufeff?sep=(.)", re.IGNORECASE)  # as spreadsheets write and read it
+_NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one CSV file is written: encoding, separator, unique names of the columns, and the lines up to the rows."""
+
+    encoding: str
+    separator: str
+    names: list[str]
+    notes: list[str]
+    n_header_lines: int
+    prefers_comma: bool
+
+
+def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names without blanks around them, those that are there already with a suffix; notes on what was changed."""
+    found: list[str] = []
+    repeated: list[str] = []
+    for position, name in enumerate(names):
+        clean = name.strip() or _place(position)
+        unique, n = clean, 0
+        while unique in found:
+            n += 1
+            unique = f"{clean}.{n}"
+        if unique != clean:
+            repeated.append(unique)
+        found.append(unique)
+    note = f"Columns of a name that was there already are called: {listed(repeated)}."
+    return found, [note] if repeated else []
+
+
+def _place(position: int) -> str:
+    """What a column without a name is called."""
+    return f"column {position + 1}"
+
+
+def is_about_encoding(error: Exception) -> bool:
+    """Whether a file could not be read for bytes that are no letters of an encoding."""
+    return isinstance(error, UnicodeDecodeError) or "UTF" in str(error) or "decode" in str(error)
+
+
+def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
+    """Find out from the head of a file how it is written."""
+    with open_file() as stream:
+        head = stream.read(HEAD_BYTES)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif b"\0" in head and "16" not in encoding and "32" not in encoding:
+        raise TableFileError("it holds binary data, not text")
+    # The head may end inside a character.
+    errors = "strict" if schema.encoding is None else "replace"
+    text = codecs.getincrementaldecoder(encoding)(errors).decode(head)
+    lines = re.split("\r\n|\r|\n", text)[schema.skip_lines :]
+    separators = SEPARATORS if schema.separator is None else schema.separator
+    n_before = 0
+    if said := _SEPARATOR_LINE.fullmatch(lines[0]):
+        separators, n_before = schema.separator or said[1], 1
+    n_before += _n_comments(lines[n_before:])
+    by_separator = {separator: _rows(lines[n_before:], separator) for separator in separators}
+    separator = max(by_separator, key=lambda key: _consistency(by_separator[key][0]))
+    rows, n_header_lines = by_separator[separator]
+    if n_before and rows and lines[n_before - 1].startswith("#"):
+        last, _ = _rows(lines[n_before - 1 : n_before], separator)
+        if len(last[0]) == len(rows[0]) > 1:
+            rows, n_header_lines = [*last, *rows], 0  # the header is the last line that begins with "#"
+    if not rows:
+        raise TableFileError("it is empty")
+    names, notes = unique_names(_with_all_names(rows))
+    if _is_row(names, rows, schema):
+        names, n_header_lines = [_place(i) for i in range(len(names))], 0
+        notes = [f"The first line is read as a row, not as names; the columns are called {listed(names, 3)}."]
+    n_header_lines += schema.skip_lines + n_before
+    return Dialect(encoding, separator, names, notes, n_header_lines, _prefers_comma("\n".join(lines), separator))
+
+
+def _n_comments(lines: list[str]) -> int:
+    """How many lines at the start begin with "#"."""
+    return next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
+
+
+def _rows(lines: list[str], separator: str) -> tuple[list[list[str]], int]:
+    """The first rows that are not empty, and the number of lines up to the end of the first of them."""
+    rows: list[list[str]] = []
+    n_header_lines = 0
+    reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator)
+    try:
+        for row in reader:
+            if row and not rows:
+                n_header_lines = reader.line_num
+            if row:
+                rows.append(row)
+            if len(rows) == HEAD_ROWS:
+                break
+    except csv.Error:
+        pass  # a quote that is not closed in what was read so far
+    return rows, n_header_lines
+
+
+def _consistency(rows: list[list[str]]) -> tuple[int, int]:
+    """How many rows have as many values as the first, if it has several; and that number."""
+    n_values = len(rows[0]) if rows else 0
+    return (sum(len(row) == n_values for row in rows) if n_values > 1 else 0), n_values
+
+
+def _with_all_names(rows: list[list[str]]) -> list[str]:
+    """The first row, and one name more where all others have one value more."""
+    names = rows[0]
+    if len(rows) > 1 and all(len(row) == len(names) + 1 for row in rows[1:]):
+        # A separator at the end of every line; or names of rows in a first column without a name, as R writes them.
+        if not any(row[-1] for row in rows[1:]):
+            return [*names, ""]
+        if len({row[0] for row in rows[1:]}) == len(rows) - 1 > 1:
+            return ["", *names]
+    return names
+
+
+def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> bool:
+    """Whether the file has no header: its first row is like the others.
+
+    It has a number wherever the others do. As names may be whole numbers (2024, 2025), it must also have a number that
+    is not whole, or a text that its column has again. Without columns of numbers, all of its texts must be there again.
+    """
+    first, *others = [row for row in rows if len(row) == len(names)] or [[]]
+    if first != rows[0]:
+        return False
+    if schema.columns:
+        places = [_place(i) for i in range(len(names))]
+        return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == places
+    missing = {*MISSING_CODES, *schema.missing}
+    numbers, is_there_again = [], []
+    for value, *below in zip(first, *others, strict=True):
+        given = [other for other in below if other not in missing]
+        if given and all(map(_NUMBER.fullmatch, given)):
+            numbers.append(value)
+        else:
+            is_there_again.append(value in given)
+    if not numbers:
+        return any(is_there_again) and all(is_there_again)
+    return all(map(_NUMBER.fullmatch, numbers)) and (any(is_there_again) or not all(map(_WHOLE.fullmatch, numbers)))
+
+
+def _prefers_comma(text: str, separator: str) -> bool:
+    """Whether a value looks like a number with a decimal comma."""
+    return separator != "," and bool(re.search(rf"(^|[{separator}])-?\d+,\d+($|[{separator}])", text, re.MULTILINE))

@@ -1,0 +1,123 @@
+"""Arrays, sequences and sparse matrices as tables."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+
+from fastens.engine.rows.sparse_rows import canonical
+from fastens.table.columns.numbers import FLOATS
+from fastens.table.tables import Table
+
+_FLOAT64, _FLOAT32 = FLOATS
+EXACT = 1 << 53  # whole numbers up to here are exact as floats
+
+
+class ArrayTable(Table):
+    """The columns of a 2-D NumPy array, or of a CSR matrix of floats."""
+
+    @cached_property
+    def array(self) -> Any:
+        """The table where it is a row source already."""
+        is_ready = sparse.issparse(self.source) or is_ready_array(self.source)
+        return self.source if is_ready else None
+
+    @cached_property
+    def block(self) -> NDArray[Any] | None:
+        """The table where it holds whole numbers or booleans."""
+        return self.source if self.source.dtype.kind in "biu" else None
+
+    @cached_property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The columns."""
+        return list(self.source.T)
+
+    def is_categorical(self, index: int) -> bool:
+        """Whether the column is categorical by its type."""
+        kind = self.source.dtype.kind
+        return self.is_of_words(index) if kind == "O" else kind in "UT"
+
+
+def is_plain(X: Any) -> bool:
+    """Whether `X` is already what the engine reads: a NumPy matrix of native floats that is not empty."""
+    return (
+        type(X) is np.ndarray
+        and (X.dtype is _FLOAT64 or X.dtype is _FLOAT32)
+        and X.ndim == 2
+        and X.size > 0
+        and X.flags.aligned
+    )
+
+
+def is_ready_array(array: NDArray[Any]) -> bool:
+    """Whether the engine reads an array as it is."""
+    return array.dtype in FLOATS and array.flags.aligned
+
+
+def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
+    """Return a table over an array, a sequence or a sparse matrix; ValueError for one of fewer rows."""
+    if is_plain(X):
+        return ArrayTable(X)
+    array = checked_array(X, owner, fewest)
+    if sparse.issparse(array):
+        array = canonical(array if array.dtype in FLOATS else array.astype(np.float64))
+    return ArrayTable(array)
+
+
+def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
+    """Return anything that is no frame as an array, or a CSR matrix, by scikit-learn's rules and messages.
+
+    ValueError for one of fewer rows.
+    """
+    if hasattr(X, "collect"):
+        raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+    if isinstance(X, np.ndarray) and X.dtype.names:
+        fields = list(X.dtype.names)
+        raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
+    if isinstance(X, np.ma.MaskedArray):
+        X = with_missing(X)
+    if isinstance(X, list | tuple):
+        array = np.asarray(X)
+        X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=fewest,
+        estimator=owner,
+        input_name="X",
+    )
+    if sparse.issparse(X):
+        return X
+    X = np.asarray(X)
+    # As floats, large whole numbers would be equal that are not, which matters where they are categories.
+    keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
+    return X if keeps_type else X.astype(np.float64)
+
+
+def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
+    """A masked array as a plain one, its masked values missing: NaN among numbers, NaT among dates, else None."""
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return X.data
+    if X.dtype.kind == "f":
+        return X.filled(np.nan)
+    if X.dtype.kind in "mM":
+        return X.filled(X.dtype.type("NaT"))
+    is_exact = X.dtype.kind == "b" or (X.dtype.kind in "iu" and not has_large_numbers(X.data[~mask]))
+    plain = X.data.astype(np.float64 if is_exact else object)
+    plain[mask] = np.nan if is_exact else None
+    return plain
+
+
+def has_large_numbers(X: NDArray[Any]) -> bool:
+    """Whether an array holds whole numbers that are not exact as floats."""
+    if X.dtype.kind not in "iu" or X.itemsize < 8 or not X.size:
+        return False
+    return int(X.max()) > EXACT or int(X.min()) < -EXACT

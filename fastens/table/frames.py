@@ -1,0 +1,232 @@
+"""Frames as tables: of all that narwhals reads; pandas' columns are read directly, since that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.arrays import is_ready_array
+from fastens.table.columns.dates import parts_in, parts_to_learn, with_parts
+from fastens.table.columns.factorize import Factorized, factorize_array, index_values
+from fastens.table.columns.numbers import Column
+from fastens.table.tables import Table
+
+_WIDE = 100  # columns
+# What pandas calls types of strings.
+_TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
+_FLOATS = ({nw.Float64}, {nw.Float32})
+
+
+def is_frame(X: Any) -> bool:
+    """Whether `X` is a table of named columns."""
+    return isinstance(X, Table) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
+
+
+def _is_pandas(frame: Any) -> bool:
+    pandas = nw.dependencies.get_pandas()
+    return pandas is not None and isinstance(frame, pandas.DataFrame)
+
+
+def table_from_frame(frame: Any) -> Table:
+    """Return a table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
+    if isinstance(frame, Table):
+        return frame
+    is_wrapped = not _is_pandas(frame)
+    native = nw.to_native(frame, pass_through=True) if is_wrapped else frame
+    if is_wrapped and not _is_pandas(native):
+        return _table_of_others(native)
+    if not native.columns.is_unique:
+        raise _same_names(native.columns[native.columns.duplicated()][0])
+    return PandasTable(native, index_values(native.columns))
+
+
+def _table_of_others(frame: Any) -> FrameTable:
+    try:
+        opened = nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        names = list(frame.column_names)  # of Arrow; other libraries make no such frame
+        raise _same_names(next(name for name in names if names.count(name) > 1)) from None
+    return FrameTable(opened, opened.columns)
+
+
+def _same_names(name: Any) -> ValueError:
+    return ValueError(f"X must have columns of different names; more than one is called {name!r}.")
+
+
+class FrameTable(Table):
+    """The columns of a frame, as narwhals has them."""
+
+    def __init__(self, source: Any, names: list[Any]) -> None:
+        super().__init__(source, names if all(isinstance(name, str) for name in names) else None)
+
+    @property
+    def native(self) -> Any:
+        """The frame as its library has it."""
+        return self.source.to_native()
+
+    @cached_property
+    def array(self) -> NDArray[Any] | None:
+        """The whole table where all columns are floats of one size; only Arrow's are copied."""
+        if set(self.source.schema.values()) not in _FLOATS:
+            return None
+        if not self.source.implementation.is_pyarrow():
+            array = self.source.to_numpy()
+            return array if is_ready_array(array) else None
+        # Arrow's columns lie apart; its own array is by rows, which takes much longer to write.
+        out = np.empty(self.source.shape, np.float32 if nw.Float32 in self.source.schema.values() else float, order="F")
+        for own, column in zip(out.T, self.native.columns, strict=True):
+            own[:] = column.to_numpy()
+        return out
+
+    @cached_property
+    def arrays(self) -> list[Any]:
+        """The columns as their library has them."""
+        return [column.to_native() for column in self._series]
+
+    @cached_property
+    def _series(self) -> list[nw.Series]:
+        return list(self.source.iter_columns())
+
+    def column(self, index: int) -> Column:
+        """A column as a narwhals Series."""
+        return self._series[index]
+
+    def is_categorical(self, index: int) -> bool:
+        """Whether the column is categorical by its type."""
+        column = self.column(index)
+        if column.dtype == nw.String:
+            return column.null_count() < len(column)
+        if column.dtype == nw.Object:
+            return self.is_of_words(index)
+        return column.dtype in (nw.Categorical, nw.Enum, nw.Boolean)
+
+    def with_date_parts(self) -> Table:
+        """Return the table with parts in the place of each column of dates; itself without dates or names."""
+        if self.names is None or self.array is not None or self.block is not None:
+            return self
+        pairs = zip(self.names, map(parts_to_learn, self.arrays), strict=True)
+        parts = {name: found for name, found in pairs if found}
+        return table_from_frame(with_parts(self.source, parts)) if parts else self
+
+    def matched(self, names: list[str] | None) -> Table:
+        """Return the columns in the order of these names, where both have any.
+
+        Others are dropped; parts of dates are taken from the column of dates.
+        """
+        if names is None or self.names is None or self.names == names:
+            return self
+        missing = set(names) - set(self.names)
+        parts = {name: own for name, own in parts_in(missing).items() if name in self.names}
+        frame = with_parts(self.source, parts) if parts else self.source
+        missing.difference_update(frame.columns)
+        if missing:
+            unseen = sorted(set(frame.columns) - set(names))
+            message = "The feature names should match those that were passed during fit.\n"
+            message += _listed("Feature names unseen at fit time:", unseen)
+            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", sorted(missing)))
+        return table_from_frame(frame[names])
+
+
+def _listed(title: str, names: list[str], most: int = 5) -> str:
+    if not names:
+        return ""
+    return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"
+
+
+class PandasTable(FrameTable):
+    """The columns of a pandas frame: arrays of NumPy, or pandas' own."""
+
+    def __init__(self, source: Any, names: list[Any]) -> None:
+        super().__init__(source, names)
+        # What gives the column at a place. Each Series that pandas makes takes ten microseconds, more than the values
+        # of a small table. What makes none of them is not public; where it is gone, they are made.
+        self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
+        self._numbers: dict[int, Column] = {}
+
+    @property
+    def native(self) -> Any:
+        """The frame."""
+        return self.source
+
+    @cached_property
+    def array(self) -> NDArray[Any] | None:
+        """The whole table where all columns are floats of one size."""
+        array = self.source.to_numpy() if self._kind == "f" else None
+        return array if array is not None and is_ready_array(array) else None
+
+    @cached_property
+    def block(self) -> NDArray[Any] | None:
+        """The whole table where pandas holds columns of one type of whole numbers, or of booleans, as one array."""
+        if self._kind not in ("b", "i", "u"):
+            return None
+        first, last = self._take(0), self._take(len(self) - 1)
+        if first.base is None or first.base is not last.base:
+            return None
+        block = self.source.to_numpy()
+        return block if np.may_share_memory(block, first) else None
+
+    @cached_property
+    def _kind(self) -> str | None:
+        """The kind of NumPy's type, numbers or booleans, that all columns share."""
+        n_columns = len(self)
+        first = self._take(0).dtype if n_columns else None
+        if not isinstance(first, np.dtype) or first.kind not in "fbiu":
+            return None
+        # A list of all types takes longer than the columns, unless there are many.
+        types = self.source.dtypes.tolist() if n_columns > _WIDE else [column.dtype for column in self._columns]
+        return first.kind if all(dtype == first for dtype in types) else None
+
+    def _made_column(self, index: int) -> Any:
+        column = self.source.iloc[:, index]
+        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+
+    @cached_property
+    def _columns(self) -> list[Any]:
+        return list(map(self._take, range(len(self))))
+
+    @cached_property
+    def arrays(self) -> list[Any]:
+        """The columns as arrays."""
+        return self._columns if self.block is None else list(self.block.T)
+
+    @cached_property
+    def _series(self) -> list[Any]:
+        """The columns as pandas' Series; in a wide frame one by one would be much slower."""
+        return [column for _, column in self.source.items()]
+
+    def column(self, index: int) -> Column:
+        """A column as a NumPy vector, or a narwhals Series where it holds no numbers."""
+        if self.block is not None:
+            return self.arrays[index]
+        if index not in self._numbers:
+            numbers = _numbers_of_array(self.arrays[index])
+            is_other = numbers is None
+            self._numbers[index] = nw.from_native(self._series[index], series_only=True) if is_other else numbers
+        return self._numbers[index]
+
+    def is_categorical(self, index: int) -> bool:
+        """Whether the column is categorical by its type."""
+        array = self.arrays[index]
+        if isinstance(array.dtype, np.dtype):  # narwhals takes longer to name it
+            return self.is_of_words(index) if array.dtype.kind == "O" else array.dtype.kind == "b"
+        if array.dtype.name in _TEXTS:
+            return not array.isna().all()
+        return array.dtype.name == "category" or super().is_categorical(index)
+
+    def _factorize(self, index: int) -> Factorized:
+        return factorize_array(self.arrays[index], lambda: self._series[index])
+
+
+def _numbers_of_array(array: Any) -> NDArray[Any] | None:
+    """A column of a pandas frame as numbers, missing ones as NaN; None where its type is another."""
+    dtype = getattr(array.dtype, "numpy_dtype", array.dtype)
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iuf":
+        return None
+    if isinstance(array, np.ndarray):
+        return array
+    return array.to_numpy(np.float32 if dtype == np.float32 else np.float64, na_value=np.nan)
