@@ -38,6 +38,7 @@ from fastens.boosting.out_of_bag import out_of_bag_attributes
 from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.rules import (
+    L2_OTHERWISE,
     boosting_rules,
     check_together,
     draws_features,
@@ -79,7 +80,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=31)
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
     min_samples_leaf: int | None = parameter(whole(1) | NONE, default=None)
-    l2_regularization: float = parameter(real(0), default=1.0)
+    l2_regularization: float | None = parameter(real(0) | NONE, default=None)
     split_penalty: float | None = parameter(real(0) | NONE, default=None)
     max_bins: int = parameter(whole(2, 65_535), default=255)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=0.6)
@@ -437,7 +438,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _joined_losses(self, parts: Sequence[Loss]) -> Loss:
         """The loss of all targets, given that of each."""
         if self._options("growth").split_criterion == "squared_error":
-            parts = [part if part.renews_leaves else LeastSquares(part, self.l2_regularization) for part in parts]
+            l2 = L2_OTHERWISE if self.l2_regularization is None else self.l2_regularization
+            parts = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
         return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from fastens.engine.parts import as_array, map_parts
 from fastens.engine.trees.leaf_sums import leaf_sums
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import on_used_columns
+from fastens.engine.whole import are_whole
 from fastens.parameters import real
 
 Array = NDArray[np.float64]
@@ -94,11 +96,23 @@ class LeafRefit:
         step = self._newton_steps(leaf, n_nodes, output)
         return self.learning_rate * np.where(np.isnan(step), np.nan, loss.damped(np.nan_to_num(step)))
 
+    def _l2(self, output: int) -> float:
+        """The L2 of the leaves of an output where it follows the noise, as growth finds it."""
+        gradients, hessians = self.derivatives[:, output].astype(np.float64)
+        squares, weight = gradients**2, self.weight
+        if weight is not None and not are_whole(weight):
+            squares *= weight / weight.mean()
+        everywhere = np.zeros(len(squares), dtype=np.intp)
+        square, hessian = (float(leaf_sums(everywhere, part, weight, 1)[0]) for part in (squares, hessians))
+        noise = square / hessian if hessian > 0 else 0.0
+        return self.rules.l2_regularization + self.rules.noise_l2 * math.sqrt(noise)
+
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
         """Newton steps, before they are damped and shrunk."""
         gradient, hessian = (leaf_sums(leaf, part[output], self.weight, n_nodes) for part in self.derivatives)
+        l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(hessian > 0, -gradient / (hessian + self.rules.l2_regularization), np.nan)
+            return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
 
     def _add(self, tree: int, values: Array, output: int) -> None:
         self.raw[output] += values[self.leaves[:, tree]]

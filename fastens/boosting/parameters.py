@@ -37,8 +37,10 @@ max_depth : int or None
 min_samples_leaf : int or None
     Fewest rows in a leaf; a row of a whole weight counts as so many, one of a fraction as one. None: 5, or 20 where
     the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models.
-l2_regularization : float
-    Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean.
+l2_regularization : float or None
+    Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean. None: 1; with
+    log losses, 3 times the root of the noise before the tree, the sum of the squared gradients over that of the
+    hessians. The noise is about 1 where classes overlap, and falls to 0 where they do not.
 split_penalty : float or None
     A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
     pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is

@@ -22,13 +22,15 @@ from fastens.tree_model.column_rules import column_chances, monotone_columns, pa
 # linear models in the leaves need these.
 SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
+# Log odds have a scale of their own, so that an L2 can follow the noise.
+L2_OTHERWISE, NOISE_L2 = 1.0, 3.0
 
 
 def growth_rules(model: Any) -> GrowthRules:
     """The limits of trees, with constraints on columns of X translated to the columns that trees see."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of), up=True)
     growth, categories = model._options("growth"), model._options("categories")
-    min_samples_leaf = fewest_rows(model)
+    min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
     return GrowthRules(
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
@@ -37,7 +39,8 @@ def growth_rules(model: Any) -> GrowthRules:
         min_weight_leaf=growth.min_weight_leaf,
         min_gain_to_split=growth.min_gain_to_split,
         split_penalty=_split_penalty(model),
-        l2_regularization=model.l2_regularization,
+        l2_regularization=l2,
+        noise_l2=noise_l2,
         features_per_split=count_of(model.max_features, per_tree, up=True),
         features_per_tree=per_tree,
         feature_weights=column_chances(model, up=True),
@@ -51,6 +54,13 @@ def growth_rules(model: Any) -> GrowthRules:
         max_categories_per_split=categories.max_per_split,
         one_hot_max_size=categories.one_hot_max_size,
     )
+
+
+def _l2(model: Any) -> tuple[float, float]:
+    """The L2, and what is added to it times the root of the noise."""
+    if model.l2_regularization is not None:
+        return model.l2_regularization, 0.0
+    return (0.0, NOISE_L2) if model._loss.has_log_odds else (L2_OTHERWISE, 0.0)
 
 
 def _split_penalty(model: Any) -> float:

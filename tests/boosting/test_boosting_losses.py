@@ -130,7 +130,7 @@ def test_custom_losses_equal_those_of_the_library(rng):
     assert len(own.validation_score_) > 0
     assert np.isfinite(own.validation_score_).all()
     own = GradientBoostingClassifier(loss=LogLoss(), **QUICK).fit(X, classes)
-    ours = GradientBoostingClassifier(**QUICK).fit(X, classes)
+    ours = GradientBoostingClassifier(l2_regularization=1.0, **QUICK).fit(X, classes)
     np.testing.assert_allclose(own.predict_proba(X), ours.predict_proba(X), atol=1e-6)
     assert (pickle.loads(pickle.dumps(own)).predict(X) == own.predict(X)).all()
 
@@ -214,3 +214,30 @@ def test_score_of_several_quantiles_is_their_mean_d2(rng):
     one = GradientBoostingRegressor("quantile", quantile=0.5, n_estimators=8).fit(X, y)
     assert one.score(X, y) == pytest.approx(r2_score(y, one.predict(X)))
     assert cross_val_score(model, X, y, cv=3).mean() > 0
+
+
+def test_l2_follows_the_noise_of_classes(rng):
+    """Three times the root of the squared gradients over the hessians; of numbers it is 1."""
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+    start = np.full(400, 2.0)  # the noise of odds that are far off is not 1
+    p = 1 / (1 + np.exp(-2.0))
+    noise = ((p - y) ** 2).sum() / (400 * p * (1 - p))
+    options = {"n_estimators": 1, "learning_rate": 1.0, "random_state": 0}
+    found = GradientBoostingClassifier(**options).fit(X, y, init_score=start)
+    given = GradientBoostingClassifier(l2_regularization=3 * noise**0.5, **options).fit(X, y, init_score=start)
+    np.testing.assert_allclose(found._ensemble.value, given._ensemble.value, rtol=1e-5)
+    other = GradientBoostingClassifier(l2_regularization=3.0, **options).fit(X, y, init_score=start)
+    assert not np.allclose(found._ensemble.value, other._ensemble.value, rtol=1e-2)
+    of_numbers = (GradientBoostingRegressor(l2_regularization=l2, **options).fit(X, X[:, 1]) for l2 in (None, 1.0))
+    np.testing.assert_array_equal(*(model.predict(X) for model in of_numbers))
+
+
+@pytest.mark.parametrize("weight", [None, "copies", "shares"])
+def test_refitted_leaves_have_the_l2_of_growth(rng, weight):
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + rng.normal(size=400) > 0).astype(int) + (X[:, 1] > 0)
+    weights = {None: None, "copies": rng.integers(1, 4, 400), "shares": rng.uniform(0.1, 3.0, 400)}[weight]
+    model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(X, y, weights)
+    same = model.refit_leaves(X, y, 0.0, weights)
+    np.testing.assert_allclose(same.predict_proba(X), model.predict_proba(X), atol=1e-5)

@@ -16,7 +16,8 @@ from fastens.engine.grow.frontier cimport (
     COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, next_set, place_rows, threads_for_rows
 )
 from fastens.engine.grow.leaves cimport (
-    add_to_all, dispersion, is_kept, node_sums, prune_cost_complexity, sums_of_output
+    add_to_all, dispersion, is_kept, node_sums, prune_cost_complexity, root_of_noise,
+    sums_of_output,
 )
 from fastens.engine.grow.grown_table cimport allow_stored, set_table
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients, Scales, quantise
@@ -193,7 +194,7 @@ cdef class Grower:
             scaled[0] = self.ws.rules
             scaled.min_hessian = _at_least(rules.min_child_weight * hessian)
             scaled.min_weight = _at_least(self.ws.limits.min_weight_leaf * self.source.weight_scale)
-            scaled.l2 = rules.l2_regularization * hessian
+            scaled.l2 = self.ws.outputs[o].l2 * hessian
             scaled.path_smooth = rules.path_smooth * hessian
             scaled.category_l2 = rules.category_l2 * quantised.mean_hessian
             scaled.category_smoothing = rules.category_smoothing * quantised.mean_hessian
@@ -201,6 +202,18 @@ cdef class Grower:
         self.ws.rules = self.ws.outputs[0].rules
         if self.ws.n_outputs > 1:
             self.ws.rules.min_hessian = 0       # of the mean over the outputs
+
+    cdef _set_l2(self):
+        """The L2 of every output, once its rows are in place."""
+        cdef int32_t o
+        cdef float64_t of_noise = self.rules.noise_l2
+        if of_noise > 0:
+            with nogil:
+                self._sum_up()
+        for o in range(self.ws.n_outputs):
+            self.ws.outputs[o].l2 = self.rules.l2_regularization
+            if of_noise > 0:
+                self.ws.outputs[o].l2 += of_noise * root_of_noise(&self.ws, o)
 
     cdef bint _plant(self) noexcept nogil:
         """Put the rows of the tree in place and make the root; False when memory is short."""
@@ -238,11 +251,12 @@ cdef class Grower:
             is_ready = self._quantise()
         if not is_ready:
             return NOT_FINITE
-        self._scale_rules()
         with nogil:
             is_ready = self._plant()
         if not is_ready:
             return OUT_OF_MEMORY
+        self._set_l2()
+        self._scale_rules()
         self._limit_root()
         return GROWING
 
@@ -292,7 +306,7 @@ cdef class Grower:
         return tree
 
     cdef void _sum_up(self) noexcept nogil:
-        """The exact sums of every node."""
+        """The exact sums of every node that there is."""
         cdef Workspace* ws = &self.ws
         cdef int32_t o
         cdef int64_t* sums
@@ -351,7 +365,7 @@ cdef class Grower:
         hessians = tree.weight[:, None] if self.hessians is None else self.hessians
         for column, hessian in enumerate(hessians.T):
             value = tree.value[:, column].copy()
-            bind_values(value, hessian + self.rules.l2_regularization, tree, self.rules)
+            bind_values(value, hessian + self.ws.outputs[column].l2, tree, self.rules)
             tree.value[:, column] = value
 
     cdef float64_t _gain_unit(self) noexcept nogil:
@@ -383,7 +397,7 @@ cdef class Grower:
         cdef const Scales* scales = &ws.outputs[output].quantised.scales
         cdef const Node* node
         cdef int32_t i
-        cdef float64_t hessian, l2 = self.rules.l2_regularization
+        cdef float64_t hessian, l2 = ws.outputs[output].l2
         for i in range(ws.n_nodes):
             node = &ws.nodes[i]
             if not is_kept(ws, node):

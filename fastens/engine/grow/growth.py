@@ -37,6 +37,9 @@ class GrowthRules(Limits):
     l2_regularization : float
         Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016); where the weights' mean is below
         1, times that mean.
+    noise_l2 : float
+        Added besides: this times the root of the noise before the tree, the sum of the squared gradients of its rows
+        over that of the hessians; scaled as the other.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     path_smooth : float
@@ -63,6 +66,7 @@ class GrowthRules(Limits):
     min_gain_to_split: float = 0.0
     split_penalty: float = 0.0
     l2_regularization: float = 0.0
+    noise_l2: float = 0.0
     features_per_tree: int | None = None
     path_smooth: float = 0.0
     max_delta_step: float | None = None
@@ -77,8 +81,8 @@ class GrowthRules(Limits):
         mean = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, comm)
         if mean >= 1:
             return self
-        l2 = self.l2_regularization * mean
-        return replace(self, min_child_weight=self.min_child_weight * mean, l2_regularization=l2)
+        scaled = ("min_child_weight", "l2_regularization", "noise_l2")
+        return replace(self, **{name: getattr(self, name) * mean for name in scaled})
 
     @property
     def bind_values(self) -> bool:

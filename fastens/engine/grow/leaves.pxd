@@ -14,6 +14,7 @@ cdef inline bint is_kept(const Workspace* ws, const Node* node) noexcept nogil:
 
 
 cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept nogil
+cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil
 cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil
 cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t penalty) noexcept nogil
 cdef void add_to_all(

@@ -1,6 +1,8 @@
 """What the rows in the leaves of a tree just grown add up to, and adding the values of leaves to rows."""
 
-from fastens.engine.histograms.quantise cimport Moments, Scales, exact_sums
+from libc.math cimport sqrt
+
+from fastens.engine.histograms.quantise cimport Moments, RowGradients, Scales, exact_sums
 from fastens.engine.structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t, prefetch
 from fastens.engine.team cimport share
 from fastens.engine.splits.workspace cimport Node, Output, Workspace
@@ -69,6 +71,18 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
             sums[i] = exact_sums(
                 &summing.output.source, &summing.output.quantised.scales, ws.rows + begin, end - begin
             )
+
+
+cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil:
+    """The root of the sum of all squared gradients over that of the hessians, were the mean weight 1."""
+    cdef const Moments* sums = sums_of_output(ws, output)
+    cdef const RowGradients* source = &ws.outputs[output].source
+    cdef const Scales* scales = &ws.outputs[output].quantised.scales
+    # Factors of their own: weights may be as small as numbers are.
+    cdef float64_t root = sqrt(<float64_t>sums[0].square) / scales.root
+    if not source.whole_weights:
+        root *= sqrt(source.n_total / source.total_weight)
+    return root * sqrt(scales.exact_hessian / sums[0].hessian) if sums[0].hessian > 0 else 0.0
 
 
 cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:

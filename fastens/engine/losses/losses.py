@@ -102,6 +102,8 @@ class Loss:
         It is a mean over rows, so that some of them tell it for all.
     has_levels : bool
         Raw predictions are several levels of one target.
+    has_log_odds : bool
+        Raw predictions are log odds, which have a scale of their own, by a log loss.
     bounds : pair of numbers
         Between which targets lie.
     comm : Comm
@@ -113,6 +115,7 @@ class Loss:
     renews_leaves = False
     by_rows = True
     has_levels = False
+    has_log_odds = False
     bounds = (-math.inf, math.inf)
     comm: Comm = LOCAL
     _kernel = ""
@@ -359,6 +362,7 @@ class _LogLoss(Loss):
     # Odds times e**10, with a learning rate of 0.1 times e in one round; ordinary leaves move a few units. Where p is
     # near 0 or 1, p (1 - p) vanishes, and the step for a few surprising rows would be thousands of times too long.
     max_step = 10.0
+    has_log_odds = True
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `max_step`."""

@@ -43,6 +43,7 @@ cdef struct Output:
     # One of the raw predictions that a tree has values for, with histograms in fixed-point units of its own.
     RowGradients source
     Quantised quantised
+    float64_t l2                    # of the tree that is grown
     SplitRules rules                # in the units of its sums
     float64_t gain_unit             # gain in units of the loss = gain of the sums * gain_unit
     float64_t hessian_unit          # likewise, the mean over the outputs
