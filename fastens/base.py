@@ -304,8 +304,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of each class's probability, as `predict_proba` has them."""
         proba = self.predict_proba(X)
-        with np.errstate(divide="ignore"):
-            return [log(part) for part in proba] if isinstance(proba, list) else log(proba)
+        return [log(part) for part in proba] if isinstance(proba, list) else log(proba)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted.

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Table, on_grid
 from fastens.engine.bins.bundles import bundled
+from fastens.engine.bins.places import pages_held
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, SparseMatrix
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
@@ -65,11 +66,11 @@ class ConstantLeaves:
     @property
     def table(self) -> Table:
         """The training rows."""
-        return Table(self.problem.matrix.columns)
+        return Table(self.problem.matrix.columns, pages=self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> Table:
         """Other rows, given as codes and as they are."""
-        return Table(codes)
+        return Table(codes, pages=pages_held(codes, X))
 
     def grow(self, this: Round, number: int) -> Tree:
         """Grow a tree of a round, give its leaves their values, and add it to the raw predictions."""
@@ -115,7 +116,7 @@ class ConstantLeaves:
 
     def add(self, tree: Tree, table: Table, raw: Array) -> None:
         """Add a tree to the raw predictions of rows that it has values for."""
-        add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads)
+        add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads, table.pages)
 
 
 class JointLeaves(ConstantLeaves):
@@ -140,7 +141,7 @@ class JointLeaves(ConstantLeaves):
 
     def add(self, tree: Tree, table: Table, raw: Array) -> None:
         """Add a tree to all raw predictions."""
-        raw += tree.value.T[:, leaves_of_rows(table.codes, tree, self.problem.n_threads)]
+        raw += tree.value.T[:, leaves_of_rows(table.codes, tree, self.problem.n_threads, table.pages)]
 
 
 class LinearModels(ConstantLeaves):
@@ -165,11 +166,11 @@ class LinearModels(ConstantLeaves):
     @property
     def table(self) -> Table:
         """The training rows."""
-        return Table(self.problem.matrix.columns, self._models.X)
+        return Table(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> Table:
         """Other rows, given as codes and as they are."""
-        return Table(codes, as_array(X))
+        return Table(codes, as_array(X), pages_held(codes, X))
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
         rate = this.rate * damping(self._loss_of(number), tree.value[:, 0])
@@ -192,7 +193,7 @@ class LinearModels(ConstantLeaves):
         assert isinstance(tree, LinearTree)
         n_threads, grid = self.problem.n_threads, self.problem.grid
         added = raw if grid is None else np.zeros_like(raw)
-        tree.add(table.X, leaves_of_rows(table.codes, tree, n_threads), added, n_threads)
+        tree.add(table.X, leaves_of_rows(table.codes, tree, n_threads, table.pages), added, n_threads)
         if grid is not None:
             raw += on_grid(added, grid)
 

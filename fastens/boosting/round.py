@@ -11,6 +11,7 @@ from fastens.boosting.row_sampling import RowSample
 from fastens.monitoring.measuring import Rows
 
 if TYPE_CHECKING:
+    from fastens.engine.bins.pages import MappedPages
     from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
     from fastens.engine.losses.losses import Loss
 
@@ -36,6 +37,7 @@ class Table(NamedTuple):
 
     codes: AnyCodes
     X: Any = None
+    pages: MappedPages | None = None  # of codes in files
 
 
 class Round(NamedTuple):

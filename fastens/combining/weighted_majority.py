@@ -229,9 +229,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._set_weights(np.full(n_members, 1.0 / n_members))
 
     def _set_weights(self, weights: Array) -> None:
-        self.weights_ = weights
-        with np.errstate(divide="ignore"):
-            self._log_weights = log(weights)
+        self.weights_, self._log_weights = weights, log(weights)
 
     def _update_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         """Go through the rows: all weights before each row follow from the losses before it.

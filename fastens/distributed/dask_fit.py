@@ -19,7 +19,7 @@ from fastens.distributed.dask_table import DaskTable, split
 from fastens.distributed.leading import ClusterLostError, Crew, check_takes_parts, lead
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.reduction import RankLostError
-from fastens.distributed.session import without_rows
+from fastens.distributed.session import Event, without_rows
 from fastens.distributed.spread_table import blocks, placed
 
 _POLL_SECONDS = 1.0
@@ -197,17 +197,18 @@ class _DaskCrew(Crew):
             if isinstance(answer, BaseException):
                 raise RankLostError(f"{address} does not answer: {answer!r}")
 
-    def events(self) -> list[tuple[str, Any]]:
-        """What the first rank reports, as soon as there is anything, or after about a second."""
-        found = self._on_first(remote.next_events, _POLL_SECONDS)
+    def events(self, heard: int) -> list[Event]:
+        """What the first rank reports after what was heard, as soon as there is anything, or after about a second."""
+        found = self._on_first(remote.next_events, heard, _POLL_SECONDS)
         if isinstance(found, BaseException):
             time.sleep(0.1)  # `renew` finds out why
             return []
         return list(found)
 
-    def answer(self, value: Any) -> None:
-        """Hand an answer to the first rank."""
-        self._on_first(remote.give_answer, value)
+    def answer(self, number: int, value: Any) -> None:
+        """Hand the answer to a question to the first rank."""
+        while isinstance(self._on_first(remote.give_answer, number, value), BaseException) and self.lost is None:
+            time.sleep(0.1)
 
     def result(self) -> dict[str, Any] | None:
         """What the first rank has learned; None while it trains; else the error of a rank."""

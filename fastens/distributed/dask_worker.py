@@ -17,7 +17,7 @@ from distributed.protocol import to_serialize
 
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.reduction import RankLostError, Tag
-from fastens.distributed.session import Session
+from fastens.distributed.session import Event, Session
 
 _HANDLER = "fastens_message"
 _EXTENSION = "fastens"
@@ -128,17 +128,17 @@ async def renew_session(key: Key, dask_worker: Any) -> None:
     _sessions(dask_worker)[key].mailbox.renew()
 
 
-async def next_events(key: Key, seconds: float, dask_worker: Any) -> list[tuple[str, Any]]:
+async def next_events(key: Key, heard: int, seconds: float, dask_worker: Any) -> list[Event]:
     """What the first rank has to tell, as soon as there is anything, or after so long."""
     session = _sessions(dask_worker).get(key)
-    return [] if session is None else await asyncio.to_thread(session.events, seconds)
+    return [] if session is None else await asyncio.to_thread(session.events, heard, seconds)
 
 
-async def give_answer(key: Key, value: Any, dask_worker: Any) -> None:
+async def give_answer(key: Key, number: int, value: Any, dask_worker: Any) -> None:
     """Hand an answer to the first rank."""
     session = _sessions(dask_worker).get(key)
     if session is not None:
-        session.answer(value)
+        session.answer(number, value)
 
 
 # Tasks --------------------------------------------------

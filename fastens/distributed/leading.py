@@ -16,6 +16,7 @@ from typing import Any
 
 from fastens.distributed.rank_fit import BY_ROW, FitTask, bare, fitted_state
 from fastens.distributed.reduction import RankLostError
+from fastens.distributed.session import Event
 from fastens.distributed.spread_table import FitProgress, SpreadTable
 from fastens.storage import load_model
 
@@ -36,21 +37,24 @@ class Crew:
         How many there are.
     lost : str or None
         Why the attempt cannot go on.
+    heard : int
+        The number of the last event that was heard of.
     """
 
     n_ranks: int
     lost: str | None = None
+    heard: int = 0
 
     def renew(self) -> None:
         """Let workers hear that the fit is wanted; RankLostError where one does not answer."""
         raise NotImplementedError
 
-    def events(self) -> list[tuple[str, Any]]:
-        """What the first rank reports, as soon as there is anything, or after about a second."""
+    def events(self, heard: int) -> list[Event]:
+        """What the first rank reports after what was heard, as soon as there is anything, or after about a second."""
         raise NotImplementedError
 
-    def answer(self, value: Any) -> None:
-        """Hand an answer to the first rank."""
+    def answer(self, number: int, value: Any) -> None:
+        """Hand the answer to a question to the first rank."""
         raise NotImplementedError
 
     def result(self) -> dict[str, Any] | None:
@@ -117,6 +121,7 @@ class _Leader:
     """Begins a fit, and begins it anew, until there is a model."""
 
     callbacks: Sequence[Callable[[Any], Any]] = ()
+    _question = 0  # the number of what the first rank waits for an answer to
 
     def __init__(self, model: Any, table: SpreadTable, start: Start) -> None:
         self._model, self._table, self._start = model, table, start
@@ -179,14 +184,22 @@ class _Leader:
         """Hear of the rounds until the first rank has ended."""
         has_ended = False
         while True:
-            for kind, content in crew.events():
-                has_ended |= kind == "end"
-                self._hear(crew, kind, content)
+            for event in self._events(crew):
+                has_ended |= event.kind == "end"
+                self._hear(crew, event)
             found = crew.result()
-            if found is not None and has_ended:
+            if found is not None:
+                for event in () if has_ended else self._events(crew):
+                    self._hear(crew, event)
                 return found
 
-    def _hear(self, crew: Crew, kind: str, content: Any) -> None:
+    def _events(self, crew: Crew) -> list[Event]:
+        found = [event for event in crew.events(crew.heard) if event.number > crew.heard]
+        crew.heard = found[-1].number if found else crew.heard
+        return found
+
+    def _hear(self, crew: Crew, event: Event) -> None:
+        number, kind, content = event
         if kind == "round":
             if getattr(self._model, "_on_round", None) is not None:
                 self._model._on_round(*content[:4])
@@ -196,19 +209,22 @@ class _Leader:
         elif kind == "checkpoint":
             self._checkpoint = content
         elif kind == "callbacks":
-            crew.answer(self._call_back(crew, content))
+            self._question = number
+            answer = self._call_back(crew, content)
+            crew.answer(self._question, answer)
 
     def _call_back(self, crew: Crew, env: Any) -> Any:
         """Call the callbacks; return whether one wants to stop, or its exception."""
 
         def fetched() -> Any:
-            crew.answer("model")
+            crew.answer(self._question, "model")
             while True:
-                for kind, content in crew.events():
-                    if kind == "model":
-                        _take(self._model, content)
+                for event in self._events(crew):
+                    if event.kind == "model":  # and the same question
+                        self._question = event.number
+                        _take(self._model, event.content)
                         return self._model
-                    self._hear(crew, kind, content)
+                    self._hear(crew, event)
                 crew.result()  # which raises where a rank has failed
 
         env = replace(env, params=self._model.get_params(deep=False), _model=fetched)

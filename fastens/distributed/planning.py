@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,8 +139,13 @@ def plan(
     whole(1).check("n_columns", n_columns)
     whole(1, 1000).check("n_workers", n_workers)
     counting = counting or measured_counting(model, n_columns)
-    table = _random_table(model, max(400, min(_ROWS, _VALUES // n_columns)), n_columns)
-    simulated = simulate(exchanges_of(lambda: _short(model), *table)[-1], n_workers, network)
+    X, y = _random_table(model, max(400, min(_ROWS, _VALUES // n_columns)), n_columns)
+    more_bits = max(0.0, math.log2(n_rows / len(y)))  # of the sums of so many more rows
+    exchanges = [
+        own._replace(share=min(1.0, own.share + more_bits / 64))
+        for own in exchanges_of(lambda: _short(model), X, y)[-1]
+    ]
+    simulated = simulate(exchanges, n_workers, network)
     share = -(-n_rows // n_workers)
     own, alone = (counting.round_seconds + counting.row_seconds * n for n in (share, n_rows))
     seconds = own + simulated.seconds

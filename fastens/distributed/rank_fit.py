@@ -55,8 +55,9 @@ class FitTask:
 class Watcher:
     """Who is told of the rounds of a fit. This one does not listen."""
 
-    def report(self, kind: str, content: Any) -> None:
-        """Take note: a "round" has ended, or there is a "checkpoint"."""
+    def report(self, kind: str, content: Any) -> int:
+        """Take note: a "round" has ended, or there is a "checkpoint"; return the number of the note."""
+        return 0
 
     def ask(self, kind: str, content: Any) -> Any:
         """Wait for an answer."""
@@ -99,7 +100,7 @@ def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
     """Return the partitions of a table as one row source, or those of an array as one array."""
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
-    if is_table and parts[0].ndim > 1:
+    if is_table and len(parts[0].shape) > 1:
         return TableParts(*parts)
     return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts])
 

@@ -18,7 +18,7 @@ from fastens.distributed.leading import ClusterLostError, Crew, check_takes_part
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
-from fastens.distributed.session import Session, without_rows
+from fastens.distributed.session import Event, Session, without_rows
 from fastens.distributed.spread_table import blocks, placed
 
 _POLL_SECONDS = 1.0
@@ -186,13 +186,13 @@ class _RayCrew(Crew):
             raise RankLostError(f"actors do not answer: {', '.join(str(calls.index(call)) for call in late)}")
         _get(calls)
 
-    def events(self) -> list[tuple[str, Any]]:
-        """What the first rank reports, as soon as there is anything, or after about a second."""
-        return self._of_first("events", _POLL_SECONDS) or []
+    def events(self, heard: int) -> list[Event]:
+        """What the first rank reports after what was heard, as soon as there is anything, or after about a second."""
+        return self._of_first("events", heard, _POLL_SECONDS) or []
 
-    def answer(self, value: Any) -> None:
-        """Hand an answer to the first rank."""
-        self._of_first("answer", value)
+    def answer(self, number: int, value: Any) -> None:
+        """Hand the answer to a question to the first rank."""
+        self._of_first("answer", number, value)
 
     def result(self) -> dict[str, Any] | None:
         """What the first rank has learned; None while it trains; else the error of a rank."""

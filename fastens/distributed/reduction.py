@@ -1,8 +1,8 @@
 """Sums, maxima and gathering over ranks that can only send messages to each other.
 
 Ranks exchange with partners of a hypercube: small arrays as a whole at each of its dimensions, large ones by halves,
-so that each number is sent about twice, however many ranks there are. The ranks beyond a power of two hand their
-numbers to a partner below it, and get the result from there.
+so that each number is sent about twice, however many ranks there are, and in few bytes. The ranks beyond a power of two
+hand their numbers to a partner below it, and get the result from there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.distributed.narrowing import narrowed, widened
 from fastens.engine.comm import Comm
 
 Numbers = NDArray[np.int64]
@@ -22,6 +23,8 @@ Tag = tuple[int, int]
 
 # Larger arrays are halved: below, a message costs more than its bytes.
 _HALVED_BYTES = 1 << 16
+# Of larger arrays, numbers are sent in no more bytes than they need.
+_NARROWED_BYTES = 1 << 12
 
 
 class RankLostError(RuntimeError):
@@ -90,14 +93,15 @@ class RanksComm(Comm):
             return
         self._begin()
         # A copy, which nobody changes while it is being sent.
-        numbers = np.concatenate([array.ravel() for array in arrays])
+        # Numbers of a column, which are about as large, lie side by side.
+        numbers = np.concatenate([array.ravel(order="F") for array in arrays])
         if numbers.nbytes <= _HALVED_BYTES or self.size == 2:
             numbers = self._over_cube(numbers, combined)
         else:
             self._by_halves(numbers, combined)
         start = 0
         for array in arrays:
-            array[...] = numbers[start : start + array.size].reshape(array.shape)
+            array[...] = numbers[start : start + array.size].reshape(array.shape, order="F")
             start += array.size
 
     # On the cube --------------------------------------------------
@@ -171,12 +175,18 @@ class RanksComm(Comm):
 
     def _send(self, rank: Any, payload: Any) -> None:
         if isinstance(payload, np.ndarray):
+            payload = self._written(payload)
             self.n_bytes += payload.nbytes
         else:
             self.n_bytes += sum(len(content) for _, content in payload)
         self._sent[rank] += 1
         self._transport.send(rank, (self.n_exchanges, self._sent[rank]), payload)
 
+    def _written(self, numbers: Numbers) -> NDArray[Any]:
+        """Numbers as they are sent."""
+        return narrowed(numbers) if numbers.nbytes > _NARROWED_BYTES else numbers
+
     def _receive(self, rank: Any) -> Any:
         self._received[rank] += 1
-        return self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
+        found = self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
+        return widened(found) if getattr(found, "dtype", None) == np.uint8 else found

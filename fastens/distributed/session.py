@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastens.distributed.mailbox import Mailbox
 from fastens.distributed.rank_fit import FitTask, Watcher, fit_rank, fitted_state
 from fastens.distributed.reduction import RanksComm, Tag
 from fastens.engine.threads import limited_threads
+
+
+class Event(NamedTuple):
+    """What is told of a rank."""
+
+    number: int
+    kind: str
+    content: Any
 
 
 class Session(Watcher):
@@ -30,8 +38,9 @@ class Session(Watcher):
         self.rank, self.size, self.task = rank, size, task
         self.mailbox = Mailbox(patience)
         self._tables: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
-        self._events: deque[tuple[str, Any]] = deque()
-        self._answers: deque[Any] = deque()
+        self._events: list[Event] = []
+        self._n_events = 0
+        self._answers: dict[int, Any] = {}
         self._changed = threading.Condition()
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
@@ -44,36 +53,40 @@ class Session(Watcher):
 
     # Who leads --------------------------------------------------
 
-    def report(self, kind: str, content: Any) -> None:
-        """Keep something for who leads; of checkpoints the last."""
+    def report(self, kind: str, content: Any) -> int:
+        """Keep something for who leads, of checkpoints the last; return its number."""
         with self._changed:
+            self._n_events += 1
             if kind == "checkpoint":
-                self._events = deque(event for event in self._events if event[0] != kind)
-            self._events.append((kind, content))
+                self._events = [event for event in self._events if event.kind != kind]
+            self._events.append(Event(self._n_events, kind, content))
             self._changed.notify_all()
+            return self._n_events
 
     def ask(self, kind: str, content: Any) -> Any:
         """Wait for an answer."""
-        self.report(kind, content)
+        number = self.report(kind, content)
         with self._changed:
-            while not self._answers:
+            while number not in self._answers:
                 self.mailbox.check()
                 self._changed.wait(1.0)
-            return self._answers.popleft()
+            return self._answers.pop(number)
 
-    def answer(self, value: Any) -> None:
-        """Take an answer."""
+    def answer(self, number: int, value: Any) -> None:
+        """Take the answer to what has this number, which may come twice."""
         with self._changed:
-            self._answers.append(value)
+            self._answers[number] = value
             self._changed.notify_all()
 
-    def events(self, seconds: float) -> list[tuple[str, Any]]:
-        """What there is to be told, as soon as there is anything, or after so long."""
+    def events(self, heard: int, seconds: float) -> list[Event]:
+        """What there is to be told, as soon as there is anything, or after so long.
+
+        Those up to the number `heard` have arrived. All others are told again: a call may be lost on its way back.
+        """
         with self._changed:
+            self._events = [event for event in self._events if event.number > heard]
             self._changed.wait_for(lambda: self._events, seconds)
-            found = list(self._events)
-            self._events.clear()
-            return found
+            return list(self._events)
 
     # The fit --------------------------------------------------
 

@@ -37,10 +37,14 @@ class Network:
 
 
 class Exchange(NamedTuple):
-    """Something that all ranks exchange: the "sum" or "max" of numbers of 8 bytes, or "gather" of the bytes of each."""
+    """Something that all ranks exchange: the "sum" or "max" of numbers of 8 bytes, or "gather" of the bytes of each.
+
+    Numbers are sent in a `share` of their bytes.
+    """
 
     kind: str
     n_bytes: int
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,9 @@ def simulate(exchanges: Sequence[Exchange], n_ranks: int, network: Network | Non
 
     def work(rank: int) -> _Clock:
         clock = _Clock(rank, posts, network or Network())
-        comm = RanksComm(clock)
+        comm = _Unwritten(clock)
         for exchange in exchanges:
+            clock.share = exchange.share
             _do(comm, exchange)
         return clock
 
@@ -110,8 +115,8 @@ def simulate(exchanges: Sequence[Exchange], n_ranks: int, network: Network | Non
     )
 
 
-def exchanges_of(make: Callable[[], Any], X: NDArray[Any], y: NDArray[Any], n_ranks: int = 2) -> list[list[Exchange]]:
-    """Fit a model on ranks that are threads; return what they exchange in each round, and before the first.
+def exchanges_of(make: Callable[[], Any], X: NDArray[Any], y: NDArray[Any]) -> list[list[Exchange]]:
+    """Fit a model on two ranks that are threads; return what they exchange in each round, and before the first.
 
     Parameters
     ----------
@@ -119,11 +124,9 @@ def exchanges_of(make: Callable[[], Any], X: NDArray[Any], y: NDArray[Any], n_ra
         Returns the model to fit: one that reports its rounds.
     X, y : arrays
         The rows; each rank gets as many.
-    n_ranks : int
-        The ranks.
     """
-    posts = [_Post() for _ in range(n_ranks)]
-    ends = np.linspace(0, len(y), n_ranks + 1).astype(int).tolist()
+    posts = [_Post() for _ in range(2)]
+    ends = 0, len(y) // 2, len(y)
 
     def work(rank: int) -> list[list[Exchange]]:
         comm, model = _Recorder(_Clock(rank, posts, Network())), make()
@@ -133,7 +136,7 @@ def exchanges_of(make: Callable[[], Any], X: NDArray[Any], y: NDArray[Any], n_ra
             model.fit(X[own], y[own])
         return comm.rounds[:-1]
 
-    return _on_threads(n_ranks, work, posts)[0]
+    return _on_threads(2, work, posts)[0]
 
 
 # Ranks --------------------------------------------------
@@ -150,7 +153,8 @@ class _Recorder(RanksComm):
     def _noted(self, kind: str, n_bytes: int | None = None) -> Iterator[None]:
         sent = self.n_bytes
         yield
-        self.rounds[-1].append(Exchange(kind, self.n_bytes - sent if n_bytes is None else n_bytes))
+        sent = self.n_bytes - sent
+        self.rounds[-1].append(Exchange(kind, n_bytes or sent, sent / n_bytes if n_bytes else 1.0))
 
     def sum(self, *arrays: NDArray[np.int64]) -> None:
         """Add up arrays over the ranks, in place."""
@@ -166,6 +170,13 @@ class _Recorder(RanksComm):
         """Return the values of all ranks, in their order."""
         with self._noted("gather"):
             return super().gather(value)
+
+
+class _Unwritten(RanksComm):
+    """Sends numbers as they are: the clock knows how many bytes there would be."""
+
+    def _written(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return numbers
 
 
 def _do(comm: RanksComm, exchange: Exchange) -> None:
@@ -209,12 +220,15 @@ class _Clock:
     def __init__(self, rank: int, posts: Sequence[_Post], network: Network) -> None:
         self.rank, self.size = rank, len(posts)
         self._posts, self._network = posts, network
-        self._sends_until = self.now = 0.0
+        self._sends_until, self.now, self.share = 0.0, 0.0, 1.0
         self.n_hops = self.n_bytes = 0
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
         """Send an array or bytes to a rank."""
-        n_bytes = payload.nbytes if isinstance(payload, np.ndarray) else sum(len(content) for _, content in payload)
+        if isinstance(payload, np.ndarray):
+            n_bytes = round(self.share * payload.nbytes)
+        else:
+            n_bytes = sum(len(content) for _, content in payload)
         self._sends_until = max(self.now, self._sends_until) + n_bytes / self._network.bandwidth
         self.n_bytes += n_bytes
         arrives = self._sends_until + self._network.latency

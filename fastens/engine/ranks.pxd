@@ -14,4 +14,5 @@ cdef class Exchange:
 
 
 cdef bint sum_over(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n) noexcept nogil
+cdef bint sum_rows(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width) noexcept nogil
 cdef bint max_over(Ranks* ranks, int64_t* numbers, Py_ssize_t n) noexcept nogil

@@ -15,15 +15,22 @@ cdef class Exchange:
 
 cdef bint sum_over(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n) noexcept nogil:
     """Add up arrays of n numbers each over the ranks, in place; False where that failed."""
-    return ranks == NULL or _reduce(ranks, arrays, n_arrays, n, False)
+    return ranks == NULL or _reduce(ranks, arrays, n_arrays, n, 1, False)
+
+
+cdef bint sum_rows(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width) noexcept nogil:
+    """The same for arrays of n rows, whose columns hold numbers that are about as large."""
+    return ranks == NULL or _reduce(ranks, arrays, n_arrays, n, width, False)
 
 
 cdef bint max_over(Ranks* ranks, int64_t* numbers, Py_ssize_t n) noexcept nogil:
     """Replace numbers by their maxima over the ranks; False where that failed."""
-    return ranks == NULL or _reduce(ranks, &numbers, 1, n, True)
+    return ranks == NULL or _reduce(ranks, &numbers, 1, n, 1, True)
 
 
-cdef bint _reduce(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, bint largest) noexcept with gil:
+cdef bint _reduce(
+    Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width, bint largest
+) noexcept with gil:
     cdef Exchange exchange = <Exchange>ranks.exchange
     cdef int64_t[::1] view
     cdef int32_t i
@@ -32,8 +39,8 @@ cdef bint _reduce(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n
     try:
         views = []
         for i in range(n_arrays):
-            view = <int64_t[:n]>arrays[i]
-            views.append(np.asarray(view))
+            view = <int64_t[:n * width]>arrays[i]
+            views.append(np.asarray(view).reshape(n, width) if width > 1 else np.asarray(view))
         if largest:
             exchange.comm.max(*views)
         else:

@@ -27,7 +27,7 @@ from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, ch
 from fastens.forests.forest_members import Members, mean_importances, rows_in_bags, template
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
-from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, tree_rules
+from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, check_same_drawing, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
@@ -126,10 +126,7 @@ class BaseForest(TreeParameters, TreeModel):
         if not self.warm_start or not hasattr(self, "_ensemble"):
             return False
         check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
-        if (was := self._bootstrap is not None) != self.bootstrap:
-            raise ValueError(
-                f"bootstrap must stay {was} with warm_start=True, as in the last fit; got {self.bootstrap}."
-            )
+        check_same_drawing(self.bootstrap, self._bootstrap)
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
@@ -486,9 +483,8 @@ class BaseForest(TreeParameters, TreeModel):
         return ("_n_targets", "_seed")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        parts = (self._bootstrap, self._averaging, self._out_of_bag)
         found = super()._fitted_arrays()
-        for part in parts:
+        for part in (self._bootstrap, self._averaging, self._out_of_bag):
             found |= {} if part is None else part.to_arrays()
         return found if self._kept_rows is None else found | {_KEPT_ROWS: self._kept_rows}
 

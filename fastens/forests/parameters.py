@@ -95,3 +95,11 @@ def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
         raise ValueError(f"max_samples must be None without bootstrap; got {max_samples!r}.")
     if oob_score:
         raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+
+
+def check_same_drawing(bootstrap: bool, of_last_fit: Any) -> None:
+    """Raise ValueError where trees on drawn rows and trees on all would make one forest."""
+    if bootstrap != (of_last_fit is not None):
+        raise ValueError(
+            f"bootstrap must be as in the last fit, {not bootstrap}, with warm_start=True; got {bootstrap}."
+        )

@@ -88,7 +88,7 @@ class TreeRows:
 
     def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
         """The statistics of the leaves, by each of some weights of the rows, (n_statistics, n_leaves)."""
-        leaf, is_leaf = leaves_of_rows(self.matrix.columns, tree), tree.left_child == 0
+        leaf, is_leaf = leaves_of_rows(self.matrix.columns, tree, pages=self.matrix.pages), tree.left_child == 0
         return [
             np.stack([leaf_sums(leaf, column, weight, tree.n_nodes)[is_leaf] for column in self.columns])
             for weight in weights

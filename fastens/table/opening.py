@@ -31,12 +31,12 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 
     ValueError for one of fewer rows. Behind it, nothing sees what the table was given as.
     """
-    if is_frame(X):
-        return table_from_frame(X).with_rows(fewest)
-    X = in_parts(X)
-    if isinstance(X, Batches):
-        return StreamedTable(X).with_rows(fewest)
-    table = PartedTable(X) if isinstance(X, RowSource) else table_from_array(X, owner, fewest)
+    is_named = is_frame(X)
+    X = X if is_named else in_parts(X)
+    if isinstance(X, RowSource):
+        table: Table = StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
+    else:
+        table = table_from_frame(X) if is_named else table_from_array(X, owner, fewest)
     return table.with_rows(fewest)
 
 

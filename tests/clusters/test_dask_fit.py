@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
@@ -23,6 +24,7 @@ from fastens import (
     RandomForestRegressor,
     StackingRegressor,
     TANClassifier,
+    TextClassifier,
 )
 from fastens.distributed import DaskTable
 from fastens.options import Categories, EarlyStopping
@@ -112,9 +114,25 @@ def test_arrays_and_delayed_partitions(client, tmp_path):
     expected = content(GradientBoostingClassifier(subsample=0.5, **COMMON).fit(X, labels), tmp_path)
     array, y = da.from_array(X, chunks=(400, 1)), da.from_array(labels, chunks=700)
     pieces, targets = ([delayed(part) for part in np.array_split(each, 4)] for each in (X, labels))
+    arrow = [delayed(pa.table({"a": part[:, 0], "b": part[:, 1]})) for part in np.array_split(X, 3)]
+    named = GradientBoostingClassifier(subsample=0.5, **COMMON).fit(pd.DataFrame(X, columns=["a", "b"]), labels)
+    model = GradientBoostingClassifier(subsample=0.5, **COMMON).fit(
+        arrow, list(map(delayed, np.array_split(labels, 3)))
+    )
+    assert content(model, tmp_path) == content(named, tmp_path)
     for table, target in ((array, y), (array, labels), (pieces, targets)):
         model = GradientBoostingClassifier(subsample=0.5, **COMMON).fit(table, target)
         assert content(model, tmp_path) == expected
+
+
+def test_texts(client, tmp_path):
+    words = FRAME["word"] + " ham and spam " + FRAME["number"].astype(str)
+    expected = content(TextClassifier(min_df=3).fit(words, T > 1), tmp_path)
+    frame = frame_of(6, FRAME.assign(text=words, label=T > 1))
+    model = TextClassifier(min_df=3).fit(frame["text"], frame["label"])
+    assert content(model, tmp_path) == expected
+    assert content(TextClassifier(min_df=3).fit(frame[["text", "label"]], "label"), tmp_path) == expected
+    np.testing.assert_array_equal(model.predict(frame["text"]).compute(), model.predict(words))
 
 
 def test_rows_to_validate_on(client, tmp_path):

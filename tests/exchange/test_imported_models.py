@@ -88,7 +88,7 @@ def test_rows_of_forests_that_were_not_grown_here_are_unknown(tmp_path):
         for same in (model, saved_and_loaded(model, tmp_path)):
             with pytest.raises(AttributeError, match="only of trees that this model's fit grew"):
                 _ = same.estimators_samples_
-        with pytest.raises(ValueError, match="bootstrap must stay False with warm_start=True"):
+        with pytest.raises(ValueError, match="bootstrap must be as in the last fit, False"):
             model.set_params(warm_start=True, n_estimators=9, bootstrap=True).fit(X, y)
         model.set_params(bootstrap=False).fit(X, y)
         assert len(model) == 9

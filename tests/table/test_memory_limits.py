@@ -310,6 +310,7 @@ def test_a_full_disk_is_named(tmp_path):
     "model",
     [
         "fe.GradientBoostingRegressor(n_estimators=3, n_jobs=2, max_leaf_nodes=8)",
+        "fe.GradientBoostingRegressor(n_estimators=3, max_leaf_nodes=8, subsample=0.5, early_stopping=True)",
         "fe.RandomForestRegressor(n_estimators=2, min_samples_leaf=5000, n_jobs=2)",
     ],
 )

@@ -12,7 +12,7 @@ from fastens.bayes.counts.codes import add_entries
 from fastens.bayes.counts.counting import offsets_of
 from fastens.bayes.counts.dirichlet import Groups
 from fastens.bayes.naive.dependence import average_parents
-from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, log_probability
+from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood
 from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
 from fastens.engine.elementary import log
@@ -80,9 +80,9 @@ class OneDependenceLikelihood(PairLikelihood):
         offsets, known = offsets_of(self.sizes + 2), self._known_cells()
         table = np.zeros((counts.shape[1], offsets[-1], len(counts)))
         for index, found in enumerate(counts):
-            table[:, known, index] = log_probability(groups.estimate(found, "bayes"))
+            table[:, known, index] = log(groups.estimate(found, "bayes"))
             if self.unseen == "smooth":
-                table[:, offsets[1:] - 1, index] = log_probability(groups.unseen(found, "bayes"))
+                table[:, offsets[1:] - 1, index] = log(groups.unseen(found, "bayes"))
         return table
 
     def _log_joint(self, counts: NDArray[Any], sizes: NDArray[np.int64], alpha: Any) -> Array:
@@ -91,7 +91,7 @@ class OneDependenceLikelihood(PairLikelihood):
         pseudo = np.repeat(replace(self.smoothing, alpha=alpha).of_groups(len(counts) * sizes, 1), sizes)
         groups = Groups(sizes, pseudo)
         total = groups.spread(groups.sums(counts).sum(axis=0)) + pseudo * size
-        return log_probability(
+        return log(
             np.divide(counts + pseudo, total, out=np.zeros(counts.shape), where=total > 0)
         ).T  # by value, as tables are
 

@@ -211,7 +211,7 @@ class DirichletLikelihood(Likelihood):
         return Groups(self.sizes, self.pseudo_of_cells())
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        self.log_prob = log_probability(self._probabilities(mode, rng))
+        self.log_prob = log(self._probabilities(mode, rng))
 
     def _probabilities(self, mode: str, rng: np.random.Generator | None) -> Array:
         groups = self.groups()
@@ -362,10 +362,8 @@ class CategoricalLikelihood(CellLikelihood):
             alike = groups.estimate(total, mode) if rng is None else groups.draw(total, rng)
             depends = _mix(groups.spread(share), depends, alike)
             unseen = _mix(share, unseen, groups.unseen(total, mode))
-        self.log_prob = log_probability(depends)
-        self.log_unseen = (
-            log_probability(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
-        )
+        self.log_prob = log(depends)
+        self.log_unseen = log(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
 
     def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
         assert self.feature_prior is not None
@@ -419,11 +417,6 @@ class CategoricalLikelihood(CellLikelihood):
             raise ValueError("the numbers of categories do not fit the columns")
         if not (self.log_unseen <= 0).all() or self.feature_posterior.shape != (n_features,):
             raise ValueError("the log probabilities are malformed")
-
-
-def log_probability(probability: Array) -> Array:
-    """The log, minus infinity for 0."""
-    return log(probability)
 
 
 def _mix(share: Array, one: Array, other: Array) -> Array:

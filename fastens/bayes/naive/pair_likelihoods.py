@@ -12,8 +12,9 @@ from fastens.bayes.counts.column_bins import Limits, as_floats
 from fastens.bayes.counts.counting import check_pairs, encode_all, offsets_of, pair_counts, without_missing
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.dependence import add_families
-from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, log_probability
+from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood
 from fastens.engine.bins.binning import Binning
+from fastens.engine.elementary import log
 from fastens.engine.threads import threads_for
 from fastens.table.at_sight import AtSight
 
@@ -121,7 +122,7 @@ class TreeLikelihood(PairLikelihood):
         groups = self._groups_of(column, n_groups)
         known = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
         unseen = groups.unseen(counts, mode) if self.unseen == "smooth" else np.ones((len(counts), 1))
-        return log_probability(np.hstack([known, unseen]))
+        return log(np.hstack([known, unseen]))
 
     def _groups_of(self, column: int, n_groups: int) -> Groups:
         pseudo = self.smoothing.of_groups(self.sizes, n_groups)[column]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.bayes.networks.components import expected_counts, find_components
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
-from fastens.bayes.networks.inference import logs, missing_in
+from fastens.bayes.networks.inference import missing_in
 from fastens.engine.elementary import exp, log
 
 Array = NDArray[np.float64]
@@ -136,7 +136,7 @@ def _slopes(tables: Sequence[Array], mass: Sequence[Array]) -> list[Array]:
 
 
 def _moved(table: Array, change: Array) -> Array:
-    logits = logs(table) + change
+    logits = log(table) + change
     logits -= logits.max(axis=-1, keepdims=True)
     moved = exp(logits)
     return moved / moved.sum(axis=-1, keepdims=True)

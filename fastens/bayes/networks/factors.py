@@ -138,8 +138,7 @@ def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int
     found = eliminate(factors, remove, sizes)
     joined, log_peak = product(found.factors)
     total = joined.values.reshape(len(joined.values), -1).sum(axis=1)
-    with np.errstate(divide="ignore"):
-        log_total = log(total) + log_peak + found.log_scale
+    log_total = log(total) + log_peak + found.log_scale
     safe = np.where(total > 0, total, 1.0)
     values = joined.values / safe.reshape(-1, *(1,) * len(joined.scope))
     if (log_total == -np.inf).any():

@@ -21,19 +21,13 @@ from fastens.bayes.networks.factors import Array, Factor, best_backwards, draw_b
 from fastens.bayes.networks.graphs import ancestors
 from fastens.engine.elementary import log
 
-
-def logs(table: Array) -> Array:
-    """Logarithms, -inf of zeros."""
-    return log(table)
-
-
 # Rows --------------------------------------------------
 
 
 def log_likelihoods(network: DiscreteNetwork, codes: NDArray[Any], n_threads: int = 1) -> Array:
     """Log probability of the known values of each row; codes above the sizes count as missing."""
     out = np.zeros((codes.shape[1], 1))
-    tables = [logs(table)[..., None] for table in network.tables]
+    tables = [log(table)[..., None] for table in network.tables]
     add_family_logs(codes, network.sizes, network.families, tables, out, n_threads)
     out = out[:, 0]
     is_missing = missing_in(network, codes)
@@ -65,7 +59,7 @@ def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any],
         family = network.families[node]
         axis = family.index(variable)
         families.append(family[:axis] + family[axis + 1 :])
-        tables.append(logs(np.moveaxis(network.tables[node], axis, -1)))
+        tables.append(log(np.moveaxis(network.tables[node], axis, -1)))
     add_family_logs(codes, network.sizes, families, tables, out, n_threads)
     blanket = sorted({other for family in families for other in family})
     unknown = missing_in(network, codes)
@@ -73,7 +67,7 @@ def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any],
     for component in find_components(network, unknown[:, some], variable):
         for rows in blocks_of(network, component):
             factors = evidence_factors(network, component, codes, some[rows])
-            out[some[rows]] = logs(posterior_of(network, component, (variable,), factors, len(rows))[0])
+            out[some[rows]] = log(posterior_of(network, component, (variable,), factors, len(rows))[0])
     return out
 
 

@@ -18,7 +18,6 @@ from fastens.bayes.counts.families import CodedRows
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.family_scores import SCORES
 from fastens.bayes.networks.graphs import Parents, parents_from
-from fastens.bayes.networks.inference import logs
 from fastens.bayes.networks.initial_tables import START
 from fastens.bayes.networks.network_files import NetworkFiles
 from fastens.bayes.networks.network_queries import NetworkQueries
@@ -27,6 +26,7 @@ from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import is_any
+from fastens.engine.elementary import log
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
@@ -368,7 +368,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
-        return logs(self.predict_proba(X))
+        return log(self.predict_proba(X))
 
     def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
         positions = self._check_table(X)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
-from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, logs, query
+from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, query
 from fastens.bayes.posterior import generator
-from fastens.engine.elementary import exp
+from fastens.engine.elementary import exp, log
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
 from fastens.inspection.table_text import table_text
@@ -216,7 +216,7 @@ class NetworkQueries:
         best = scores.max(axis=1, keepdims=True)
         impossible = best[:, 0] == -np.inf
         if impossible.any():
-            scores[impossible] = logs(query(self._network, [number], {})[0])
+            scores[impossible] = log(query(self._network, [number], {})[0])
             best = scores.max(axis=1, keepdims=True)
         out = exp(scores - best)
         return out / out.sum(axis=1, keepdims=True)

@@ -85,9 +85,8 @@ class TreeCube:
         self.cube = CountCube(answers, classes, weight, [2] * n_questions, n_classes)
         self._layout = np.stack([self.cube.sizes, self.cube.strides])
         n_free = n_questions - np.arange(n_questions)
-        with np.errstate(divide="ignore"):
-            log_split = log(split / n_free)
-            self._log_prior = np.stack([np.append(log1p(-split), 0.0), np.append(log_split, -np.inf)])
+        log_split = log(split / n_free)
+        self._log_prior = np.stack([np.append(log1p(-split), 0.0), np.append(log_split, -np.inf)])
         self._alpha = alpha
         self._log_f, self._log_q = self._evidence(greatest=False)
 

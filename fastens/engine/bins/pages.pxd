@@ -4,6 +4,7 @@ from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint32_t
 cdef extern from "engine/bins/pages.h" nogil:
     enum:
         MOST_MAPPED
+        PAGES_SHIFT
 
     ctypedef struct Pages:
         const uint8_t* begin[MOST_MAPPED]

@@ -1,6 +1,10 @@
 """How much of the files that codes are in is held in memory: see pages.h."""
 
 
+# Bytes that the system maps around the one that is read.
+PAGE = 1 << PAGES_SHIFT
+
+
 cdef class MappedPages:
     """Arrays that are pages of files, of which a process holds so many bytes at most, and what is being read.
 

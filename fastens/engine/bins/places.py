@@ -19,6 +19,8 @@ _ALIGNMENT = 64
 WINDOW = 1 << 25
 # What is written at a time where the system cannot set the room of a file aside.
 _BLOCK = 1 << 24
+# The same of what is read in one go, row by row.
+_READ = 1 << 23
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -135,6 +137,12 @@ MEMORY = Place()
 def place_of(X: Any) -> Place:
     """Return where what is made of a table goes: memory, unless its row source says otherwise."""
     return getattr(X, "place", None) or MEMORY
+
+
+def pages_held(codes: Any, X: Any) -> MappedPages | None:
+    """Return what the process may hold of the codes of a table that are read in one go; None for those in memory."""
+    place = place_of(X)
+    return MappedPages([codes], min(_READ, place.most_held)) if place.is_file else None
 
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:

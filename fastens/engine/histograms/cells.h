@@ -126,6 +126,20 @@ FASTENS_INLINE void add_row(int64_t* cell, const int64_t* row)
     cell[2] += row[2];
 }
 
+/* Ranks send the third word of wide cells as weight - count << 32 | count, small numbers where rows have no weights:
+ * sums of what is sent are what sums of the words would be sent as. */
+static inline void cells_to_send(int64_t* cells, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        cells[3 * i + 2] = (int64_t)((uint64_t)cells[3 * i + 2] - ((uint64_t)cells[3 * i + 2] << 32));
+}
+
+static inline void cells_received(int64_t* cells, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        cells[3 * i + 2] = (int64_t)((uint64_t)cells[3 * i + 2] + ((uint64_t)cells[3 * i + 2] << 32));
+}
+
 static inline ptrdiff_t words_per_cell(const Histogram* histogram)
 {
     return histogram->packed ? 1 : 3;

@@ -34,6 +34,8 @@ cdef extern from "engine/histograms/cells.h" nogil:
     Sums unpack(uint64_t word, const CellLayout* layout)
     void write_row(int64_t* row, int64_t gradient, int64_t hessian, int64_t weight, int64_t copies)
     void add_row(int64_t* cell, const int64_t* row)
+    void cells_to_send(int64_t* cells, Py_ssize_t n)
+    void cells_received(int64_t* cells, Py_ssize_t n)
     Py_ssize_t words_per_cell(const Histogram* histogram)
     Sums cell_sums(const Histogram* histogram, Py_ssize_t cell, const CellLayout* layout)
     void set_cell(const Histogram* histogram, Py_ssize_t cell, const Sums* sums, const CellLayout* layout)

@@ -5,16 +5,19 @@ the splits of one feature: split.pyx for one output, joint_search.pyx for severa
 """
 
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
-from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, cell_sums, words_per_cell
+from fastens.engine.histograms.cells cimport (
+    CellLayout, Histogram, Sums, cell_sums, cells_received, cells_to_send, words_per_cell
+)
 from fastens.engine.histograms.histogram cimport (
-    COLUMN_BLOCK, Columns, build_histogram, merge_histogram, subtract_histogram, unbundle
+    COLUMN_BLOCK, Columns, Table, build_histogram, merge_histogram, subtract_histogram, unbundle
 )
 from fastens.engine.histograms.sparse_histogram cimport (
     build_sparse_histogram, complete_zeros, subtract_zeros, sums_of_rows
 )
 from fastens.engine.paths cimport add_feature, next_feature
-from fastens.engine.ranks cimport sum_over
+from fastens.engine.ranks cimport sum_rows
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, limited_value, start_scan
@@ -105,12 +108,25 @@ cdef bint _run_on_ranks(Workspace* ws) noexcept nogil:
                 share(_count_part, &search, search.n_partials)
                 _merge(&search)
             cells[i] = _counted_histogram(&search, i % k).cells
-        is_ready = sum_over(ws.ranks, cells, ws.n_tasks * k, 3 * ws.table.n_counted)
+            _clear_gaps(&ws.table, cells[i])
+            cells_to_send(cells[i], ws.table.n_counted)
+        is_ready = sum_rows(ws.ranks, cells, ws.n_tasks * k, ws.table.n_counted, 3)
+        for i in range(ws.n_tasks * k):
+            cells_received(cells[i], ws.table.n_counted)
         for i in range(ws.n_tasks if is_ready else 0):
             search.task, search.n_partials = &ws.tasks[i], 1
             _search(&search, _threads(ws, search.task))
     free(cells)
     return is_ready
+
+
+cdef void _clear_gaps(const Table* table, int64_t* cells) noexcept nogil:
+    """Clear the wide cells that belong to no code: what is sent must be small."""
+    cdef Py_ssize_t c, first, end
+    for c in range(table.n_columns):
+        first = table.columns[c].offset + table.columns[c].n_codes
+        end = table.columns[c + 1].offset if c + 1 < table.n_columns else table.n_counted
+        memset(cells + 3 * first, 0, 3 * (end - first) * sizeof(int64_t))
 
 
 cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_threads) noexcept nogil:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.sparse_binned import AnyCodes
 from fastens.engine.trees.adding import add_tree_to_raw
 from fastens.engine.trees.trees import Tree
@@ -17,11 +18,13 @@ Array = NDArray[np.float64]
 _BITS = 50
 
 
-def leaves_of_rows(codes: AnyCodes, tree: Tree, n_threads: int = 1) -> NDArray[np.intp]:
-    """Return the leaf of each row, given as codes of shape (n_features, n_rows)."""
+def leaves_of_rows(
+    codes: AnyCodes, tree: Tree, n_threads: int = 1, pages: MappedPages | None = None
+) -> NDArray[np.intp]:
+    """Return the leaf of each row, given as codes of shape (n_features, n_rows): see `add_tree_to_raw`."""
     node = np.zeros(codes.shape[1])
     numbers = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
-    add_tree_to_raw(codes, numbers, node, n_threads)
+    add_tree_to_raw(codes, numbers, node, n_threads, pages)
     return node.astype(np.intp)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastens.exchange.reading.catboost_objectives import Objective, objective_of
-from fastens.exchange.reading.checks import array_of, number, part, whole_number
+from fastens.exchange.reading.checks import array_of, number, part, single, whole_number
 from fastens.exchange.reading.float32 import at_most
 from fastens.exchange.reading.records import Columns, ForeignModel, join_trees, refuse
 from fastens.exchange.reading.xgboost_json import parse_json
@@ -31,8 +31,10 @@ def read_catboost(model: dict[str, Any]) -> ForeignModel:
         The content of the file.
     """
     features = _Features(part(model, "features_info", dict))
-    scale, bias = part(model, "scale_and_bias", list)
-    factor = number(scale, "scale_and_bias")
+    scale_and_bias = part(model, "scale_and_bias", list)
+    if len(scale_and_bias) != 2:
+        raise refuse(f"scale_and_bias must have 2 entries; got {len(scale_and_bias)}")
+    factor, bias = number(scale_and_bias[0], "the scale"), scale_and_bias[1]
     bias = array_of(bias if isinstance(bias, list) else [bias], "the bias", float)
     objective = objective_of(model.get("model_info") or {}, len(bias))
     if "oblivious_trees" in model:
@@ -117,7 +119,7 @@ class _Features:
         if kind == "FloatFeature":
             column = self._column("float", split)
             border = number(split.get("border"), "border")
-            return column, float(at_most(np.float32(border))), self.missing_left[column], None
+            return column, float(at_most(single(np.array(border)))), self.missing_left[column], None
         if kind == "OneHotFeature":
             column = self._column("cat", split)
             place = self.position[column].get(_signed(part(split, "value", int)))

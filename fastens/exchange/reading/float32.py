@@ -21,7 +21,9 @@ def at_most(threshold: Any) -> Floats:
 
 def less_than(threshold: Any) -> Floats:
     """Return t such that ``x <= t`` is ``float32(x) < threshold``, threshold being a float32."""
-    return _last_rounded_to(np.nextafter(np.asarray(threshold, dtype=np.float32), np.float32(-np.inf)))
+    with np.errstate(over="ignore"):
+        given = np.asarray(threshold).astype(np.float32)
+    return _last_rounded_to(np.nextafter(given, np.float32(-np.inf)))
 
 
 def _last_rounded_to(low: NDArray[np.float32]) -> Floats:

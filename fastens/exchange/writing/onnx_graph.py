@@ -27,7 +27,8 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
     view : ModelView
         The model.
     ml_opset : {5, 3}
-        The version of ai.onnx.ml. 5: sums of doubles, onnxruntime 1.21 or later. 3: sums of single precision.
+        The version of ai.onnx.ml. 5: sums of doubles; onnxruntime 1.21 or later, 1.23 where there are categories. 3:
+        sums of single precision.
     inputs : {"auto", "tensor", "columns"}
         One input "X" of all columns, or one of shape (n, 1) for each column by its name; "auto": the latter only where
         categories are strings. Missing numbers are NaN, missing strings "".
@@ -131,8 +132,11 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
         roots.append(len(nodes["featureids"]))
         tree = _with_split(own)
         is_leaf = tree.is_leaf
-        place = np.where(is_leaf, np.cumsum(is_leaf) - 1 + len(leaf_value), np.cumsum(~is_leaf) - 1 + roots[-1])
-        leaf_value += tree.value[is_leaf, 0].tolist()
+        # Leaves from the last to the first: onnxruntime before 1.24 takes a root for a leaf whose children, one of them
+        # a leaf, have the same number.
+        leaf_place = np.cumsum(is_leaf[::-1])[::-1] - 1 + len(leaf_value)
+        place = np.where(is_leaf, leaf_place, np.cumsum(~is_leaf) - 1 + roots[-1])
+        leaf_value += tree.value[is_leaf, 0][::-1].tolist()
         leaf_output += [output] * int(is_leaf.sum())
         for node in np.flatnonzero(~is_leaf).tolist():
             column, left, right = int(tree.feature[node]), tree.left[node], tree.right[node]

@@ -164,6 +164,28 @@ def test_bad_models(change, message, tmp_path):
         from_model(json.dumps(content).encode())
 
 
+@pytest.mark.parametrize(
+    "change", [lambda model: model["scale_and_bias"].pop(), lambda model: model["scale_and_bias"].append([0])]
+)
+def test_scale_without_bias(change, tmp_path):
+    catboost.CatBoostRegressor(**OPTIONS).fit(X, y).save_model(str(tmp_path / "model.json"), format="json")
+    model = json.loads((tmp_path / "model.json").read_text())
+    change(model)
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    with pytest.raises(ModelFileError, match="scale_and_bias must have 2 entries"):
+        from_model(tmp_path / "model.json")
+
+
+@pytest.mark.filterwarnings("error")
+def test_borders_beyond_single_precision(tmp_path):
+    catboost.CatBoostRegressor(**OPTIONS).fit(X, y).save_model(str(tmp_path / "model.json"), format="json")
+    model = json.loads((tmp_path / "model.json").read_text())
+    for tree, border in zip(model["oblivious_trees"], (1e300, -1e300), strict=False):
+        tree["splits"][0]["border"] = border
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    assert np.isfinite(from_model(tmp_path / "model.json").predict(X)).all()
+
+
 def test_binary_format_is_refused_with_advice(tmp_path):
     catboost.CatBoostRegressor(**OPTIONS).fit(X, y).save_model(str(tmp_path / "m.cbm"))
     with pytest.raises(ModelFileError, match="format='json'"):

@@ -7,7 +7,7 @@ import pytest
 import fastens
 from reference.exported import AVERAGED, BOOSTED, SEVERAL, classes_of, fitted, mixed, numbers, rows_for
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
@@ -139,3 +139,22 @@ def test_without_onnx(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'fastens\[onnx\]'"):
         fitted("regression").export(format="onnx")
+
+
+def test_children_of_roots_have_numbers_of_their_own():
+    """onnxruntime before 1.24 takes a root for a leaf whose children, a split and a leaf, have the same number."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = np.exp(2 * X[:, 0]) + X[:, 1]
+    n_mixed = 0
+    for n_leaves in (2, 3, 5):
+        model = fastens.GradientBoostingRegressor(n_estimators=6, max_leaf_nodes=n_leaves).fit(X, y)
+        nodes = onnx.load_from_string(model.export(format="onnx")).graph.node
+        trees = next(node for node in nodes if node.op_type == "TreeEnsemble")
+        found = {attribute.name: list(attribute.ints) for attribute in trees.attribute}
+        for root in found["tree_roots"]:
+            kinds, numbers = (
+                [found[f"nodes_{side}{what}"][root] for side in ("true", "false")] for what in ("leafs", "nodeids")
+            )
+            n_mixed += kinds[0] != kinds[1]
+            assert kinds[0] == kinds[1] or numbers[0] != numbers[1]
+    assert n_mixed > 5

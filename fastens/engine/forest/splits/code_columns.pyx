@@ -2,44 +2,27 @@
 
 from libc.string cimport memset
 
-from fastens.engine.bins.pages cimport note_rows
-from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, CodeColumn, Entry, ForestTable, Search
+from fastens.engine.forest.splits.structs cimport CodeColumn, Entry, ForestTable, Search
 from fastens.engine.paths cimport add_feature, mask_words
 from fastens.engine.rows.stored_rows cimport place_of_row
 from fastens.engine.structs cimport code_t, int32_t, int64_t, uint8_t, uint16_t
 
 cdef enum:
-    CACHE_LINE = 64
     # To look a row up in a column takes as long as to go through so many of its stored codes.
     STORED_PER_LOOK = 8
-    # Of files, records of more rows would be too many pages at a time.
-    FEW_PAGES = 64
 
 
-cdef CodeColumn column_of(
+cdef CodeColumn spread_column(
     Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
 ) noexcept nogil:
-    """Where to read the codes: of many rows by column, for they share cache lines there; else from the records, where
-    all codes of a row share one, or not if there are many. Those of a sparse table are spread in one of the places."""
-    cdef CodeColumn column
+    """The codes of these rows of a sparse table, spread in one of the places."""
     cdef const ForestTable* table = &search.forest.table
-    cdef Py_ssize_t size = table.code_size, shared = 1 if table.record_stride * size > CACHE_LINE else FEATURES_AT_ONCE
-    if table.stored.rows != NULL:
-        column.codes, column.stride = search.spread + place * table.n_rows * size, 1
-        if size == 1:
-            _spread(table, feature, rows, n_rows, <uint8_t*>column.codes)
-        else:
-            _spread(table, feature, rows, n_rows, <uint16_t*>column.codes)
-        return column
-    if n_rows * CACHE_LINE > table.n_rows * size * shared or (table.pages != NULL and n_rows > FEW_PAGES):
-        column.codes = table.columns + feature * table.n_rows * size
-        column.stride = 1
+    cdef void* codes = search.spread + place * table.n_rows * table.code_size
+    if table.code_size == 1:
+        _spread(table, feature, rows, n_rows, <uint8_t*>codes)
     else:
-        column.codes = table.records + feature * size
-        column.stride = table.record_stride
-    if n_rows > 0:
-        note_rows(table.pages, rows[0].row, rows[n_rows - 1].row, n_rows, column.stride * size)
-    return column
+        _spread(table, feature, rows, n_rows, <uint16_t*>codes)
+    return CodeColumn(codes, 1)
 
 
 cdef inline void _spread(
