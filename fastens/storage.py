@@ -216,9 +216,12 @@ def _plain(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _checksum(prefix: bytes | memoryview, body: bytes | bytearray | memoryview) -> bytes:
-    checksum = hashlib.sha256(prefix)
-    checksum.update(body)
-    return checksum.digest()
+    try:
+        checksum = hashlib.sha256(prefix)
+        checksum.update(body)
+        return checksum.digest()
+    except ValueError as error:  # so OpenSSL says it
+        raise MemoryError("no memory is left for the checksum of a model") from error
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from source_files import PACKAGE, SOURCES, absolute, cycles, functions, imported
 # The rooms: folders, and the modules at the top. A room imports only from rooms above it in this list.
 ROOMS = [
     "warn",
+    "rollback",
     "docstrings",
     "foreign_names",
     "parameters",
@@ -48,7 +49,6 @@ ROOMS = [
     "forests",
     "combining",
     "adaboost",
-    "bayes.rollback",
     "bayes.posterior",
     "bayes.counts",
     "bayes.naive",
@@ -97,7 +97,7 @@ FOLDER_CYCLES = []
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
 BAYES_ROOMS = {
-    *("warn", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
+    *("warn", "rollback", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
     *("engine", "engine.bins"),
 }
 MORE_OF_BAYES = {

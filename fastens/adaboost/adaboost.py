@@ -39,6 +39,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
+from fastens.rollback import keeps_model
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -226,8 +227,17 @@ class AdaBoostClassifier(AdditiveVotes):
         -------
         self
         """
+        interrupt = self._learn(X, y, sample_weight, GivenValidation(X_val, y_val))
+        if interrupt is not None:
+            raise interrupt
+        return self
+
+    @keeps_model
+    def _learn(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, given: GivenValidation
+    ) -> KeyboardInterrupt | None:
+        """Train; what is fitted before Ctrl-C is a model, and that is returned."""
         before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
-        given = GivenValidation(X_val, y_val)
         self._check_parameters()
         self._check_all_read()
         data = self._learn_data(X, y, sample_weight, given.n_rows)
@@ -241,12 +251,11 @@ class AdaBoostClassifier(AdditiveVotes):
         run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)
         try:
             run.run(self._on_round or _reporter(self.verbose))
-        except KeyboardInterrupt:
-            # What has been fitted so far is a model.
+        except KeyboardInterrupt as interrupt:
             self._finish(run, n_earlier)
-            raise
+            return interrupt
         self._finish(run, n_earlier)
-        return self
+        return None
 
     def _n_rounds_to_keep(self, before: dict[str, Any] | None) -> int:
         """How many rounds of the last fit this one goes on from, given what that fit knew of the columns."""

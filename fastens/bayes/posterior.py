@@ -97,7 +97,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
         """Return the weighted sum of `score_samples`, the log probabilities of the rows."""
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
         weight = check_weights(sample_weight, len(found))
-        return float(found.sum() if weight is None else found[weight > 0] @ weight[weight > 0])
+        return float(found.sum() if weight is None else (found[weight > 0] * weight[weight > 0]).sum())
 
     def aic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""

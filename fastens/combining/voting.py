@@ -197,7 +197,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,)."""
         responses = self._responses(X)[:, :, 0]
-        return self._member_weights() @ responses
+        return (self._member_weights()[:, None] * responses).sum(axis=0)
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, shape (n_samples,)."""

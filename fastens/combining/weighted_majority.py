@@ -248,7 +248,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if self.algorithm == HEDGE:
             own = (weights * losses).sum(axis=0)
         else:
-            own = np.einsum("mn,mnk->nk", weights, responses).argmax(axis=1) != y
+            own = (weights[:, :, None] * responses).sum(axis=0).argmax(axis=1) != y
         self.n_mistakes_ += float((own * weight).sum())
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
@@ -274,7 +274,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
         responses = self._responses(X)
-        return np.einsum("m,mnk->nk", self.weights_, responses)
+        return (self.weights_[:, None, None] * responses).sum(axis=0)
 
     # Saving --------------------------------------------------
 

@@ -27,7 +27,7 @@ from fastens import (
     TextClassifier,
     VersionSpaceClassifier,
 )
-from fastens.bayes.rollback import keeps_model
+from fastens.rollback import keeps_model
 
 MODELS = [
     AODEClassifier(),

@@ -28,10 +28,10 @@ from fastens.bayes.concepts.spaces import (
 from fastens.bayes.concepts.version_space_plot import DrawsVersionSpace
 from fastens.bayes.counts.attributes import DiscreteClassifier
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator, read_classes
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.sample_weights import check_weights
 from fastens.warn import warn

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier
 from fastens.bayes.hypotheses.mixing import Evidence, posterior
 from fastens.bayes.posterior import check_prior, draw_index, generator
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.folds import GivenRows, MemberData, known_rows
@@ -19,6 +18,7 @@ from fastens.combining.parameters import DOCS, RULES
 from fastens.combining.responses import joined_labels, labels_of_members
 from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
+from fastens.rollback import keeps_model
 
 Array = NDArray[np.float64]
 

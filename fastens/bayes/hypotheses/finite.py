@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
 from fastens.inspection.plotting import axes
 from fastens.parameters import ANYTHING, one_of, whole
+from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
 
 Array = NDArray[np.float64]

@@ -34,7 +34,7 @@ class Evidence:
 
     def errors(self) -> Array:
         """Weight of the rows that each member votes wrong on."""
-        return (1 - self._of_truth()) @ self.weight
+        return ((1 - self._of_truth()) * self.weight).sum(axis=1)
 
     def _of_truth(self) -> Array:
         return self.responses[:, np.arange(len(self.y)), self.y]
@@ -68,7 +68,7 @@ class Evidence:
 
 def _weighed(by_row: Array, weight: Array) -> Array:
     """Weighted sums over the rows; a row of no probability makes the sum minus infinity."""
-    return np.array([row[weight > 0] @ weight[weight > 0] for row in by_row])
+    return (by_row[:, weight > 0] * weight[weight > 0]).sum(axis=1)
 
 
 def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) -> tuple[Array, float]:
@@ -95,7 +95,7 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
     found = np.full(n_members, 1 / n_members)
     for _ in range(max_iter):
         share = found[:, None] * p
-        total = np.maximum((share / share.sum(axis=0)) @ weight + concentration - 1, 0)
+        total = np.maximum((share / share.sum(axis=0) * weight).sum(axis=1) + concentration - 1, 0)
         new = total / total.sum()
         if np.abs(new - found).max() < tol:
             return new

@@ -15,11 +15,11 @@ from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
-from fastens.bayes.rollback import keeps_model
 from fastens.docstrings import Docs
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.at_sight import AtSight
 from fastens.table.encoder import InputEncoder, Reading

@@ -23,12 +23,12 @@ from fastens.bayes.naive.texts import (
     take_texts,
     texts_of,
 )
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.elementary import log
 from fastens.engine.parts import RowSource
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_file_name

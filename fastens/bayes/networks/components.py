@@ -132,7 +132,7 @@ def expected_counts(
             weight = np.ones(len(rows)) if weights is None else weights[rows]
             factors = evidence_factors(network, component, codes, rows)
             joint, log_total = posterior_of(network, component, keep, factors, len(rows))
-            total += float(weight @ log_total)
+            total += float((weight * log_total).sum())
             for variable in component.touched:
                 family = network.families[variable]
                 view, scope, known = split_axes(counts[variable], family, set(component.variables))

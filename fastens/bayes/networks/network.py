@@ -23,13 +23,13 @@ from fastens.bayes.networks.network_files import NetworkFiles
 from fastens.bayes.networks.network_queries import NetworkQueries
 from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn_structure
 from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import is_any
 from fastens.engine.elementary import log
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights

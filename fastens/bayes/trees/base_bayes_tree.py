@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.posterior import generator
-from fastens.bayes.rollback import keeps_model
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import entries
 from fastens.engine.comm import gathered
@@ -30,6 +29,7 @@ from fastens.posterior.averaging import PruningPrior
 from fastens.posterior.leaf_priors import LeafPrior
 from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import NodeSearch, n_splits_of, n_splittable, thresholds_of_features
+from fastens.rollback import keeps_model
 
 Array = NDArray[np.float64]
 TRAIN, HONEST = "train", "honest"

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier
 from fastens.bayes.counts.attributes import dense
 from fastens.bayes.posterior import PosteriorMixin, generator
-from fastens.bayes.rollback import keeps_model
 from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
 from fastens.bayes.trees.tree_cube import Tree, TreeCube, n_trees
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
+from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 

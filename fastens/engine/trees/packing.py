@@ -198,7 +198,7 @@ def _sets_in_order(trees: Any, nodes: np.ndarray, binning: Binning | None = None
 def _unpack_sets(packed: np.ndarray, arrays: Arrays, binning: Binning) -> np.ndarray:
     trees = SimpleNamespace(**arrays)
     check_binning_fits(trees, binning)
-    is_set = (trees.feature >= 0) & np.asarray(binning.is_categorical, dtype=bool)[trees.feature]
+    is_set = (trees.feature >= 0) & np.asarray(binning.is_categorical, dtype=bool).take(trees.feature)
     nodes = np.flatnonzero(is_set)
     sets = np.full(len(is_set), -1, dtype=np.int32)
     words = packed if len(packed) else _sets_in_order(trees, nodes, binning)

@@ -1,0 +1,145 @@
+"""Ctrl-C at random times in fits of many rows: how long until Python has it back, and what is left of it.
+
+    python tools/check_interrupts.py [NAMES ...] [--rows N] [--times N]
+
+A second thread sends SIGINT at a time drawn from the length of the fit. The wait is measured until KeyboardInterrupt
+is caught. After a warm-up the memory in use must not grow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import random
+import resource
+import signal
+import sys
+import threading
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+import fastens
+
+MOST_SECONDS = 0.2
+MOST_GROWTH = 64 << 20  # bytes, of all interrupts together
+
+
+def tables(n_rows: int) -> tuple[Any, Any, Any]:
+    """28 columns, numbers and classes."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, 28), dtype=np.float32)
+    numbers = X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * rng.standard_normal(n_rows)
+    return X, numbers, (numbers > 0).astype(int)
+
+
+FITS: dict[str, dict[str, Any]] = {
+    "GradientBoostingClassifier": {},
+    "GradientBoostingRegressor": {"loss": "absolute_error"},
+    "RandomForestClassifier": {"n_estimators": 10},
+    "ExtraTreesRegressor": {"n_estimators": 10},
+    "DecisionTreeClassifier": {},
+    "AdaBoostClassifier": {"n_estimators": 50},
+    "AdaBoostRegressor": {"n_estimators": 5},
+    "BaggingClassifier": {"n_estimators": 3},
+    "IsolationForest": {},
+    "GaussianNB": {},
+    "MixedNB": {},
+    "TANClassifier": {},
+    "AODEClassifier": {},
+    "BayesTreeClassifier": {},
+}
+
+
+class Interrupt:
+    """SIGINT to the main thread after some seconds; as a context, it is called off at the end."""
+
+    def __init__(self, seconds: float) -> None:
+        self.sent = 0.0
+        self._timer = threading.Timer(seconds, self._send)
+
+    def _send(self) -> None:
+        self.sent = time.perf_counter()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    def __enter__(self) -> Interrupt:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+
+
+def wait_of(model: Any, X: Any, y: Any, seconds: float) -> float | None:
+    """How long an interrupt at this time waits; None if the fit ended before it."""
+    interrupt = Interrupt(seconds)
+    try:
+        with interrupt:
+            model.fit(X, y)
+        time.sleep(0)
+    except KeyboardInterrupt:
+        return time.perf_counter() - interrupt.sent
+    return None
+
+
+def memory_in_use() -> int:
+    """Resident bytes."""
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def check(name: str, n_rows: int, n_times: int, data: tuple[Any, Any, Any]) -> bool:
+    """Interrupt the fits of an estimator; print the waits; whether all went well."""
+    X, numbers, classes = data
+    make = getattr(fastens, name)
+    y = classes if name.endswith(("Classifier", "NB")) else numbers
+    small = make(**FITS[name]).fit(X[:500], y[:500])
+    expected = small.predict(X[:500])
+    start = time.perf_counter()
+    make(**FITS[name]).fit(X, y)
+    length = time.perf_counter() - start
+    waits: list[float] = []
+    changed, in_use, kept = 0, memory_in_use(), 0
+    for _ in range(n_times):
+        found = wait_of(small, X, y, random.uniform(0, length))
+        if found is None:
+            small = make(**FITS[name]).fit(X[:500], y[:500])
+            continue
+        waits.append(found)
+        # A usable part of a model is kept where that makes sense; what is there must predict.
+        same = np.array_equal(small.predict(X[:500]), expected)
+        changed += not same
+        kept = memory_in_use() - in_use
+    worst = max(waits, default=0.0)
+    well = worst <= MOST_SECONDS and kept <= MOST_GROWTH
+    middle = sorted(waits)[len(waits) // 2] if waits else 0.0
+    print(
+        f"{name}: a fit of {n_rows} rows takes {length:.2f} s; {len(waits)} interrupts waited {middle * 1e3:.0f} ms, "
+        f"the longest {worst * 1e3:.0f} ms; {changed} left another model; {kept >> 20} MiB more in use"
+        f"{'' if well else '  <-- TOO MUCH'}",
+        flush=True,
+    )
+    return well
+
+
+def main() -> int:
+    """Check every fit; 1 if one was too slow or kept memory."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--times", type=int, default=20)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    random.seed(os.getpid())
+    data = tables(arguments.rows)
+    checks = [check(name, arguments.rows, arguments.times, data) for name in arguments.names or FITS]
+    return not all(checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

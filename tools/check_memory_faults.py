@@ -1,0 +1,194 @@
+"""Memory that runs out at every allocation, one after another, in fit, predict, save and load of every estimator.
+
+    python tools/check_memory_faults.py [NAMES ...] [--every N]
+
+An allocator that fails on its n-th call is loaded before the C library's; n goes from 1 on until a call needs fewer.
+Each time there must be a MemoryError, or the right result where someone did without the memory. The estimator and the
+file are then what they were, and the memory in use does not grow. Each estimator has a process of its own, so that a
+crash is told as one. Linux with glibc and a C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import faulthandler
+import gc
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+LIBRARY = "FASTENS_FAILING_MALLOC"
+# How NumPy (its iterators) and Python (locks of files) say that they got no memory.
+SAID_OTHERWISE = "without exception set|without setting an exception|can't allocate (read )?lock"
+# What Python itself may keep after an error: the buffers of tracebacks, freed lists, grown caches.
+MOST_LEFT = 200_000
+
+
+class Faults:
+    """The failing allocator of this process."""
+
+    def __init__(self) -> None:
+        self.where = ""
+        self._library = ctypes.CDLL(os.environ[LIBRARY])
+        self._library.fail_on_call.argtypes = [ctypes.c_long]
+        self._library.bytes_in_use.restype = self._library.calls_left.restype = ctypes.c_long
+
+    def run(self, n: int, job: Callable[[], Any]) -> tuple[bool, BaseException | None, Any]:
+        """Whether the n-th allocation of a job was reached and failed, the error, and the job's result."""
+        error = result = None
+        self._library.fail_on_call(n)
+        try:
+            result = job()
+        except BaseException as caught:
+            self._library.fail_on_call(-1)
+            for frame, line in traceback.walk_tb(caught.__traceback__):
+                self.where = f"{Path(frame.f_code.co_filename).name}:{line} ({type(caught.__cause__).__name__})"
+            error = caught.with_traceback(None)
+        reached = self._library.calls_left() <= 0
+        self._library.fail_on_call(0)
+        return reached, error, result
+
+    def bytes_in_use(self) -> int:
+        """The memory that is not given back."""
+        gc.collect()
+        return int(self._library.bytes_in_use())
+
+
+def content(model: Any) -> bytes:
+    """A model's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "model"), allow_pickle=True)
+        return Path(folder, "model").read_bytes()
+
+
+def is_memory_error(error: BaseException | None) -> bool:
+    """Whether one is, or is the cause of another that says so."""
+    while error is not None:
+        if isinstance(error, MemoryError) or re.search(SAID_OTHERWISE, str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def check(name: str, step: int) -> int:
+    """Run the four jobs of an estimator with every `step`-th allocation failing; return the number of faults."""
+    import fastens
+    from reference.public_estimators import make, table_for
+
+    small = {"n_estimators": 3, "random_state": 0}
+    parameters = {key: value for key, value in small.items() if key in make(name).get_params()}
+    table = table_for(name)
+    X = np.vstack([table[0]] * 2) if hasattr(table[0], "shape") and table[0].ndim == 2 else table[0]
+    model = make(name, **parameters).fit(*table)
+    folder = Path(tempfile.mkdtemp())
+    model.save(folder / "model", allow_pickle=True)
+    before = content(model)
+    predict = getattr(model, "predict_proba", getattr(model, "predict", None)) or model.transform
+    jobs = {
+        "fit": lambda: model.fit(*table) and None,
+        "predict": (lambda: predict(X)) if name != "FiniteHypothesisLearner" else predict,
+        "save": lambda: model.save(folder / "model", allow_pickle=True),
+        "load": lambda: content_of_loaded(fastens, folder / "model"),
+    }
+
+    def is_as_before() -> bool:
+        try:
+            found = content(model)
+        except (AttributeError, ValueError) as error:
+            found = repr(error).encode()
+        if found != before:
+            model.fit(*table)
+        return found == before
+
+    return sum(sweep(name, what, job, step, is_as_before) for what, job in jobs.items())
+
+
+def content_of_loaded(fastens: Any, path: Path) -> None:
+    """Read a model and let it go."""
+    fastens.load(path, allow_pickle=True)
+
+
+def sweep(name: str, what: str, job: Callable[[], Any], step: int, is_as_before: Callable[[], bool]) -> int:
+    """Let one allocation after another fail."""
+    faults, wrong, n, n_failed = Faults(), 0, 1, 0
+    for _ in range(3):
+        expected = job()
+    in_use = faults.bytes_in_use()
+    while True:
+        reached, error, result = faults.run(n, job)
+        if error is None and not reached:
+            break
+        n_failed += error is not None
+        if error is not None and not is_memory_error(error):
+            wrong += 1
+            print(f"{name} {what}: allocation {n}: {type(error).__name__}: {error}, {faults.where}"[:300], flush=True)
+        elif error is None and expected is not None and not np.array_equal(result, expected):
+            wrong += 1
+            print(f"{name} {what}: allocation {n}: another result", flush=True)
+        del error, result
+        if not is_as_before():
+            wrong += 1
+            print(f"{name} {what}: allocation {n}: the estimator is another", flush=True)
+        n += step
+    left = faults.bytes_in_use() - in_use
+    if left > MOST_LEFT:
+        wrong += 1
+        print(f"{name} {what}: {left} bytes left", flush=True)
+    print(f"{name} {what}: {n} allocations, {n_failed} errors, {left} bytes left", flush=True)
+    return wrong
+
+
+def build(folder: str) -> str:
+    """Compile the allocator."""
+    library = str(Path(folder, "failing_malloc.so"))
+    compiler = os.environ.get("CC", "gcc")
+    subprocess.run(
+        [compiler, "-O2", "-fno-builtin", "-shared", "-fPIC", str(HERE / "failing_malloc.c"), "-o", library], check=True
+    )
+    return library
+
+
+def main() -> int:
+    """Run every estimator in a process of its own; 1 if any was wrong or died."""
+    from reference.public_estimators import CLASSES
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="let only every N-th allocation fail")
+    arguments = parser.parse_args()
+    if LIBRARY in os.environ:
+        warnings.simplefilter("ignore")
+        faulthandler.enable()
+        return check(arguments.names[0], arguments.every) > 0
+    failed, start = [], time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        library = build(folder)
+        for name in arguments.names or sorted(CLASSES):
+            child = subprocess.run(
+                [sys.executable, __file__, name, "--every", str(arguments.every)],
+                env=os.environ | {LIBRARY: library, "LD_PRELOAD": library, "OMP_NUM_THREADS": "1"},
+                check=False,
+            )
+            if child.returncode:
+                failed.append(name)
+                print(f"{name}: exit status {child.returncode}", flush=True)
+    print(f"{time.monotonic() - start:.0f} s; wrong: {', '.join(failed) or 'none'}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
