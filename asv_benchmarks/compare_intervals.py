@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
     parser.add_argument("--coverage", type=float, default=0.9)
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=1500, help="to fit to, at most 70 % of the table")
+    parser.add_argument("--rows", type=int, default=1500, help="to fit to, at most 70 %% of the table")
     parser.add_argument("--test-rows", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
