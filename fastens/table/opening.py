@@ -154,7 +154,7 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
         is_opened = fits and _open_to_fit(self, given, own)
-        if _split_tables(given) or is_opened:
+        if _split_tables(self, given) or is_opened:
             if getattr(self, "_takes_several_targets", False):
                 given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
             positional = order[: len(args)]
@@ -188,11 +188,17 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> bool:
     return True
 
 
-def _split_tables(given: dict[str, Any]) -> bool:
+def _split_tables(model: Any, given: dict[str, Any]) -> bool:
     """Put columns for their names among a method's arguments, and tables without them; whether there was any."""
     is_split = False
     for table, names in _NAMED.items():
-        columns = {name: given[name] for name in names if _may_name(name, given.get(name))}
+        X = given.get(table)
+        may_have_names = is_coded(X) or is_frame(X) or model._is_source(X)
+        columns = {
+            name: given[name]
+            for name in names
+            if isinstance(given.get(name), str) or (may_have_names and _may_name(name, given.get(name)))
+        }
         if columns or is_stream(given.get(table)):
             given[table], *found = split_columns(given.get(table), **columns)
             given.update(zip(columns, found, strict=True))
