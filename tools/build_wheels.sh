@@ -34,7 +34,7 @@ unpack_sources() {
 
 build() { # PYTHON FOLDER: a wheel in the folder
     unpack_sources
-    (cd "$work/source" && "$1" -m build --quiet --wheel --no-isolation --outdir "$work/plain") >"$work/log" 2>&1 ||
+    (cd "$work/source" && "$1" -m build --wheel --no-isolation --outdir "$work/plain") >"$work/log" 2>&1 ||
         { cat "$work/log"; return 1; }
     rm -rf "$work/unpacked"
     "$1" -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl >/dev/null
