@@ -18,7 +18,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import fastens
+
 HERE = Path(__file__).resolve().parent
+PACKAGES = str(Path(fastens.__file__).parents[1])
 DATA = Path(os.environ.get("FASTENS_DATA", HERE.parents[1] / "shared" / "data"))
 BLOCK = re.compile(
     r"^```(?:console\n\$ (?P<console>fastens [^\n]*)\n(?P<printed>.*?)|bash\n(?P<bash>fastens .*?))^```", re.S | re.M
@@ -55,7 +58,7 @@ def run(command: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "fastens", *shlex.split(command)[1:]],
         cwd=folder,
-        env=os.environ | {"COLUMNS": "100", "PYTHONPATH": str(HERE.parent), "PYTHONIOENCODING": "utf-8"},
+        env=os.environ | {"COLUMNS": "100", "PYTHONPATH": PACKAGES, "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         encoding="utf-8",
         check=False,

@@ -8,19 +8,10 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from properties.files import CHECKS, check
+from properties.files import CHECKS, check_all
 from properties.worker import Worker
 
 INPUTS = {"model": 150, "text": 60, "stream": 60, "parquet": 40, "command": 1}
-
-
-def check_all(job):
-    name, inputs = job
-    for data in inputs:
-        try:
-            check(name, data)
-        except BaseException as error:
-            raise AssertionError(f"check({name!r}, {data!r}): {type(error).__name__}: {error}") from error
 
 
 @pytest.fixture(scope="module")

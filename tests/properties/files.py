@@ -253,6 +253,16 @@ CHECKS = {
 }
 
 
+def check_all(job: tuple[str, list[bytes]]) -> None:
+    """Try some inputs; AssertionError with that which failed."""
+    name, inputs = job
+    for data in inputs:
+        try:
+            check(name, data)
+        except BaseException as error:
+            raise AssertionError(f"check({name!r}, {data!r}): {type(error).__name__}: {error}") from error
+
+
 def check(name: str, data: bytes) -> None:
     """Try one input."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
