@@ -34,7 +34,9 @@ def compile_flags(compiler_type: str) -> list[str]:
     """Flags for the same rounding on every machine: no contraction to FMA, no reordered sums."""
     if compiler_type == "msvc":
         return ["/Od" if DEBUG else "/O2", "/std:c11"]
-    flags = ["-std=c11", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
+    # OpenMP's marks of loops that become vectors, without its threads or its library: 255 leaves are explained in 0.7
+    # of the time.
+    flags = ["-std=c11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
     flags += ["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"]
     return flags + sanitizer_flags() + (["-fno-omit-frame-pointer"] if SANITIZE else [])
 
@@ -77,9 +79,9 @@ def extensions() -> list[Extension]:
     return [*kernels, Extension(MEMORYVIEWS, [])]
 
 
-def digest_of_sources(made_with: list[object]) -> str:
-    """What the kernels are built from and with. Times do not tell: each build of pip has a Cython just installed."""
-    digest = hashlib.sha256(repr([sysconfig.get_config_var("EXT_SUFFIX"), *made_with]).encode())
+def digest_of_sources() -> str:
+    """What the kernels are built from. Times do not tell: each build of pip has a Cython just installed."""
+    digest = hashlib.sha256()
     for path in sorted(path for ending in ("pyx", "pxd", "h") for path in PACKAGE.rglob(f"*.{ending}")):
         digest.update(f"{path.as_posix()} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()
@@ -94,9 +96,12 @@ class BuildKernels(build_ext):
         from Cython.Build import cythonize
 
         flags = compile_flags(self.compiler.compiler_type)
-        made_with = [cython_version, directives(), flags, self.compiler_command()]
-        stamp, built_from = Path(self.build_temp, "built_from"), digest_of_sources(made_with)
-        if not self.force and stamp.is_file() and stamp.read_text() == built_from and self.is_built():
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        made_with = repr([suffix, cython_version, directives(), flags, self.compiler_command()])
+        stamp, built_from = Path(self.build_temp, "built_from"), digest_of_sources()
+        last_with, _, last_from = stamp.read_text().partition("\n") if stamp.is_file() else (made_with, "", "")
+        self.force = self.force or last_with != made_with
+        if not self.force and last_from == built_from and self.is_built():
             return
         stamp.unlink(missing_ok=True)
         n_jobs = self.parallel if isinstance(self.parallel, int) else os.cpu_count() or 1
@@ -115,7 +120,7 @@ class BuildKernels(build_ext):
         self.parallel = n_jobs
         super().build_extensions()
         stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(built_from)
+        stamp.write_text(f"{made_with}\n{built_from}")
 
     def compiler_command(self) -> list[str]:
         return list(getattr(self.compiler, "compiler_so", [])) + list(getattr(self.compiler, "linker_so", []))
