@@ -88,7 +88,7 @@ class PrunedTree(ClassifierMixin, BaseEstimator):
     def _shares(self, tree: Any) -> np.ndarray:
         """What each node says."""
         weight = tree._ensemble.weight[:, None].astype(float)
-        shares = tree._probabilities(tree._ensemble.value)
+        shares = tree._targets.probabilities(tree._ensemble.value)
         return (weight * shares + self.smoothing) / (weight + self.smoothing * shares.shape[1])
 
     def predict_proba(self, X: Any) -> np.ndarray:
