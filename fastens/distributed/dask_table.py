@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.distributed.rank_fit import BY_ROW
-from fastens.distributed.spread_table import FitProgress, SpreadTable
+from fastens.distributed.spread_table import FitProgress, SpreadTable, joined_parts, tables_in
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
 
@@ -102,16 +101,8 @@ def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     ValueError
         For targets, weights and the like that are not divided as their table is.
     """
-    found = {}
-    for name, table in (("X", X), ("X_val", given.get("X_val"))):
-        if table is None:
-            continue
-        if not is_collection(table):
-            raise ValueError(f"{name} must be a Dask collection where X is one; got {type(table).__name__}.")
-        values = {other: given.get(other) for other in BY_ROW[name]}
-        by_row = {o: v for o, v in values.items() if v is not None and not isinstance(v, str) and np.ndim(v) > 0}
-        found[name] = partitions(table, by_row, name)
-    return found
+    tables = tables_in(X, given, is_collection, "a Dask collection")
+    return {name: partitions(table, by_row, name) for name, table, by_row in tables}
 
 
 def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[dict[str, Any]]:
@@ -126,11 +117,7 @@ def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[d
     """
     columns = {name: in_parts(name, table)}
     columns |= {other: in_parts(other, _divided_as(table, values, other)) for other, values in by_row.items()}
-    sizes = {other: len(parts) for other, parts in columns.items()}
-    for other, size in sizes.items():
-        if size != sizes[name]:
-            raise ValueError(f"{other} must have the {sizes[name]} partitions of {name}; it has {size}.")
-    return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+    return joined_parts(columns, name)
 
 
 def table_of_collection(X: Any) -> Any:

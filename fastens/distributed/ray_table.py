@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fastens.distributed.rank_fit import BY_ROW
-from fastens.distributed.spread_table import FitProgress, SpreadTable
+from fastens.distributed.spread_table import FitProgress, SpreadTable, joined_parts, tables_in
 from fastens.parameters import real, whole
 
 RAY_EXTRA = "tables on a Ray cluster need Ray, which is not installed: pip install fastens[ray]"
@@ -97,29 +96,16 @@ def split_on_ray(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, A
         For targets, weights and the like that are not divided as their table is.
     """
     found = {}
-    for name, table in (("X", X), ("X_val", given.get("X_val"))):
-        if table is None:
-            continue
-        if not is_on_ray(table):
-            raise ValueError(f"{name} must be {_KINDS} where X is one; got {type(table).__name__}.")
-        columns = {name: _references(table)}
-        for other in BY_ROW[name]:
-            values = given.get(other)
-            if values is not None and not isinstance(values, str):
-                columns[other] = _divided_as(columns[name], values, other, name)
-        found[name] = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+    for name, table, by_row in tables_in(X, given, is_on_ray, _KINDS):
+        for other, values in by_row.items():
+            if not is_on_ray(values) or not isinstance(values, list | tuple):
+                raise ValueError(
+                    f"{other} must name a column of {name} or be a list of object references; "
+                    f"got {type(values).__name__}."
+                )
+        found[name] = joined_parts({name: _references(table), **by_row}, name)
     return found
 
 
 def _references(table: Any) -> Sequence[Any]:
     return table if isinstance(table, list | tuple) else table.to_arrow_refs()
-
-
-def _divided_as(parts: Sequence[Any], values: Any, name: str, table: str) -> Sequence[Any]:
-    if not is_on_ray(values) or not isinstance(values, list | tuple):
-        raise ValueError(
-            f"{name} must name a column of {table} or be a list of object references; got {type(values).__name__}."
-        )
-    if len(values) != len(parts):
-        raise ValueError(f"{name} must have the {len(parts)} partitions of {table}; it has {len(values)}.")
-    return values

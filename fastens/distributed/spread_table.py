@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from fastens.distributed.rank_fit import BY_ROW
 from fastens.parameters import real, whole
+
+# The name of a table, the table, and by their names what belongs to its rows.
+Rows = tuple[str, Any, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,30 @@ class SpreadTable:
     def __repr__(self) -> str:
         """The table's type."""
         return f"{type(self).__name__}({type(self.table).__name__})"
+
+
+def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool], kinds: str) -> Iterator[Rows]:
+    """Yield "X", and "X_val" where it is given, each with its table and what else `fit` was given for its rows.
+
+    Names of columns, and single values for all rows, are not among that. ValueError where a table is not `is_spread`,
+    which is one of `kinds`.
+    """
+    for name, table in (("X", X), ("X_val", given.get("X_val"))):
+        if table is None:
+            continue
+        if not is_spread(table):
+            raise ValueError(f"{name} must be {kinds} where X is one; got {type(table).__name__}.")
+        values: dict[str, Any] = {other: given.get(other) for other in BY_ROW[name]}
+        yield name, table, {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
+
+
+def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[str, Any]]:
+    """Return the partitions of a table, each with what belongs to its rows; ValueError where these are others."""
+    n_parts = len(columns[table])
+    for name, parts in columns.items():
+        if len(parts) != n_parts:
+            raise ValueError(f"{name} must have the {n_parts} partitions of {table}; it has {len(parts)}.")
+    return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
 
 
 def blocks(n_parts: int, n_ranks: int) -> list[range]:

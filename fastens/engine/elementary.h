@@ -137,45 +137,19 @@ FASTENS_INLINE double exact_lgamma(double x)
     return (x - 0.5) * exact_log(x) - x + (0.91893853320467274178 + series / x) - exact_log(steps);
 }
 
-FASTENS_INLINE void log2s_loop(const double* x, ptrdiff_t n, double* out)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        out[i] = exact_log2(x[i]);
-}
+/* A function of every number of an array. */
+#define FASTENS_OF_ARRAY(name, function)                                       \
+    FASTENS_INLINE void name##_loop(const double* x, ptrdiff_t n, double* out) \
+    {                                                                          \
+        for (ptrdiff_t i = 0; i < n; i++)                                      \
+            out[i] = function(x[i]);                                           \
+    }                                                                          \
+    FASTENS_CHOOSE(name, (const double* x, ptrdiff_t n, double* out), (x, n, out))
 
-FASTENS_INLINE void lgammas_loop(const double* x, ptrdiff_t n, double* out)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        out[i] = exact_lgamma(x[i]);
-}
-
-FASTENS_INLINE void exps_loop(const double* x, ptrdiff_t n, double* out)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        out[i] = exact_exp(x[i]);
-}
-
-FASTENS_INLINE void logs_loop(const double* x, ptrdiff_t n, double* out)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        out[i] = exact_log(x[i]);
-}
-
-FASTENS_INLINE void log1ps_loop(const double* x, ptrdiff_t n, double* out)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        out[i] = exact_log1p(x[i]);
-}
-
-FASTENS_CHOOSE(exps, (const double* x, ptrdiff_t n, double* out), (x, n, out))
-FASTENS_CHOOSE(logs, (const double* x, ptrdiff_t n, double* out), (x, n, out))
-FASTENS_CHOOSE(log1ps, (const double* x, ptrdiff_t n, double* out), (x, n, out))
-FASTENS_CHOOSE(log2s, (const double* x, ptrdiff_t n, double* out), (x, n, out))
-FASTENS_CHOOSE(lgammas, (const double* x, ptrdiff_t n, double* out), (x, n, out))
+FASTENS_OF_ARRAY(exps, exact_exp)
+FASTENS_OF_ARRAY(logs, exact_log)
+FASTENS_OF_ARRAY(log1ps, exact_log1p)
+FASTENS_OF_ARRAY(log2s, exact_log2)
+FASTENS_OF_ARRAY(lgammas, exact_lgamma)
 
 #endif
