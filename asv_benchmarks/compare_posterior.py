@@ -226,25 +226,38 @@ def forests() -> Iterator[Row]:
 
 
 def choose() -> Iterator[Row]:
-    """Single trees on the tables of choice: geometric mean of log losses, and on how many it is below pruning's.
+    """Single trees on the tables of choice: of each kind of prior the one that the rule of choice takes.
 
-    First on all tables, then on those of the earlier choices and on the wider ones. A leaf's prior is worth
-    a (ln S) (leaves / rows)^b rows; splits have odds to the number of splits, of the table or of the node itself.
+    Geometric means of log losses on all tables, on those of the earlier choices and on the wider ones, and on how many
+    of all a prior is better than pruning. A leaf's prior is worth some rows of a table of S thresholds, whose whole
+    tree parts n rows by L leaves; splits have odds to their number, in the table or in the node itself.
     """
     rows = [*itertools.product((0.15, 0.2, 0.25, 0.3), (0.0,)), *itertools.product((0.6, 0.8, 1.0, 1.2), (0.5,))]
     splits = list(itertools.product(("table", "node"), (2.0, 3.0, 4.0, 5.0, 6.0)))
-    yield ["a", "b", *(f"{odds:g} to M of the {whose}" for whose, odds in splits)]
     tables = [read_wide(name, task) for name, task in (CHOOSING | WIDER).items()]
     found = np.array([_candidates_on(table, rows, splits) for table in tables])
-    pruned, of_candidates = found[:, 0], found[:, 1:].reshape(len(found), len(rows), len(splits))
-    for (a, b), column in zip(rows, np.moveaxis(of_candidates, 1, 0), strict=True):
-        yield [f"{a:g}", f"{b:g}", *(_told(losses, pruned) for losses in column.T)]
-    yield ["pruned", "", _told(pruned, pruned)]
+    pruned, priors = found[:, 0], [(*row, *split) for row, split in itertools.product(rows, splits)]
+    yield ["prior", "geometric mean", "the 34", "the 33", "better than pruned"]
+    yield ["none: pruned by cross-validation", *_means(pruned), ""]
+    for power, whose in itertools.product((0.0, 0.5), ("table", "node")):
+        places = [i for i, (_, b, of, _) in enumerate(priors) if (b, of) == (power, whose)]
+        place = places[_by_the_rule(found[:, 1:][:, places], pruned)]
+        a, _, _, odds = priors[place]
+        worth = f"{a:g} ln S (L / n)^(1/2)" if power else f"{a:g} ln S"
+        losses = found[:, 1 + place]
+        better = f"{(losses < pruned).sum()} of {len(losses)}"
+        yield [f"{worth} rows, odds of {odds:g} to the splits of the {whose}", *_means(losses), better]
 
 
-def _told(losses: np.ndarray, pruned: np.ndarray) -> str:
-    parts = (slice(None), slice(None, len(CHOOSING)), slice(len(CHOOSING), None))
-    return " / ".join(f"{np.exp(np.log(losses[p]).mean()):.4f} ({(losses[p] < pruned[p]).sum()})" for p in parts)
+def _by_the_rule(losses: np.ndarray, pruned: np.ndarray) -> int:
+    """Of the candidates whose mean is within half a percent of the least, the one better than pruning most often."""
+    means, better = np.exp(np.log(losses).mean(axis=0)), (losses < pruned[:, None]).sum(axis=0)
+    return min(np.flatnonzero(means <= 1.005 * means.min()), key=lambda i: (-better[i], means[i]))
+
+
+def _means(losses: np.ndarray) -> list[str]:
+    parts = (losses, losses[: len(CHOOSING)], losses[len(CHOOSING) :])
+    return [f"{np.exp(np.log(part).mean()):.4f}" for part in parts]
 
 
 def _candidates_on(table: Table, rows: list[tuple[float, float]], splits: list[tuple[str, float]]) -> np.ndarray:
