@@ -192,10 +192,7 @@ def fresh() -> Iterator[Row]:
 
 
 def scikit_learn() -> Iterator[Row]:
-    """What pruning costs in scikit-learn: GridSearchCV over prices of leaves, categories as numbers, one fold of three.
-
-    Processor seconds, and the log loss of the tree that it finds.
-    """
+    """Trees that scikit-learn prunes: log loss, and processor seconds of GridSearchCV, in one fold of three."""
     yield ["table", "log loss", "seconds"]
     for name, task in REPORTING.items():
         table = read(name, task)
