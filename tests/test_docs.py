@@ -24,6 +24,12 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 WITH_EXAMPLES = [page for page in PAGES if EXAMPLE.search(page.read_text(encoding="utf-8"))]
 LINK = re.compile(r"\]\((?!http)([^)#\s]*)(?:#([^)\s]*))?\)")
 MAX_WORDS = 30
+# A number with a point or a unit; and those that are settings, or bounds that other tests hold.
+RESULT = re.compile(r"(?<![\w.,])(\d[\d,]*\.\d+(?!\.?\d)|\d[\d,]*(?= ?%|x\b| (?:times|[mun]?s|[KMG]i?B)\b))")
+SETTING = re.compile(
+    r"rates? (?:of )?0\.1|coverage of 0\.9|plus 0\.01|"
+    r"more than 64 MiB of codes|1\.7 times what was measured and 160 MiB"
+)
 
 
 def name(page):
@@ -173,6 +179,30 @@ def test_readme_has_the_losses_of_their_file(figures):
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for peer in ("LightGBM", "XGBoost", "CatBoost"):
         assert f"{float(row[head.index(f'loss over {peer}')]):.2f} of {peer}'s" in text
+
+
+def numbers_of(record):
+    """All numbers of a file of figures, in cells and in the command, as they stand and with two digits."""
+    cells = [cell for each in record["tables"] for row in each["rows"] for cell in row]
+    found = set(re.findall(r"\d[\d,]*(?:\.\d+)?", " ".join([*cells, record["command"]])))
+    return found | {f"{float(number.replace(',', '')):.2f}" for number in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_prose_beside_figures_agrees_with_them(figures, page):
+    """Where a page shows figures, a result that its sentences repeat is one of a table's cells."""
+    text = page.read_text(encoding="utf-8")
+    of_readme = [figures.IN_README[0], "quality_100"]
+    names = of_readme if page.stem == "README" else [name for name, _ in figures.PLACE.findall(text) if name]
+    known = set().union(*(numbers_of(figures.records()[name]) for name in names))
+    prose = text if page.stem != "README" else text.replace(figures.readme_table(), "")
+    told = [re.sub(r"`[^`]*`", "code", SETTING.sub("", " ".join(part.split()))) for part in paragraphs(prose)]
+    found = {number for part in told if names for number in RESULT.findall(part)}
+    assert sorted(found - known) == []
+
+
+def test_every_file_of_figures_was_recorded(figures):
+    assert [name for name, record in figures.records().items() if record["seconds"] is None] == []
 
 
 def test_every_file_of_figures_is_on_a_page(figures):
