@@ -53,6 +53,7 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.losses import Loss
+from fastens.engine.parts import let_go, origin
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import on_used_columns
@@ -284,8 +285,14 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Bin the rows and prepare the rounds."""
         self._loss = self._get_loss()
         rules = boosting_rules(self, self._seed, resolve_n_jobs(self.n_jobs))
-        rounds = prepared(self, training, rules, earlier).rounds(self, rules)
+        found = prepared(self, training, rules, earlier)
+        is_read_again = self._stopping.refit or rules.linear_l2 is not None
+        if not is_read_again and (validation is None or origin(validation.X) is not origin(training.X)):
+            let_go(training.X)
+        rounds = found.rounds(self, rules)
         if validation is not None:
+            if not is_read_again:
+                let_go(validation.X)
             self._measure_validation(rounds, self._apply_statistics(validation))
         return rounds
 

@@ -63,7 +63,7 @@ class Watcher:
         """Wait for an answer."""
 
 
-def fit_rank(task: FitTask, comm: RanksComm, tables: Mapping[str, Parts], watcher: Watcher) -> Any:
+def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: Watcher) -> Any:
     """Train on the rows of one rank; return the model, which all ranks have.
 
     Parameters
@@ -73,20 +73,13 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: Mapping[str, Parts], watche
     comm : RanksComm
         The other ranks.
     tables : dict
-        By "X" and "X_val", partitions with the table and what belongs to its rows, in the order of the rows.
+        By "X" and "X_val", partitions with the table and what belongs to its rows, in the order of the rows. They are
+        taken out: after the last pass over it, nothing holds a partition.
     watcher : Watcher
         Who is told of the rounds; only of the first rank.
     """
     model = task.model
-    arguments = dict(task.arguments)
-    for table in sorted(tables):  # in the same order on all ranks
-        given = found = tables[table]
-        qid = _QUERIES[table]
-        if comm.size > 1 and (qid in given[0] or isinstance(arguments.get(qid), str)):
-            found = with_whole_queries(comm, given, table, arguments.get(qid, qid))
-        parts = [part for part in found if part[table].shape[0]] or found[:1]
-        for name in parts[0]:
-            arguments[name] = joined([part[name] for part in parts], is_table=name == table)
+    arguments = _arguments(task, comm, tables)
     if comm.rank == 0:
         model._on_round = lambda *scores: watcher.report("round", (*scores, comm.n_exchanges, comm.n_bytes))
     if hasattr(model, "callbacks"):
@@ -96,12 +89,43 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: Mapping[str, Parts], watche
     return model
 
 
+def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> dict[str, Any]:
+    """The arguments of `fit`, with the partitions, which are taken out of the tables."""
+    arguments = dict(task.arguments)
+    for table in sorted(tables):  # in the same order on all ranks
+        found = tables.pop(table)
+        qid = _QUERIES[table]
+        if comm.size > 1 and (qid in found[0] or isinstance(arguments.get(qid), str)):
+            found = with_whole_queries(comm, found, table, arguments.get(qid, qid))
+        parts = [part for part in found if part[table].shape[0]] or found[:1]
+        for name in parts[0]:
+            arguments[name] = joined([part[name] for part in parts], is_table=name == table)
+    return arguments
+
+
+class _OwnParts(TableParts):
+    """Partitions that nothing else holds."""
+
+    _n_passes = 0  # until each partition is dropped as it is read; 0 where all stay
+
+    def let_go(self, n_passes: int) -> None:
+        """Drop the partitions in the last of so many passes."""
+        self._n_passes = n_passes
+
+    def _read(self) -> Iterator[Any]:
+        is_last, self._n_passes = self._n_passes == 1, max(0, self._n_passes - 1)
+        for number, table in enumerate(self._tables):
+            if is_last:
+                self._tables[number] = None
+            yield table
+
+
 def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
     """Return the partitions of a table as one row source, or those of an array as one array."""
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     if is_table and len(parts[0].shape) > 1:
-        return TableParts(*parts)
+        return _OwnParts(*parts)
     return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts])
 
 

@@ -46,6 +46,9 @@ class RowSource:
         """Yield the rows part by part, the same at every call."""
         raise NotImplementedError
 
+    def let_go(self, n_passes: int) -> None:
+        """See the function of this name."""
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -76,6 +79,10 @@ class SelectedRows(RowSource):
     def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
         return part[rows]
 
+    def let_go(self, n_passes: int) -> None:
+        """Drop the rows of the source, the others among them."""
+        self._source.let_go(n_passes)
+
 
 class MappedRows(RowSource):
     """The rows of a source after a function of its parts, and of the number of their first row."""
@@ -89,6 +96,10 @@ class MappedRows(RowSource):
         """Yield the function of each part."""
         for start, part in parts_of(self._source):
             yield self._function(start, part)
+
+    def let_go(self, n_passes: int) -> None:
+        """Drop the rows of the source."""
+        let_go(self._source, n_passes)
 
 
 def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
@@ -105,6 +116,17 @@ def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
         start += part.shape[0]
     if start != X.shape[0]:
         raise ValueError(f"X must give the same rows at every pass; it gave {start} of {X.shape[0]}.")
+
+
+def origin(X: Any) -> Any:
+    """Return the source whose rows a row source selects or maps; any other is its own."""
+    return origin(X._source) if isinstance(X, SelectedRows | MappedRows) else X
+
+
+def let_go(X: Any, n_passes: int = 1) -> None:
+    """Drop rows that a row source alone holds, as they are read in the last of so many passes."""
+    if isinstance(X, RowSource):
+        X.let_go(n_passes)
 
 
 def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:

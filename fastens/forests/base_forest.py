@@ -18,6 +18,7 @@ from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune
+from fastens.engine.parts import let_go
 from fastens.engine.rows.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import decision_path
@@ -105,6 +106,8 @@ class BaseForest(TreeParameters, TreeModel):
             matrix = binned(binning, data.X, n_threads, data.comm)
         else:
             kinds = self._is_categorical
+            if not (self._has_random_thresholds or self.averaging or getattr(self, "keep_leaves", False)):
+                let_go(data.X, n_passes=2)  # to learn bins, and to bin
             binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
@@ -164,9 +167,8 @@ class BaseForest(TreeParameters, TreeModel):
         return None
 
     def _bags(self) -> Bags:
-        n_features = len(self._column_of)
-        n_drawn = count_of(self.max_features_per_tree, n_features)
-        return Bags(self._seed, self._bootstrap, n_features, n_drawn, column_chances(self))
+        n = len(self._column_of)
+        return Bags(self._seed, self._bootstrap, n, count_of(self.max_features_per_tree, n), column_chances(self))
 
     def _grow(
         self,

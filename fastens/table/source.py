@@ -116,6 +116,7 @@ class TableParts(RowSource):
         self._tables: list[Any] = list(map(self._opened, tables))
         first = self._tables[0]
         self.columns: list[Any] = list(first.columns) if self._is_frame else []
+        self._chosen: list[Any] | None = None
         for table in self._tables:
             found = list(table.columns) if self._is_frame else table.shape[1]
             if found != (self.columns or first.shape[1]):
@@ -132,17 +133,24 @@ class TableParts(RowSource):
 
     def parts(self) -> Iterator[Any]:
         """Yield rows, as tables of the same kind; where there are none, a table without rows."""
-        for table in self._tables if len(self) else self._tables[:1]:
+        for table in self._read() if len(self) else self._tables[:1]:
             for start in range(0, max(len(table), not len(self)), BATCH_ROWS):
                 part = table[start : start + BATCH_ROWS]
+                if self._chosen is not None:
+                    part = part.select(self._chosen)
                 yield part.to_native() if self._is_frame else part
 
+    def _read(self) -> Iterator[Any]:
+        """Yield the tables one by one."""
+        yield from self._tables
+
     def select(self, columns: Sequence[Any]) -> TableParts:
-        """Return the table with only these columns, in this order."""
+        """Return the table with only these columns, in this order; none of them is copied."""
         if not self._is_frame:
             raise ValueError("columns must be None for an array, which has no names of columns.")
-        selected = TableParts(*(table.select(list(columns)).to_native() for table in self._tables))
-        selected.limits = self.limits
+        selected = copy(self)
+        selected.columns = selected._chosen = list(columns)
+        selected.shape = len(self), len(selected.columns)
         return selected
 
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
