@@ -4,7 +4,7 @@ Switches, all off by default (set the environment variable to 1):
 
 FASTENS_DEBUG       check bounds, wrap-around and uninitialised views; light optimisation, debug symbols
 FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers (GCC, Clang)
-FASTENS_COVERAGE    trace lines for coverage.py
+FASTENS_COVERAGE    count how often each line runs, for gcov (GCC); tools/coverage.sh
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ def compile_flags(compiler_type: str) -> list[str]:
     # OpenMP's marks of loops that become vectors, without its threads or its library: 255 leaves are explained in 0.7
     # of the time.
     flags = ["-std=c11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
-    flags += ["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"]
-    return flags + sanitizer_flags() + (["-fno-omit-frame-pointer"] if SANITIZE else [])
+    flags += ["-O1", "-g"] if DEBUG or SANITIZE else ["-O1", "-g0"] if COVERAGE else ["-O3", "-g0"]
+    flags += ["-fno-omit-frame-pointer"] if SANITIZE else []
+    return flags + link_flags() + (["-fprofile-update=atomic"] if COVERAGE else [])
 
 
-def sanitizer_flags() -> list[str]:
-    return ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] if SANITIZE else []
+def link_flags() -> list[str]:
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] if SANITIZE else []
+    return flags + (["--coverage"] if COVERAGE else [])
 
 
 def directives() -> dict[str, object]:
@@ -54,7 +56,6 @@ def directives() -> dict[str, object]:
         "nonecheck": DEBUG,
         "cdivision": True,
         "freethreading_compatible": True,
-        "linetrace": COVERAGE,
     }
 
 
@@ -65,14 +66,12 @@ def header_folders(path: Path) -> set[Path]:
 
 def extensions() -> list[Extension]:
     """Every .pyx file of the package, its C headers, and the memoryview code that they share."""
-    macros = [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
     kernels = [
         Extension(
             ".".join(path.with_suffix("").parts),
             [path.as_posix()],
             include_dirs=[PACKAGE.as_posix()],
             depends=[header.as_posix() for folder in header_folders(path) for header in folder.glob("*.h")],
-            define_macros=macros if COVERAGE else [],
         )
         for path in sorted(PACKAGE.rglob("*.pyx"))
     ]
@@ -111,12 +110,13 @@ class BuildKernels(build_ext):
             shared_utility_qualified_name=MEMORYVIEWS,
             nthreads=n_jobs if os.name == "posix" else 0,
             force=bool(self.force) or DEBUG or COVERAGE,
+            emit_linenums=COVERAGE,
         )
         sources = {extension.name: extension.sources for extension in translated}
         for extension in self.extensions:
             extension.sources = sources[extension.name]
             extension.extra_compile_args = flags
-            extension.extra_link_args = sanitizer_flags()
+            extension.extra_link_args = link_flags()
         self.parallel = n_jobs
         super().build_extensions()
         stamp.parent.mkdir(parents=True, exist_ok=True)

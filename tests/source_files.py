@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +46,7 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path) for path in SOURCES}
 
 
+@cache
 def imported_modules(path: Path) -> set[str]:
     """Modules and headers that a source file imports, cimports or includes (also inside functions)."""
     text = path.read_text(encoding="utf-8")
@@ -83,6 +85,7 @@ def absolute(module: str, path: Path) -> str:
     return ".".join((*folder[: len(folder) - n_dots + 1], module[n_dots:])).rstrip(".")
 
 
+@cache
 def functions(path: Path) -> list[Function]:
     """The functions of a source file; their lines are without docstrings and comments."""
     text = path.read_text(encoding="utf-8")
