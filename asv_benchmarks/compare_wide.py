@@ -87,23 +87,27 @@ def main() -> None:
         found: dict[str, list[list[float]]] = {library: [] for library in args.libraries}
         for _ in range(args.repeats):
             for library, values in found.items():
-                values.append(_in_a_process(library, name, args.timeout))
+                if not values or np.isfinite(values[-1]).all():
+                    values.append(_in_a_process(library, name, args.timeout))
         for library, values in found.items():
-            fit, used, above, predict, accuracy = np.median(values, axis=0)
-            rows.append(
-                [name, library, f"{fit:.2f}", f"{used:.2f}", f"{above:.0f}", f"{predict:.2f}", f"{accuracy:.3f}"]
-            )
+            rows.append([name, library, *_told(np.median(values, axis=0), args.timeout)])
     print(machine(), table(rows), sep="\n\n")
 
 
+def _told(values: np.ndarray, timeout: float) -> list[str]:
+    if np.isinf(values[0]):
+        return [f"over {timeout:g}", *[""] * 4]
+    return [f"{value:.{digits}f}" for value, digits in zip(values, (2, 2, 0, 2, 3), strict=True)]
+
+
 def _in_a_process(library: str, table: str, timeout: float) -> list[float]:
-    """NaN where it failed, or took too long."""
+    """Infinity where it took too long, NaN where it failed."""
     command = [sys.executable, __file__, "--measure", library, table]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
         print(f"{library} on {table}: {error}", file=sys.stderr)
-        return [np.nan] * 5
+        return [np.inf if isinstance(error, subprocess.TimeoutExpired) else np.nan] * 5
     return [float(value) for value in done.stdout.split()[-5:]]
 
 
