@@ -99,7 +99,8 @@ FOLDER_CYCLES = []
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
 BAYES_ROOMS = {
-    *("public_names", "warn", "rollback", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
+    "public_names",
+    *("warn", "rollback", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
     *("engine", "engine.bins"),
 }
 MORE_OF_BAYES = {
