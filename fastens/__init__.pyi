@@ -86,3 +86,5 @@ from fastens.tuning.state import Trial as Trial
 from fastens.tuning.tune import RandomSearch as RandomSearch
 from fastens.tuning.tune import Tuned as Tuned
 from fastens.tuning.tune import tune as tune
+
+__version__: str
