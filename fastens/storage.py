@@ -26,7 +26,7 @@ import re
 import secrets
 import shutil
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -123,26 +123,29 @@ def save_model(path: str | os.PathLike[str], model: Storable) -> None:
     save(path, type(model).__name__, arrays, meta)
 
 
-def load_model(path: str | os.PathLike[str], classes: Mapping[str, type[Storable]]) -> Any:
+def load_model(path: str | os.PathLike[str], find: Callable[[str], type[Storable] | None], wanted: str) -> Any:
     """Read a model.
 
     Parameters
     ----------
     path : str or path
         The file.
-    classes : dict of str to type
-        The classes that a file may ask for, by name.
+    find : callable
+        The class of a name, or None where no file may ask for it.
+    wanted : str
+        What it knows, for the error.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or of a class that is not among them.
+        If the file is damaged, foreign, or of a class that is not found.
     """
     kind, arrays, meta = load(path)
-    if kind not in classes:
-        raise ModelFileError(f"{os.fspath(path)} holds a {kind!r}, not one of {', '.join(classes)}")
+    found = find(kind)
+    if found is None:
+        raise ModelFileError(f"{os.fspath(path)} holds a {kind!r}, not one of {wanted}")
     try:
-        return classes[kind]._from_state(arrays, meta)
+        return found._from_state(arrays, meta)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:

@@ -13,6 +13,7 @@ from source_files import PACKAGE, SOURCES, absolute, cycles, functions, imported
 
 # The rooms: folders, and the modules at the top. A room imports only from rooms above it in this list.
 ROOMS = [
+    "public_names",
     "warn",
     "rollback",
     "docstrings",
@@ -61,6 +62,7 @@ ROOMS = [
     "exchange.reading",
     "exchange",
     "fastens",
+    "loading",
     "onnx",
     "cli.table",
     "cli.models",
@@ -97,6 +99,7 @@ FOLDER_CYCLES = []
 # What bayes/ may import, apart from itself: every room of it the first set, and single rooms what they need besides.
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
 BAYES_ROOMS = {
+    "public_names",
     *("warn", "rollback", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
     *("engine", "engine.bins"),
 }
@@ -123,7 +126,7 @@ def depth(kind: type) -> int:
 
 ESTIMATORS = [
     kind
-    for kind in map(vars(fastens).get, fastens.__all__)
+    for kind in map(fastens.__getattr__, fastens.__all__)
     if isinstance(kind, type) and issubclass(kind, BaseEstimator)
 ]
 

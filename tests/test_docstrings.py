@@ -107,7 +107,9 @@ def test_parameter_without_description_is_an_error():
 
 
 KINDS = [
-    kind for kind in map(vars(fastens).get, fastens.__all__) if hasattr(kind, "fit") and "Parameters\n" in kind.__doc__
+    kind
+    for kind in map(fastens.__getattr__, fastens.__all__)
+    if hasattr(kind, "fit") and "Parameters\n" in kind.__doc__
 ]
 
 

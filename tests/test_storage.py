@@ -189,13 +189,13 @@ class Model:
 
 def test_models(path):
     storage.save_model(path, Model(np.arange(3)))
-    np.testing.assert_array_equal(storage.load_model(path, {"Model": Model}).value, np.arange(3))
+    np.testing.assert_array_equal(storage.load_model(path, {"Model": Model}.get, "Model").value, np.arange(3))
     with pytest.raises(ModelFileError, match="holds a 'Model', not one of Other"):
-        storage.load_model(path, {"Other": Model})
+        storage.load_model(path, {"Other": Model}.get, "Other")
     for arrays, meta in [({}, {"n": 0}), ({"value": np.arange(3)}, {}), ({"value": np.arange(3)}, {"n": 2})]:
         storage.save(path, "Model", arrays, meta)
         with pytest.raises(ModelFileError, match="does not describe a Model"):
-            storage.load_model(path, {"Model": Model})
+            storage.load_model(path, {"Model": Model}.get, "Model")
 
 
 def test_missing_file(tmp_path):

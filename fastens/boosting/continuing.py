@@ -47,7 +47,7 @@ def find_earlier(model: Any, resume: Any) -> Any:
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
     """The fitted estimator in a file, which must be one of these parameters."""
-    found = load_model(path, {type(model).__name__: type(model)})
+    found = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
     theirs, ours = found.get_params(deep=False), model.get_params(deep=False)
     for name in ours.keys() - _MAY_DIFFER:
         if plain_parameter(theirs[name]) != plain_parameter(ours[name]):

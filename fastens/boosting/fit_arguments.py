@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
 
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
@@ -62,6 +61,8 @@ def holds_out(model: Any) -> bool:
 
 def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
     """Rows to train on and rows to validate on, drawn by class."""
+    from sklearn.model_selection import train_test_split
+
     (y,) = gathered(data.comm, [data.y])
     rows = np.arange(len(y))
     stratify = y if hasattr(model, "classes_") and y.ndim == 1 else None

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold, StratifiedKFold
 
 from fastens.base import TrainingData
 from fastens.boosting.dart import scaled_tree
@@ -40,6 +39,8 @@ def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[t
 
     The only row of a class is trained on in all folds.
     """
+    from sklearn.model_selection import KFold, StratifiedKFold
+
     (y,) = gathered(data.comm, [data.y])
     has_classes = hasattr(model, "classes_") and y.ndim == 1
     fewest, alone = len(y), np.zeros(len(y), dtype=bool)

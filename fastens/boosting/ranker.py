@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
@@ -233,6 +232,8 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Whole queries to validate on."""
+        from sklearn.model_selection import GroupShuffleSplit
+
         (queries,) = gathered(data.comm, [data.y[:, QUERY]])
         if len(np.unique(queries)) < 2:
             raise ValueError("early_stopping must not be True with a single query and no X_val.")
@@ -243,6 +244,8 @@ class GradientBoostingRanker(BoostedTrees):
         self, data: TrainingData, n_folds: int, seed: int
     ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Whole queries in each fold."""
+        from sklearn.model_selection import GroupKFold
+
         (queries,) = gathered(data.comm, [data.y[:, QUERY]])
         n_queries = len(np.unique(queries))
         if n_queries < n_folds:

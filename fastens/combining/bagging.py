@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
 from fastens.base import BaseClassifier, BaseRegressor
@@ -184,6 +183,8 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         return (values.astype(np.float64) for values in self._forest._each_tree(X))
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
+        from sklearn.metrics import r2_score
+
         if callable(self.oob_score):
             return float(self.oob_score(data.y, mean[:, 0]))
         return float(r2_score(data.y, mean[:, 0], sample_weight=data.sample_weight))

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import check_random_state
 
 from fastens.checked_parameters import with_parameters
@@ -126,9 +125,13 @@ class BaseConformal(BaseOneEstimator):
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _splitter(self) -> Any:
+        from sklearn.model_selection import GroupShuffleSplit
+
         return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=self._draw_seed())
 
     def _routed_splitter(self) -> Any:
+        from sklearn.model_selection import GroupShuffleSplit
+
         return GroupShuffleSplit() if self.cv is None else self.cv
 
     def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:

@@ -12,7 +12,6 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
@@ -231,6 +230,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def _final_template(self) -> Any:
         """The final estimator, not fitted: by default linear on predictions alone, boosting where columns come too."""
+        from sklearn.multioutput import MultiOutputClassifier
+
         if hasattr(self.final_estimator, "fit"):
             return clone(self.final_estimator)
         wanted = self.final_estimator or ("boosting" if self.passthrough else "linear")

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
@@ -208,6 +206,8 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
 
 def _split(cv: Any, data: MemberData) -> list[Fold]:
     """The folds of a splitter or of a number of folds; scikit-learn's errors get advice."""
+    from sklearn.model_selection import check_cv
+
     is_classification = data.classes is not None
     target = data.y.astype(np.intp) if is_classification else data.y
     try:
@@ -427,6 +427,8 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
 
 
 def _weight_name(spec: MemberSpec) -> str:
+    from sklearn.pipeline import Pipeline
+
     member = spec.estimator
     if has_fit_parameter(member, "sample_weight"):
         return "sample_weight"

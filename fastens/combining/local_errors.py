@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold
 
 from fastens.combining.folds import Fold, GivenRows, MemberData, make_folds
 from fastens.engine.rows.sampling import content_hashes
@@ -22,6 +21,8 @@ _COLUMN = "conformalregressor_prediction"
 
 def inner_folds(data: MemberData) -> list[Fold]:
     """Folds of about the same size: of groups where there are some, else of rows, the same ones together."""
+    from sklearn.model_selection import GroupKFold
+
     if data.groups is not None:
         n_folds = min(_N_FOLDS, len(np.unique(data.groups)))
         return (

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
-from sklearn.linear_model import LogisticRegression
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.engine.elementary import exp, expit, log, softmax
@@ -101,6 +100,8 @@ class LogisticStacker(BaseClassifier, _Columns):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LogisticStacker:
         """Train."""
+        from sklearn.linear_model import LogisticRegression
+
         data = self._start_fit(X, y, sample_weight)
         columns = self._dense(data.X)
         self.is_of_members_ = _is_of_members(columns, len(self.classes_))

@@ -153,7 +153,8 @@ class _Leader:
         with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
             path = Path(folder) / "model"
             path.write_bytes(self._checkpoint)
-            found = load_model(path, {type(self._model).__name__: type(self._model)})
+            kind = type(self._model)
+            found = load_model(path, {kind.__name__: kind}.get, kind.__name__)
         _take(self._model, fitted_state(found))
         error.add_note(
             f"The model has the {self._model.n_estimators_} rounds of the last checkpoint: save it, and fit with "

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
@@ -246,6 +245,8 @@ def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: A
 
 
 def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, kind: str) -> _Rows:
+    from sklearn.model_selection import train_test_split
+
     best = _checked_optimal(optimal, y, kind)
     if len(y) < 2:
         raise ValueError(f"y must have at least 2 rows, of which some are held out; got {len(y)}.")

@@ -8,7 +8,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier, is_regressor
-from sklearn.inspection import PartialDependenceDisplay
 
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.plotting import axes, plain
@@ -119,6 +118,8 @@ def plot_dependence(
     scikit-learn's `PartialDependenceDisplay` draws it. The mean is over at most `n_rows` rows, evenly spaced, without
     those in which a column that is drawn is missing or infinite.
     """
+    from sklearn.inspection import PartialDependenceDisplay
+
     COUNT.check("n_rows", n_rows)
     is_one = isinstance(features, str | tuple) or not hasattr(features, "__iter__")
     features = [features] if is_one else list(features)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metaestimators import available_if
 
 from fastens.engine.comm import LOCAL, gathered
@@ -38,7 +37,13 @@ def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
     return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds)
 
 
-METRICS = metrics_rule("the name of a scorer", lambda name: name in get_scorer_names())
+def _names_a_scorer(name: str) -> bool:
+    from sklearn.metrics import get_scorer_names
+
+    return name in get_scorer_names()
+
+
+METRICS = metrics_rule("the name of a scorer", _names_a_scorer)
 
 
 def metric_name(metric: Any) -> str:
@@ -132,6 +137,8 @@ class Metrics:
         return raw
 
     def _value(self, metric: Any, raw: Array) -> float:
+        from sklearn.metrics import get_scorer
+
         if metric == LOSS:
             return self._rows.loss(self._loss, 1)
         own = self._model._own_metric(metric) if isinstance(metric, str) else None

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
 from sklearn.utils.multiclass import type_of_target
 
 from fastens.engine.losses.numeric_losses import Expectile
@@ -17,6 +16,8 @@ from fastens.table.sample_weights import weights_to_score
 
 def score_of(model: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
     """The accuracy of an estimator's predictions, or R2; of several quantiles or expectiles the mean of their D2."""
+    from sklearn.metrics import d2_pinball_score, r2_score
+
     weight = weights_to_score(sample_weight, y)
     levels = getattr(model, "_predicted_levels", None)
     if levels is None:
@@ -37,6 +38,8 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | N
 
     `sklearn.metrics.accuracy_score` takes several targets only where each has two classes.
     """
+    from sklearn.metrics import accuracy_score
+
     if type_of_target(predicted) != "multiclass-multioutput":
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
     y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

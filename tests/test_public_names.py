@@ -1,0 +1,79 @@
+"""Public names are imported when they are first used, and stand in one list: the stub files."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pickle
+import pkgutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastens
+import fastens.bayes
+from fastens.public_names import public_names
+from reference.models import same_python
+
+PACKAGES = [fastens, fastens.bayes]
+OF_PACKAGES = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+
+
+@OF_PACKAGES
+def test_stub_holds_nothing_but_the_names(package):
+    stub = ast.parse(Path(package.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    lines = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
+    assert [(alias.name, alias.asname) for line in lines for alias in line.names] == [(n, n) for n in package.__all__]
+    assert {ast.unparse(line) for line in stub.body} - {ast.unparse(line) for line in lines} <= {"__version__: str"}
+    assert len(set(package.__all__)) == len(package.__all__) > 20
+
+
+@OF_PACKAGES
+def test_every_name_is_found_and_kept(package):
+    for name in package.__all__:
+        assert getattr(package, name) is vars(package)[name] is getattr(importlib.import_module(package.__name__), name)
+    assert set(package.__all__) <= set(dir(package))
+
+
+@OF_PACKAGES
+def test_no_name_is_that_of_a_module_beside_it(package):
+    assert {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package.__all__) == set()
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(AttributeError, match="module 'fastens' has no attribute 'Forest'"):
+        _ = fastens.Forest
+    with pytest.raises(ImportError, match="cannot import name 'Forest'"):
+        from fastens import Forest  # noqa: F401
+
+
+def test_names_of_any_package(tmp_path):
+    (tmp_path / "__init__.pyi").write_text("# text\n\nfrom math import pi as pi\nfrom math import tau as t\nx: int\n")
+    names, get, _ = public_names("math", str(tmp_path / "__init__.py"))
+    assert names == ["pi"]
+    assert get("pi") == np.pi
+
+
+def test_pickles_know_the_modules_of_classes():
+    model = fastens.DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
+    assert pickle.loads(pickle.dumps(model)).predict([[1.0]]).tolist() == [1]
+
+
+def imported(statement: str) -> set[str]:
+    """What is imported after a statement, in a process of its own."""
+    code = f"import sys; {statement}; print(*sys.modules)"
+    return set(subprocess.run([*same_python(), "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_the_package_alone_is_light():
+    assert imported("import fastens, fastens.bayes") & {"numpy", "scipy", "sklearn", "pandas", "narwhals"} == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["GradientBoostingClassifier", "RandomForestRegressor", "AdaBoostClassifier", "GaussianNB"]
+)
+def test_estimators_leave_for_later_what_a_fit_does_without(name):
+    later = {f"sklearn.{part}" for part in ("ensemble", "inspection", "linear_model", "metrics", "model_selection")}
+    assert imported(f"from fastens import {name}") & {*later, "matplotlib"} == set()
