@@ -7,13 +7,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+# Read when libraries are loaded. SciPy: scikit-learn's checks of array API input run instead of being skipped. Threads
+# of BLAS and of the peers that wait by spinning would take the cores from the tests beside them.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import settings
-
-# Read when SciPy is imported: lets scikit-learn's checks of array API input run instead of being skipped.
-os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 # A busy machine is no failure.
 settings.register_profile("fastens", deadline=None, derandomize=True)

@@ -24,7 +24,7 @@ from fastens import (
     VersionSpaceClassifier,
     VotingClassifier,
 )
-from reference.public_estimators import CLASSES, REQUIRED, make, table_for
+from reference.public_estimators import CLASSES, REQUIRED, make, shrink_default_members, table_for
 
 FOREST = [("forest", RandomForestClassifier(3)), ("logistic", LogisticRegression(max_iter=1000))]
 HOLDING = [
@@ -40,6 +40,11 @@ HOLDING = [
 ]
 # One positive instance that is also a negative one.
 CONTRADICTION = np.array([[0, 0], [0, 1], [1, 0], [0, 0]]), np.array([1, 1, 0, 0])
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    shrink_default_members(monkeypatch, 3)
 
 
 def look_at(model):

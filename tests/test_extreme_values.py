@@ -28,6 +28,7 @@ from fastens import (
     StackingRegressor,
     VotingRegressor,
 )
+from reference.public_estimators import shrink_default_members
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -51,6 +52,11 @@ def takes_numbers():
 
 
 NAMES = list(takes_numbers())
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    shrink_default_members(monkeypatch, 3)
 
 
 def make(name):

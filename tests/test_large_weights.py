@@ -18,6 +18,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import fastens
+from reference.public_estimators import shrink_default_members
 
 N_ROWS = 120
 RNG = np.random.default_rng(5)
@@ -81,6 +82,11 @@ CASES = [
     for kind, parameters in [(kind, {}) for kind in KINDS] + OTHERS
     for weights in (FEW_WEIGHTS if kind.__name__.startswith(COMPOSED) else WEIGHTS)
 ]
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    shrink_default_members(monkeypatch, 3)
 
 
 def table_and_target(kind):

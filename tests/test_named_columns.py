@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fastens import BaggingClassifier, GradientBoostingRanker, GradientBoostingRegressor
-from reference.public_estimators import CLASSES, make, table_for
+from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 
 NOT_BY_NAME = {"BayesianNetwork", "FiniteHypothesisLearner", "GradientBoostingSurvival", "TextClassifier"}
 CASES = [
@@ -18,6 +18,11 @@ CASES = [
     for method in ("fit", "partial_fit")
     if name not in NOT_BY_NAME and "y" in inspect.signature(getattr(kind, method, lambda: None)).parameters
 ]
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    shrink_default_members(monkeypatch, 3)
 
 
 def quick(name):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastens.combining import cascade, members
-from reference.public_estimators import CLASSES, REQUIRED, make
+from reference.public_estimators import CLASSES, REQUIRED, make, shrink_default_members
 from reference.sklearn_checks import parametrize_with_checks
 
 # Default members are ensembles, fitted several times: here of fewer trees.
@@ -21,22 +20,25 @@ WITH_MEMBERS = {
     "WeightedMajorityClassifier",
 }
 BY_DEFAULT = sorted(CLASSES.keys() - REQUIRED.keys())
+# One of each family.
+QUICK = {
+    "AdaBoostClassifier",
+    "GaussianNB",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "IsolationForest",
+}
+QUICK |= {"DecisionTreeRegressor", "RandomForestClassifier"}
 
 
-@parametrize_with_checks([make(name) for name in BY_DEFAULT if name not in WITH_MEMBERS], slow=False)
+@parametrize_with_checks([make(name) for name in BY_DEFAULT if name not in WITH_MEMBERS], quick=QUICK)
 def test_sklearn_check(estimator, check):
     check(estimator)
 
 
 @pytest.fixture
 def few_trees(monkeypatch):
-    for module, function in ((members, "default_members"), (cascade, "default_forests")):
-        make_members = getattr(module, function)
-        monkeypatch.setattr(module, function, lambda *task, make_members=make_members: fewer(make_members(*task)))
-
-
-def fewer(named):
-    return [(name, member.set_params(n_estimators=40)) for name, member in named]
+    shrink_default_members(monkeypatch, 40)
 
 
 @parametrize_with_checks([make(name) for name in BY_DEFAULT if name in WITH_MEMBERS])

@@ -1,31 +1,55 @@
-"""Do the tests notice when a kernel is wrong? Change one line of it at a time, build it, and run the tests.
+"""Do the tests notice when a kernel is wrong? Change it in one place at a time, and run the tests.
 
     python tools/mutate.py fastens/engine/grow/stump.pyx tests/engine/grow/test_stump.py [--mutants N]
 
 A mutant is the kernel with one comparison, operator, constant or statement changed. Those that the tests pass are
-printed: either no test sees that line, or the change makes no difference (`docs/measured/mutants.md` says which).
-Works in a copy of the checkout, which must be built in place.
+printed: either no test sees that place, or the change makes no difference (`docs/measured/mutants.md` says which).
+The kernel is compiled once, with all mutants beside each other: a number chooses which of them runs, each in a process
+of its own. Linux, in a copy of the checkout, which must be built in place.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
+import os
 import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tokenize
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 8 << 30  # of a mutant that asks for all memory
+CHOSEN = "_chosen_mutant"
+CHOOSE = f"""
+
+cdef int {CHOSEN} = 0
+
+
+def choose_mutant(int number):
+    global {CHOSEN}
+    {CHOSEN} = number
+"""
+# Statements that cannot be mutants, and blocks of which none can.
+LEFT_OUT = re.compile(r'(class|def|import|from|cimport|ctypedef|else|try|finally|except|with|pass|@|")')
+BLOCK = re.compile(r"cdef (enum|struct|extern)\b")
+# A part that has an expression of its own: a condition, the ends of a loop, the value of a new variable.
+EXPRESSIONS = re.compile(
+    r"(?:(?:if|elif|while) (?P<condition>.*):|for .* in range\((?P<ends>.*)\):|cdef (?P<new>.* = .*))$"
+)
 # What is changed, and into what. The kernels have spaces around operators, and none in casts and types of pointers.
 CHANGES = [
     (re.compile(pattern), change)
@@ -52,83 +76,165 @@ CHANGES = [
         (r"\bcontinue\b", "break"),
         (r"(?<![\w.:])\d+(?![\w.])", lambda found: str(int(found[0]) + 1)),
         (r"(?<![\w.:])\d+\.\d+(?!\w)", lambda found: str(float(found[0]) + 1)),
-        # A statement of one line is left out: an assignment in place, or a call.
-        (r"(?<=^ {4})\s*[\w.\[\]]+ [-+|&]= .*[^(\[{,]$", lambda found: re.sub(r"\S.*", "pass", found[0])),
-        (r"(?<=^ {4})\s*[\w.]+\(.*\)$", lambda found: re.sub(r"\S.*", "pass", found[0])),
+        (r"^[\w.\[\]]+ [-+|&]= .*$", "pass"),
+        (r"^[\w.]+\(.*\)$", "pass"),
     ]
 ]
-DECLARATION = re.compile(r"\s*(cdef|cpdef|def|class|import|from|cimport|ctypedef|@)\b")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement in one line, without comments, and the lines that it has in the source, counted from 1."""
+
+    first: int
+    last: int
+    indent: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A line of the kernel, counted from 1, and what stands there instead."""
+    """A change of a statement: from one place to another there is something else."""
 
-    line: int
-    text: str
+    statement: Statement
+    begin: int
+    end: int
+    instead: str
+
+    def text(self, part: slice = slice(None)) -> str:
+        """The statement with the change, or the part of it that lies between two places."""
+        begin, end, _ = part.indices(len(self.statement.text))
+        whole = self.statement.text
+        return whole[begin : self.begin] + self.instead + whole[self.end : end]
 
 
-def code_of(source: str) -> list[str]:
-    """The lines, with spaces in place of comments, strings and declarations without a value."""
-    lines = [list(line) for line in source.splitlines()]
+def statements_of(source: str) -> Iterator[Statement]:
+    """Those of functions."""
+    lines, tokens, block = source.splitlines(), [], -1
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in {tokenize.COMMENT, tokenize.STRING}:
-            (first, begin), (last, end) = token.start, token.end
-            for number in range(first, last + 1):
-                line = lines[number - 1]
-                span = slice(begin if number == first else 0, end if number == last else len(line))
-                line[span] = " " * len(line[span])
-    return without_declarations(["".join(line) for line in lines])
+        if token.type == tokenize.NEWLINE:
+            first, last = tokens[0].start[0], tokens[-1].end[0]
+            texts = [lines[number - 1] for number in range(first, last + 1)]
+            for comment in (each for each in tokens if each.type == tokenize.COMMENT):
+                texts[comment.start[0] - first] = lines[comment.start[0] - 1][: comment.start[1]]
+            indent = tokens[0].start[1]
+            text = " ".join(part.strip() for part in texts)
+            if not 0 <= block < indent:
+                block = indent if BLOCK.match(text) else -1
+                if indent:
+                    yield Statement(first, last, " " * indent, text)
+            tokens = []
+        elif tokens or token.type not in {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT}:
+            tokens.append(token)
 
 
-def without_declarations(lines: list[str]) -> list[str]:
-    """Leave of a declaration what follows its `=`, and nothing of one that goes over several lines or of an enum."""
-    is_open, indent = False, -1
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        depth = len(line) - len(line.lstrip())
-        if is_open or 0 <= indent < depth:
-            lines[number], is_open = "", is_open and not line.rstrip().endswith((":", ")"))
-            continue
-        indent = depth if re.match(r"\s*cdef (enum|struct|extern)\b", line) else -1
-        if DECLARATION.match(line):
-            before, equals, value = line.partition(" = ")
-            is_value = bool(equals) and not line.rstrip().endswith((":", ","))
-            lines[number] = " " * len(before + equals) + value if is_value else ""
-            is_open = line.rstrip().endswith(("(", ","))
-    return lines
+def top_level_parts(text: str, begin: int, end: int) -> Iterator[slice]:
+    """What lies between the commas that are in no brackets."""
+    depth = 0
+    for place in range(begin, end):
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if depth == 0 and text[place] == ",":
+            yield slice(begin, place)
+            begin = place + 1
+    yield slice(begin, end)
+
+
+def expressions_of(text: str) -> list[slice] | None:
+    """The parts that are chosen one by one; None: the whole statement is."""
+    found = EXPRESSIONS.match(text)
+    if found is None:
+        return [] if text.startswith("cdef ") or text.endswith(":") or LEFT_OUT.match(text) else None
+    if found["condition"] is not None:
+        return [slice(*found.span("condition"))]
+    if found["ends"] is not None:
+        return list(top_level_parts(text, *found.span("ends")))
+    parts = top_level_parts(text, *found.span("new"))
+    return [slice(text.index(" = ", part.start) + 3, part.stop) for part in parts if " = " in text[part]]
 
 
 def mutants_of(source: str) -> list[Mutant]:
-    """Every change of every line."""
+    """Every change of every statement."""
     mutants = []
-    for number, (line, code) in enumerate(zip(source.splitlines(), code_of(source), strict=True), start=1):
+    for statement in statements_of(source):
+        code = re.sub(r'"[^"]*"', lambda string: " " * len(string[0]), statement.text)
+        parts = expressions_of(code)
         for pattern, change in CHANGES:
-            for found in pattern.finditer(code.rstrip()):
-                text = found.expand(change) if isinstance(change, str) else change(found)
-                mutants.append(Mutant(number, line[: found.start()] + text + line[found.end() :]))
+            for found in pattern.finditer(code):
+                if parts is None or any(part.start <= found.start() and found.end() <= part.stop for part in parts):
+                    instead = change if isinstance(change, str) else change(found)
+                    mutants.append(Mutant(statement, *found.span(), instead))
     return mutants
 
 
-def outcome(copy: Path, tests: list[str], seconds: float) -> str:
-    """Build the kernel that lies in the copy, and test it."""
-    build = [sys.executable, "setup.py", "build_ext", "--inplace"]
-    if subprocess.run(build, cwd=copy, capture_output=True, check=False).returncode:
-        return "not compiled"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    process = subprocess.Popen(command, cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        printed, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return "no end"
-    if process.returncode < 0:
-        return "crashed"
-    if process.returncode not in {0, 1}:
-        raise RuntimeError(printed)
-    return "failed" if process.returncode else "survived"
+def chosen(statement: Statement, mutants: list[tuple[int, Mutant]]) -> list[str]:
+    """The lines of a statement with its mutants, one of which runs where its number is chosen."""
+    parts = expressions_of(re.sub(r'"[^"]*"', lambda string: " " * len(string[0]), statement.text))
+    if parts is None:
+        lines = []
+        for number, mutant in mutants:
+            lines += [f"{'el' if lines else ''}if {CHOSEN} == {number}:", f"    {mutant.text()}"]
+        return [statement.indent + line for line in [*lines, "else:", f"    {statement.text}"]]
+    text = statement.text
+    for part in reversed(parts):
+        value = statement.text[part].strip()
+        for number, mutant in mutants:
+            if part.start <= mutant.begin and mutant.end <= part.stop:
+                value = f"(({mutant.text(part).strip()}) if {CHOSEN} == {number} else ({value}))"
+        text = f"{text[: part.start]}{value}{text[part.stop :]}"
+    return [statement.indent + text]
+
+
+def with_mutants(source: str, mutants: dict[int, Mutant]) -> tuple[str, dict[int, Statement]]:
+    """The kernel with all of them, and the statement that each of its lines belongs to."""
+    by_statement = defaultdict(list)
+    for number, mutant in mutants.items():
+        by_statement[mutant.statement].append((number, mutant))
+    lines, written, owners = source.splitlines(), [], {}
+    after = 0
+    for statement in sorted(by_statement, key=lambda each: each.first):
+        written += lines[after : statement.first - 1]
+        new = chosen(statement, by_statement[statement])
+        owners |= {len(written) + 1 + place: statement for place in range(len(new))}
+        written, after = written + new, statement.last
+    return "\n".join(written + lines[after:]) + CHOOSE, owners
+
+
+def build(copy: Path, kernel: Path, mutants: dict[int, Mutant]) -> dict[int, Mutant]:
+    """Compile the kernel with its mutants, without those that Cython refuses; return the others."""
+    source = (CHECKOUT / kernel).read_text()
+    while True:
+        text, owners = with_mutants(source, mutants)
+        (copy / kernel).write_text(text)
+        command = [sys.executable, "setup.py", "build_ext", "--inplace"]
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return mutants
+        wrong = {owners.get(int(line)) for line in re.findall(rf"{kernel.name}:(\d+):\d+", done.stderr + done.stdout)}
+        left = {number: mutant for number, mutant in mutants.items() if mutant.statement not in wrong}
+        if len(left) == len(mutants):
+            raise SystemExit(done.stdout + done.stderr)
+        mutants = left
+
+
+def tested(tests: list[str], choose: object, number: int, seconds: float) -> str:
+    """What the tests say of a mutant, in a process of its own."""
+    child = os.fork()
+    if child == 0:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        choose(number)
+        os._exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:faulthandler", *tests]))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            return {0: "survived", 1: "failed"}.get(code, "crashed")
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "no end"
 
 
 def copy_of_checkout(folder: str) -> Path:
@@ -144,7 +250,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernel", type=Path, help="a .pyx file")
     parser.add_argument("tests", nargs="+", help="test files, as pytest takes them")
-    parser.add_argument("--mutants", type=int, default=40, help="how many are drawn")
+    parser.add_argument("--mutants", type=int, default=10**6, help="how many are drawn; all by default")
     parser.add_argument("--lines", type=int, nargs=2, default=(1, 10**6), help="the first and last line to change")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
@@ -153,28 +259,28 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Try the mutants; print those that survive, and how many met which end."""
     options = arguments()
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     kernel = options.kernel.resolve().relative_to(CHECKOUT)
-    source = (CHECKOUT / kernel).read_text()
     first, last = options.lines
-    mutants = [mutant for mutant in mutants_of(source) if first <= mutant.line <= last]
-    drawn = random.Random(options.seed).sample(mutants, min(options.mutants, len(mutants)))
+    found = [each for each in mutants_of((CHECKOUT / kernel).read_text()) if first <= each.statement.first <= last]
+    drawn = random.Random(options.seed).sample(found, min(options.mutants, len(found)))
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         copy = copy_of_checkout(folder)
+        mutants = build(copy, kernel, dict(enumerate(drawn, start=1)))
+        os.chdir(copy)
+        sys.path.insert(0, str(copy))
+        choose = importlib.import_module(".".join(kernel.with_suffix("").parts)).choose_mutant
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
         start = time.monotonic()
-        if outcome(copy, options.tests, float("inf")) != "survived":
+        if tested(options.tests, choose, 0, float("inf")) != "survived":
             raise SystemExit("the tests fail on the kernel as it is")
-        seconds = 60 + 5 * (time.monotonic() - start)
-        lines = source.splitlines(keepends=True)
-        for mutant in sorted(drawn, key=lambda mutant: mutant.line):
-            changed = [*lines[: mutant.line - 1], mutant.text + "\n", *lines[mutant.line :]]
-            (copy / kernel).write_text("".join(changed))
-            result = outcome(copy, options.tests, seconds)
+        seconds = 30 + 5 * (time.monotonic() - start)
+        for number, mutant in sorted(mutants.items(), key=lambda pair: pair[1].statement.first):
+            result = tested(options.tests, choose, number, seconds)
             counts[result] += 1
             if result == "survived":
-                print(f"{kernel}:{mutant.line}\n-{lines[mutant.line - 1]}+{mutant.text}", flush=True)
-    print(f"{kernel}: {len(mutants)} mutants, of which {len(drawn)} tried:", dict(counts))
+                print(f"{kernel}:{mutant.statement.first}\n- {mutant.statement.text}\n+ {mutant.text()}", flush=True)
+    print(f"{kernel}: {len(found)} mutants, of which {len(mutants)} tried:", dict(counts))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from reference.rank_fits import (
     QUERIES,
     SIZES,
     WEIGHTS,
+    WEIGHTS_AND_SIZES,
     T,
     X,
     assert_same_models,
@@ -50,8 +51,7 @@ def test_losses_of_numbers(loss, weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 def test_classes_with_default_parameters(weights, size):
     for y in (BINARY, CLASSES):
         assert_same_models(size, lambda: GradientBoostingClassifier(**COMMON), y, WEIGHTS.get(weights))
@@ -66,8 +66,7 @@ def test_exponential_loss_and_least_squares():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 @pytest.mark.parametrize("loss", ["cox", "aft"])
 def test_survival(loss, weights, size):
     time, lost = np.exp(T / 2), np.random.default_rng(3).exponential(3.0, N_ROWS)
@@ -133,8 +132,7 @@ class OneAgainstOthers:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 def test_losses_of_users(weights, size):
     weight = WEIGHTS.get(weights)
     options = COMMON | {"early_stopping": True, "n_iter_no_change": 2}
@@ -145,13 +143,11 @@ def test_losses_of_users(weights, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 2.0, 2: 0.5}])
-def test_class_weights(class_weight, size):
+def test_class_weights(class_weight, weights, size):
     make = lambda: GradientBoostingClassifier(class_weight=class_weight, **COMMON)  # noqa: E731
-    assert_same_models(size, make, CLASSES)
-    assert_same_models(size, make, CLASSES, WEIGHTS["whole"])
-    assert_same_models(size, make, CLASSES, WEIGHTS["fractional"])
+    assert_same_models(size, make, CLASSES, WEIGHTS.get(weights))
 
 
 def test_class_weights_of_several_targets():
@@ -169,8 +165,7 @@ def test_trees_by_level_with_constraints():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 @pytest.mark.parametrize("sampling", [{"subsample": 0.3}, {"sampling": "goss"}, {"sampling": "mvs", "subsample": 0.4}])
 def test_rows_are_drawn_from_the_whole_table(sampling, weights, size):
     options = COMMON | sampling
@@ -189,18 +184,17 @@ def test_few_rows_are_drawn_at_least_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-def test_early_stopping_is_one_decision(size):
+def test_early_stopping_is_one_decision():
     options = COMMON | {"n_estimators": 60, "learning_rate": 0.5, "n_iter_no_change": 2, "early_stopping": True}
     assert_same_models(3, lambda: GradientBoostingClassifier(**options), BINARY)
     assert_same_models(3, lambda: GradientBoostingRegressor(**options), T, WEIGHTS["fractional"])
-    validated = {"X_val": X[::-1], "y_val": T[::-1]}
-    assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, **validated)
+    for size in SIZES:
+        validated = {"X_val": X[::-1], "y_val": T[::-1]}
+        assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, **validated)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 def test_several_targets_in_every_leaf(weights, size):
     options = COMMON | {"categorical_features": [4]}
     y = np.column_stack([T, POSITIVE, -T])
@@ -209,8 +203,7 @@ def test_several_targets_in_every_leaf(weights, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 def test_linear_models_in_leaves(weights, size):
     options = COMMON | {"linear_leaves": True, "categorical_features": [4]}
     weight = WEIGHTS.get(weights)
@@ -218,6 +211,7 @@ def test_linear_models_in_leaves(weights, size):
     assert_same_models(size, lambda: GradientBoostingClassifier(subsample=0.5, **options), CLASSES, weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_linear_models_within_limits(size):
     signs = [1, -1, 0, 0, 0, 0]

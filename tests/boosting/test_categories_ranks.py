@@ -17,6 +17,7 @@ from reference.rank_fits import (
     QUERIES,
     SIZES,
     WEIGHTS,
+    WEIGHTS_AND_SIZES,
     T,
     X,
     assert_same_models,
@@ -33,8 +34,7 @@ OPTIONS = COMMON | {"categorical_features": [4, 6]}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "whole", "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 def test_many_categories_at_the_default_parameters(weights, size):
     weight = WEIGHTS.get(weights)
     assert_same_models(size, lambda: GradientBoostingRegressor(**OPTIONS), T, weight, table=TABLE)

@@ -22,6 +22,7 @@ from reference.rank_fits import (
     SIZES,
     TIMES,
     WEIGHTS,
+    WEIGHTS_AND_SIZES,
     T,
     X,
     assert_same_models,
@@ -35,8 +36,7 @@ THREE = np.minimum(CLASSES, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 def test_rows_out_of_bag_are_those_of_all_ranks(weights, size):
     options = COMMON | {"subsample": 0.5, "oob_score": True}
     weight = WEIGHTS.get(weights)

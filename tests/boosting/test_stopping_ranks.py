@@ -72,6 +72,7 @@ def test_rankers_hold_out_whole_queries(metric, size):
     assert_same_models(size, by_groups, RELEVANCE, qid=QID)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_splitters_see_the_rows_of_all_ranks(size):
     by_groups = stopped_by(GradientBoostingRegressor, validation=GroupShuffleSplit(1, random_state=0))

@@ -79,6 +79,7 @@ def test_a_class_that_a_fold_lacks(run, write_csv):
     assert result.code == 0
 
 
+@pytest.mark.slow
 def test_all_families_and_their_stack(run, houses, write_csv):
     path = write_csv(houses.drop_columns("price"))
     result = run("compare", path, "--target", "sold", "--folds", 2, "--stack", "-o", "board.csv")

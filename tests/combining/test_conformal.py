@@ -47,7 +47,7 @@ SMALL = {"n_estimators": 6, "min_samples_leaf": 1}
 @parametrize_with_checks(
     [
         ConformalRegressor(GradientBoostingRegressor(n_estimators=10, min_samples_leaf=1)),
-        ConformalRegressor(GradientBoostingRegressor(n_estimators=40, min_samples_leaf=1), cv=3, method="cqr"),
+        ConformalRegressor(GradientBoostingRegressor(n_estimators=20, min_samples_leaf=1), cv=3, method="cqr"),
         ConformalClassifier(GradientBoostingClassifier(**SMALL)),
         ConformalClassifier(GradientBoostingClassifier(**SMALL), cv=3, conformity="raps"),
         ConformalClassifier(LogisticRegression(), conformity="aps"),
@@ -80,11 +80,12 @@ def holds(sets, y, classes):
 # Coverage --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [None, 4], ids=str)
 def test_intervals_cover_over_training_sets(cv, rng):
-    """Over 100 training sets of 40 rows; a share held out covers exactly, folds about as much."""
+    """Over 60 training sets of 40 rows; a share held out covers exactly, folds about as much."""
     found = []
-    for seed in range(100):
+    for seed in range(60):
         X, y = make_rows(rng, 240)
         model = ConformalRegressor(LinearRegression(), cv=cv, calibration_fraction=0.475, random_state=seed)
         found.append(covers(model.fit(X[:40], y[:40]).predict_interval(X[40:], 0.8), y[40:]))
@@ -92,11 +93,12 @@ def test_intervals_cover_over_training_sets(cv, rng):
     assert np.mean(found) == pytest.approx(expected, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conformity", ["lac", "aps", "raps"])
 @pytest.mark.parametrize("cv", [None, 4], ids=str)
 def test_sets_cover_over_training_sets(conformity, cv, rng):
     found = []
-    for seed in range(200):
+    for seed in range(80):
         X = rng.normal(size=(260, 3))
         y = (2 * X + rng.gumbel(size=X.shape)).argmax(axis=1)
         model = ConformalClassifier(GaussianNB(), conformity=conformity, cv=cv, random_state=seed)
@@ -125,6 +127,7 @@ def test_quantile_regression_adapts(cv, rng):
     np.testing.assert_array_equal(same.predict_interval(X[2000:], 0.9), interval)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [None, 5, "prefit"], ids=str)
 def test_widths_follow_the_noise(cv, rng):
     X, y = make_rows(rng, 3000)
@@ -174,6 +177,7 @@ def test_rows_in_several_forms_have_local_widths(rng):
     np.testing.assert_allclose(np.ptp(alone.predict_interval(X) @ [-1, 1]), 0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target", "model"),
     [
@@ -198,6 +202,7 @@ def test_intervals_cover_on_real_tables(load_table, name, target, model):
     assert np.mean(found) < 0.9 + noise + (0.02 if model.cv else 0.003)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conformity", ["lac", "raps"])
 def test_sets_cover_on_a_real_table(load_table, conformity):
     table = load_table("oml_first_order_theorem_proving").sample(frac=1, random_state=0)[:3000]
@@ -211,6 +216,7 @@ def test_sets_cover_on_a_real_table(load_table, conformity):
     assert 0.88 < np.mean(found) < 0.97  # folds are a little cautious
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [None, 4], ids=str)
 def test_every_class_is_covered_by_itself(cv, rng):
     """One class in ten is hard to find: covered by itself only where that is asked for."""

@@ -62,6 +62,7 @@ def check(model, predict, X):
         np.testing.assert_allclose(both.values[i].reshape(4, 4, -1), np.moveaxis(expected, 0, -1), atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_numbers(table, name):
     X, y = table

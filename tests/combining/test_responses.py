@@ -142,28 +142,35 @@ PREFIT = [
 ]
 
 
+@pytest.fixture(scope="module")
+def of_numbers():
+    return LogisticRegression(max_iter=1000).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def of_names():
+    return LogisticRegression(max_iter=1000).fit(X, NAMES)
+
+
 @pytest.mark.parametrize("make", PREFIT)
-def test_prefit_members_that_know_other_labels(make):
+def test_prefit_members_that_know_other_labels(make, of_numbers):
     """Text is no number: labels of the other type are an error, and not one more class."""
-    model = LogisticRegression(max_iter=1000).fit(X, Y)
     with pytest.raises(ValueError, match=r"(Member '(rule|estimator)' must|the classes seen in fit).*(0|'setosa')"):
-        make(model).fit(X, NAMES)
+        make(of_numbers).fit(X, NAMES)
 
 
 @pytest.mark.parametrize("make", PREFIT[:5])
-def test_prefit_members_that_know_more_classes(make):
+def test_prefit_members_that_know_more_classes(make, of_names):
     two = Y < 2
-    model = make(LogisticRegression(max_iter=1000).fit(X, NAMES)).fit(X[two], NAMES[two])
+    model = make(of_names).fit(X[two], NAMES[two])
     assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert np.mean(model.predict(X) == NAMES) > 0.95
 
 
-def test_a_prefit_stack_cannot_learn_a_class_without_rows():
+def test_a_prefit_stack_cannot_learn_a_class_without_rows(of_names):
     two = Y < 2
     with pytest.raises(ValueError, match=r"Member 'rule' must predict labels among .*got 'virginica'"):
-        StackingClassifier([("rule", LogisticRegression(max_iter=1000).fit(X, NAMES))], cv="prefit").fit(
-            X[two], NAMES[two]
-        )
+        StackingClassifier([("rule", of_names)], cv="prefit").fit(X[two], NAMES[two])
 
 
 def test_a_prefit_rule_without_classes_votes():

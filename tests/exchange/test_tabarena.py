@@ -104,6 +104,7 @@ def test_keeps_to_the_time(load):
     assert 0.5 < time.monotonic() - start < 2.5  # a busy machine may take its time
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_table(load):
     kind = load("model").FastensModel
     one = kind("multiclass", 3, categories__l2=1.0)

@@ -13,6 +13,7 @@ TABLES = {"vehicle": "Class", "segment": "class", "credit_g": "class", "concrete
 SEEDS = range(4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("kind", ["RandomForest", "ExtraTrees"])
 def test_as_good_as_scikit_learn(table, kind, load_table):

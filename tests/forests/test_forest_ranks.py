@@ -15,7 +15,15 @@ from fastens import (
     RandomForestRegressor,
     RandomTreesEmbedding,
 )
-from reference.rank_fits import BINARY, CLASSES, SIZES, WEIGHTS, T, assert_saved_models_are_the_same, fit_on_ranks
+from reference.rank_fits import (
+    BINARY,
+    CLASSES,
+    WEIGHTS,
+    WEIGHTS_AND_SIZES,
+    T,
+    assert_saved_models_are_the_same,
+    fit_on_ranks,
+)
 
 FEW = {"n_estimators": 3, "random_state": 4, "n_jobs": 1}
 MODELS = {
@@ -34,8 +42,7 @@ MODELS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weights", [None, "fractional"])
+@pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
 @pytest.mark.parametrize("name", MODELS)
 def test_saved_models_are_the_same(name, weights, size, tmp_path):
     make, y = MODELS[name]

@@ -70,6 +70,7 @@ def test_models_are_those_of_the_array(kind, options, y, weight, monkeypatch):
         np.testing.assert_array_equal(model.predict(STORED), whole.predict(DENSE))
 
 
+@pytest.mark.slow
 def test_a_forest_of_a_hundred_thousand_columns():
     X = sparse.random(200, 100_000, density=0.001, format="csr", random_state=0)
     y = np.ravel(X[:, :50_000].sum(axis=1) > X[:, 50_000:].sum(axis=1)).astype(int)

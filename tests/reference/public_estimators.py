@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 
 import fastens
+from fastens.combining import cascade, members
 
 CLASSES = {
     name: kind
@@ -23,6 +24,17 @@ ON_COUNTS = ("BernoulliNB", "CategoricalNB", "ComplementNB", "MultinomialNB", "A
 def make(name, **parameters):
     """The estimator of a name."""
     return CLASSES[name](*REQUIRED.get(name, ()), **parameters)
+
+
+def shrink_default_members(monkeypatch, n_estimators):
+    """Let the ensembles that ensembles are made of by default, and fitted several times, have fewer trees."""
+    for module, function in ((members, "default_members"), (cascade, "default_forests")):
+        make_members = getattr(module, function)
+
+        def made(*task, make_members=make_members):
+            return [(name, member.set_params(n_estimators=n_estimators)) for name, member in make_members(*task)]
+
+        monkeypatch.setattr(module, function, made)
 
 
 def table_for(name):

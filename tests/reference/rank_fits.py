@@ -10,6 +10,8 @@ N_ROWS = 6000
 # Where the ranks' rows end: none, a handful, one, and most of them.
 ENDS = {1: [], 2: [5], 3: [2000, 5990], 4: [40, 41, 41], 5: [1000, 1000, 1300, 5999]}
 SIZES = (2, 3, 5)
+# Kinds of weights, each on another number of ranks: how rows are exchanged does not depend on their weights.
+WEIGHTS_AND_SIZES = [(None, 5), ("whole", 2), ("fractional", 3)]
 WEIGHTS = {
     "whole": np.random.default_rng(5).integers(0, 4, N_ROWS).astype(float),
     "fractional": np.random.default_rng(6).random(N_ROWS),

@@ -57,6 +57,7 @@ def make_frame():
 
 FRAME = make_frame()
 TARGETS = ["price", "kind"]
+FIVE_ROUNDS = {"n_estimators": 5, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +120,17 @@ def assert_same_models(model, other):
         np.testing.assert_array_equal(second[name], array, err_msg=name)
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """A model of the table in memory."""
+    X = FRAME.drop(columns=[*TARGETS, "copies"])
+    return fe.GradientBoostingClassifier(**FIVE_ROUNDS).fit(X, FRAME["kind"], sample_weight=FRAME["copies"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
-def test_every_kind_of_source(kind, folder):
-    X, options = FRAME.drop(columns=[*TARGETS, "copies"]), {"n_estimators": 5, "random_state": 0}
-    whole = fe.GradientBoostingClassifier(**options).fit(X, FRAME["kind"], sample_weight=FRAME["copies"])
+def test_every_kind_of_source(kind, folder, whole):
+    X = FRAME.drop(columns=[*TARGETS, "copies"])
 
     def source():
         given = SOURCES[kind](folder)
@@ -134,7 +141,7 @@ def test_every_kind_of_source(kind, folder):
     class NoPrice(fe.GradientBoostingClassifier):
         """The other target would tell."""
 
-    model = NoPrice(**options)
+    model = NoPrice(**FIVE_ROUNDS)
     given = source()
     if kind not in ("lazy frame", "pandas"):
         given = open_batches(given)
@@ -211,7 +218,7 @@ def test_queries_and_rows_to_validate_on_are_columns_too(folder):
 @pytest.mark.parametrize("n_rows", [1, 13, 5000])
 def test_batches_of_any_size(n_rows, monkeypatch):
     monkeypatch.setattr(sources, "BATCH_ROWS", n_rows)
-    frame = FRAME[:300].drop(columns="kind")
+    frame = FRAME[:120].drop(columns="kind")
     given = frame, Stream(pa.Table.from_pandas(frame))
     whole, model = (fe.GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, "price") for X in given)
     assert_same_models(whole, model)
@@ -411,6 +418,7 @@ def changed(table, column):
     return table.set_column(table.column_names.index(column), column, pa.array([*values[:-1], other]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["size", "word", "flag", "when", "order"])
 def test_other_values_at_the_last_pass(column):
     table = pa.Table.from_pandas(FRAME[["size", "word", "flag", "when", "price"]])
@@ -514,6 +522,7 @@ fastens.Source(table.to_reader(500), spill_dir=".").opened()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_disk_too_full_for_a_stream(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}

@@ -293,6 +293,7 @@ def test_sixty_attributes(rng):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_many_attributes_that_fall_apart(rng):
     """Wide but separable: exact by parts."""
     X = np.ones((31, 90), dtype=int)
@@ -331,13 +332,14 @@ def test_question_under_noise():
     np.testing.assert_allclose(model._vote_share([question.instance])[0, 1], question.probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_gibbs_errs_at_most_twice_as_often(noise, rng):
     """Targets from the prior, as the theorem asks: mean errors over many of them, Haussler, Kearns & Schapire."""
     sizes, errors = [2, 2, 2, 2], []
     instances = np.array(list(itertools.product(*map(range, sizes))))
     hypotheses = naive.conjunctions(sizes)
-    for _ in range(300):
+    for _ in range(100):
         target = hypotheses[rng.integers(len(hypotheses))]
         truth = np.array([naive.covers(target, x) for x in instances])
         rows = rng.integers(0, len(instances), 6)

@@ -41,6 +41,7 @@ def boxes_and_lines(ax):
     return {plain(text.get_text()) for text in ax.texts}, lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_examples", [2, 3, 4])
 def test_members_and_their_neighbours(n_examples):
     model = VersionSpaceClassifier().fit(SPORT[:n_examples], LABELS[:n_examples]) if n_examples > 2 else None

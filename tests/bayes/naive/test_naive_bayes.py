@@ -293,6 +293,7 @@ def test_modes_are_estimates():
         model.predict(X, mode="best")
 
 
+@pytest.mark.slow
 def test_gibbs_errs_at_most_twice_as_often(rng):
     # Where the world is drawn from the prior: Haussler, Kearns & Schapire (1994)
     errors = []
@@ -306,6 +307,7 @@ def test_gibbs_errs_at_most_twice_as_often(rng):
     assert bayes < gibbs <= 2 * bayes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Model", DISCRETE)
 def test_draws_have_the_posterior_mean(rows, Model):
     X, y = rows[0][:40, :3], rows[1][:40]

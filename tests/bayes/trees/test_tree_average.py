@@ -135,6 +135,7 @@ def test_weights_are_repetitions(rng):
     assert weighted.log_evidence_ == repeated.log_evidence_
 
 
+@pytest.mark.slow
 def test_better_than_one_tree(load_table):
     """Against a greedy tree whose pruning is chosen by cross-validation: log loss on held-out rows."""
     from sklearn.metrics import log_loss

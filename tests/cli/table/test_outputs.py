@@ -88,6 +88,7 @@ def test_files_of_the_same_kind_are_replaced(tmp_path, name, content):
     check_output(str(tmp_path / name), None, [], False)
 
 
+@pytest.mark.slow
 def test_commands_do_not_write_over_what_they_read(run, houses, write_csv):
     path = write_csv(houses, "houses.csv")
     before = path.read_bytes()

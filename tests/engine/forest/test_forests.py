@@ -91,7 +91,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "criterion"), CASES)
-@pytest.mark.parametrize("limits", [{}, {"min_samples_leaf": 4, "max_depth": 4}, {"min_weight_leaf": 9.0}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ({"min_samples_leaf": 4, "max_depth": 4}, {"min_weight_leaf": 9.0})
+        ),
+    ],
+)
 def test_every_split_is_the_best(kind, criterion, limits):
     X, signal = make_rows()
     matrix, target = bin_rows(X), make_target(signal, kind)
