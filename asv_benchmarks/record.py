@@ -10,8 +10,8 @@ A file has one command and the Markdown tables that it printed, each with the he
 it. Pages show a file by its name, `{{ figures survival }}`: see `docs/figures.py`, which also makes the README's table.
 
 `compare_quality.py` and `choose_defaults.py` keep their runs in `results/` and do not repeat them. After a change of
-the models remove the lines of fastens, `sed -i -E '/"library": "(fastens|best)/d' asv_benchmarks/results/quality.jsonl`,
-and the whole of `defaults.jsonl`.
+the models remove `results/defaults.jsonl` and, in `results/`, the lines of fastens:
+`sed -i -E '/"library": "(fastens|best)/d' quality.jsonl`.
 """
 
 from __future__ import annotations
