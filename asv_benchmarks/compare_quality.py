@@ -109,7 +109,8 @@ def report(args: argparse.Namespace, file: RunFile, used: dict[str, tuple[str, A
         if not runs:
             continue
         results = quality_report.Results(runs, libraries, args.shift)
-        parts += [f"## {len(results.loss)} tables, {group}", quality_report.summary(results)]
+        n_tables = len(results.loss)
+        parts += [f"## {n_tables} table{'s' * (n_tables > 1)}, {group}", quality_report.summary(results)]
         if group == "all":
             overall, kept = results, file.told_kept(runs)
             quality_report.pareto(results, args.file.with_suffix(".png"))
