@@ -122,7 +122,7 @@ def scores(args: argparse.Namespace, file: RunFile, wanted: list[str]) -> str:
         worst = f"{np.exp(own.max()):.3f} {own.idxmax()}"
         seconds = f"{np.exp(ratios['fit_seconds'][candidate].mean()):.2f}"
         rows.append([_short(candidate), *(f"{np.exp(value):.4f}" for value in shown), worst, seconds])
-    return markdown(rows)
+    return f"{markdown(rows)}\n\n{file.told_kept(runs)}"
 
 
 def _short(candidate: str) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
 from benchmarks.datasets import Table
 from benchmarks.peer_models import loss
@@ -65,7 +66,8 @@ def measured(library: Library, table: Table, n_seeds: int, n_threads: int) -> tu
         stratify = None if table.is_regression else table.y
         train, test = train_test_split(np.arange(table.y.size), test_size=0.25, random_state=seed, stratify=stratify)
         start = time.perf_counter()
-        predicted = library.fit_predict(table.X.iloc[train], table.y[train], table.X.iloc[test], settings)
+        with threadpool_limits(n_threads, user_api="openmp"):
+            predicted = library.fit_predict(table.X.iloc[train], table.y[train], table.X.iloc[test], settings)
         seconds.append(time.perf_counter() - start)
         losses.append(loss(table.y[test], predicted, regression=table.is_regression))
     losses = np.sqrt(losses) if table.is_regression else losses

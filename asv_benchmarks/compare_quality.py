@@ -109,15 +109,16 @@ def report(args: argparse.Namespace, file: RunFile, used: dict[str, tuple[str, A
         if not runs:
             continue
         results = quality_report.Results(runs, libraries, args.shift)
-        parts += [f"## {len(results.loss)} tables, {group}", quality_report.summary(results)]
+        n_tables = len(results.loss)
+        parts += [f"## {n_tables} table{'s' * (n_tables > 1)}, {group}", quality_report.summary(results)]
         if group == "all":
-            overall = results
+            overall, kept = results, file.told_kept(runs)
             quality_report.pareto(results, args.file.with_suffix(".png"))
         if among and len(results.ece):
             parts.append(quality_report.calibration(results))
-    parts += ["## By table", quality_report.by_table(overall)]
+    parts += ["## By table", quality_report.by_table(overall), kept]
     parts += [f"- {name}: {library} stopped: {error}" for name, library, error in overall.failed]
-    text = "\n\n".join(parts) + "\n"
+    text = "\n\n".join(part for part in parts if part) + "\n"
     args.file.with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)
 

@@ -9,8 +9,9 @@ python asv_benchmarks/record.py --new survival "Survival" --timed asv_benchmarks
 A file has one command and the Markdown tables that it printed, each with the heading before it and the paragraph after
 it. Pages show a file by its name, `{{ figures survival }}`: see `docs/figures.py`, which also makes the README's table.
 
-`compare_quality.py` and `choose_defaults.py` keep their runs in `results/` and do not repeat them: remove these files
-after a change of the models.
+`compare_quality.py` and `choose_defaults.py` keep their runs in `results/` and do not repeat them. After a change of
+the models remove `results/defaults.jsonl` and, in `results/`, the lines of fastens:
+`sed -i -E '/"library": "(fastens|best)/d' quality.jsonl`.
 """
 
 from __future__ import annotations

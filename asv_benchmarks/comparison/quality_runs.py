@@ -32,6 +32,7 @@ class RunFile:
         if path.exists():
             self.runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         self._known = {self._key(run) for run in self.runs}
+        self._n_read = len(self.runs)
 
     @staticmethod
     def _key(run: Run) -> tuple[Any, ...]:
@@ -51,6 +52,12 @@ class RunFile:
         """The runs whose entries are among those given."""
         wanted = {name: set(among) for name, among in values.items()}
         return [run for run in self.runs if all(run[name] in among for name, among in wanted.items())]
+
+    def told_kept(self, runs: list[Run]) -> str:
+        """How many of some runs were made by an earlier call; nothing where none was."""
+        earlier = {self._key(run) for run in self.runs[: self._n_read]}
+        n_kept = sum(self._key(run) in earlier for run in runs)
+        return f"{n_kept} of {len(runs)} fits were made by an earlier call." if n_kept else ""
 
 
 def split_rows(table: Table, split: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import KFold, StratifiedKFold
+from threadpoolctl import threadpool_limits
 
 from benchmarks.datasets import Table
 from benchmarks.peer_models import Settings, loss
@@ -34,9 +35,9 @@ def tuned(library: Library, n_configurations: int, limit: float) -> Answer:
         for index in range(n_configurations):
             if index and time.process_time() - start >= limit:
                 break
-            found, predicted = _of_folds(
-                with_options(library, library.name, **drawn(library.name, index)), table, (train, test), settings
-            )
+            candidate = with_options(library, library.name, **drawn(library.name, index))
+            with threadpool_limits(n_threads, user_api="openmp"):
+                found, predicted = _of_folds(candidate, table, (train, test), settings)
             if found < best:
                 best, kept = found, predicted
         return kept, time.process_time() - start, 0.0
