@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.adaboost.additive import AdditiveVotes
+from fastens.adaboost.memory import adaboost_needs
 from fastens.adaboost.voters import WeakTrees
 from fastens.adaboost.voting_rounds import VOTING, earlier_vote, start_voting, voting_run
 from fastens.adaboost.weak_learners import (
@@ -40,6 +41,7 @@ from fastens.monitoring.callbacks import announce
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.rollback import keeps_model
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -334,6 +336,9 @@ class AdaBoostClassifier(AdditiveVotes):
         return loss
 
     # Saving --------------------------------------------------
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return adaboost_needs(self, shape)
 
     def _fitted_names(self) -> tuple[str, ...]:
         names = ("estimator_weights_", "estimator_errors_", "restarted_") if self._votes else ()

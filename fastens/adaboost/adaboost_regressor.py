@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.adaboost.memory import adaboost_needs
 from fastens.adaboost.voters import WeakTrees
 from fastens.adaboost.weak_learners import (
     BinnedRows,
@@ -42,6 +43,7 @@ from fastens.monitoring.stages import staged_scores
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
 from fastens.rollback import keeps_model
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -239,6 +241,9 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             return
         self._ensemble = learner.ensemble(fitted)
         self._restored()
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return adaboost_needs(self, shape)
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("n_estimators_", "estimator_weights_", "estimator_errors_")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.adaboost.memory import adaboost_needs
 from fastens.adaboost.weak_learners import BinnedRows, Trees
 from fastens.adaboost.weights import RowWeights
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
@@ -21,6 +22,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.code_sets import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.parameters import ANYTHING, one_of, parameter
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.docs import DOCS
 from fastens.tree_model.saving import SavedEnsemble
 
@@ -65,6 +67,9 @@ class _Stump(SavedEnsemble, BaseFastens):
         binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
         self._ensemble = self._grow(data, binning, n_threads)
         return self
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return adaboost_needs(self, shape)
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         raise NotImplementedError

@@ -31,6 +31,10 @@ class RowSource:
         Where their codes go (see `fastens.engine.bins.places`); None for memory.
     limits : MemoryLimits or None
         How much memory a fit may take.
+    kind : {"files", "frame", "array"}
+        What the parts are made of: batches of Arrow, parts of a frame, or of an array.
+    value_bytes : int
+        Bytes of a value as a float, as far as that is known before it is read.
     is_coded : bool
         Whether there are codes in the place of values: see `fastens.table.binned_table`.
     """
@@ -40,7 +44,14 @@ class RowSource:
     ndim = 2
     place: Any = None
     limits: Any = None
+    kind: str = "frame"
+    value_bytes: int = 8
     is_coded: bool = False
+
+    def _like(self, source: Any) -> None:
+        """Take over what is known of another table that this one is made of."""
+        for name in ("place", "limits", "kind", "value_bytes"):
+            setattr(self, name, getattr(source, name, getattr(self, name)))
 
     def parts(self) -> Iterator[Any]:
         """Yield the rows part by part, the same at every call."""
@@ -67,7 +78,7 @@ class SelectedRows(RowSource):
             raise ValueError("rows of a table that is read in parts must be taken in ascending order.")
         self._source, self._rows = source, rows
         self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
-        self.place, self.limits = source.place, source.limits
+        self._like(source)
 
     def parts(self) -> Iterator[Any]:
         """Yield what is left of each part."""
@@ -89,8 +100,8 @@ class MappedRows(RowSource):
 
     def __init__(self, source: Any, function: Callable[[int, Any], NDArray[np.floating]], n_columns: int) -> None:
         self._source, self._function = source, function
-        self.shape, self.place = (source.shape[0], n_columns), getattr(source, "place", None)
-        self.limits = getattr(source, "limits", None)
+        self.shape = (source.shape[0], n_columns)
+        self._like(source)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
         """Yield the function of each part."""

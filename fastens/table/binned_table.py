@@ -77,7 +77,7 @@ class BinningOptions:
         if self.max_memory is None:
             return MEMORY
         codes = bytes_of_codes(TableShape(*shape), self.max_bins) + 8 * shape[0] * shape[1] * self.keep_values
-        needs = MemoryNeeds(codes, codes, 24 * shape[0], **bytes_to_read(TableShape(*shape), self.max_bins))
+        needs = MemoryNeeds(codes, codes, 24 * shape[0], **bytes_to_read(TableShape(*shape), self))
         return MemoryLimits(in_bytes(self.max_memory), folder).place(needs, "BinnedTable")
 
 

@@ -16,18 +16,21 @@ from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.bins.places import MEMORY, WINDOW, Place, TemporaryFiles
 from fastens.engine.bins.row_sketch import default_sample
 from fastens.engine.bins.sparse_binned import MOST_STORED
+from fastens.engine.threads import resolve_n_jobs
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-# Bytes for each value of a batch: as Arrow reads it, as a column of floats, as a row of them.
-_BATCH_BYTES = 32
-# Bytes for each column of the pages of a Parquet file that are decoded at a time, and of a row there.
-_PAGES = 2 << 20
-_PAGE_ROW = 24
+# How often there is a value of a batch: three times as Arrow reads it, and as a float; of a frame, as two floats.
+_BATCHES = {"files": 4, "frame": 2, "array": 0}
+# Bytes for each column of the pages of a Parquet file that are decoded at a time, and of a row there; and what Arrow
+# takes besides.
+_PAGES = 4 << 20
+_PAGE_ROW = 16
+_ARROW = 24 << 20
 # What threads and allocators take besides, whatever the table.
-_BESIDES = 48 << 20
+_BESIDES = 8 << 20
 # Bytes of a row to validate on: its target and weight, and for each output its raw prediction.
 _VALIDATED = 24
 _OF_OUTPUT = 16
@@ -37,10 +40,13 @@ _STORED = 12
 _OF_ROW = 24
 _OF_COLUMN = 500
 _CODING = 48
-# How often there are rows of the sample for bins: half as many again as needed, twice while some are dropped; and the
-# bytes of a row in the room to sort columns of them.
-_SAMPLE_COPIES = 3
-_SORTED = 64
+# How often there are rows of the sample for bins: half as many again as needed, of batches once more while some are
+# dropped; and bytes of such a row besides its values.
+_SAMPLE_COPIES = {"files": 2.6, "frame": 2.6, "array": 1.6}
+_SAMPLED = 24
+# To sort columns of the sample: bytes of a row for each thread, and the values that are side by side.
+_SORTED = 32
+_SORTED_VALUES = 1 << 20
 # Bytes of a row's target, as it was given, coded and as a number, and of its weight.
 _TARGET = 24
 WEIGHT = 8
@@ -86,6 +92,8 @@ class TableShape(NamedTuple):
     is_weighted: bool = False
     n_validation: int = 0  # rows of another table to validate on
     n_stored: int | None = None  # values of a sparse table; None: all are stored
+    kind: str = "files"  # or "frame" or "array"
+    value_bytes: int = 8  # of a value as a float
 
     def stored_codes(self) -> int | None:
         """How many codes are stored; None for those of all values."""
@@ -106,10 +114,12 @@ class MemoryNeeds:
         The same where they are in files.
     held : int
         What is held for each row besides, while trees grow, and working memory: it is never in files.
+    given : int
+        Targets and weights, while codes are made.
     learning : int
-        Targets and a sample of rows, while bins are learned.
+        The same and a sample of rows, while bins are learned.
     reading : int
-        A batch of rows.
+        A batch of rows, while bins are learned and codes are made.
     column : int
         The codes of a column, which a split reads in one go.
 
@@ -124,6 +134,7 @@ class MemoryNeeds:
     codes: int
     disk: int
     held: int
+    given: int
     learning: int
     reading: int
     column: int
@@ -131,12 +142,13 @@ class MemoryNeeds:
     @property
     def in_memory(self) -> int:
         """With the codes in memory."""
-        return self.reading + max(self.held + self.codes, self.learning)
+        return max(self.held + self.codes, self.reading + max(self.given + self.codes, self.learning))
 
     @property
     def least(self) -> int:
         """With the codes in files, of which the fit holds what it is reading, and some more."""
-        return self.reading + max(self.held + self.column + self.window, self.learning)
+        in_files = self.column + self.window
+        return max(self.held + in_files, self.reading + max(self.given + in_files, self.learning))
 
     @property
     def window(self) -> int:
@@ -169,10 +181,11 @@ class FitNeeds(NamedTuple):
 
     def place(self, limits: MemoryLimits, X: Any) -> Place:
         """Return where the codes of a table go; ValueError where the fit takes more memory than it may."""
-        n_rows, n_columns = X.shape
-        n_stored = X.nnz if issparse(X) else None
         given = self.n_outputs, self.n_targets, self.is_weighted, self.n_validation
-        shape = TableShape(n_rows, n_columns, *given, n_stored)
+        if issparse(X):
+            shape = TableShape(*X.shape, *given, X.nnz)
+        else:
+            shape = TableShape(*X.shape, *given, None, X.kind, X.value_bytes)
         needs = self.model._memory_needs(shape)
         return MEMORY if needs is None else limits.place(needs, type(self.model).__name__)
 
@@ -183,29 +196,42 @@ def bytes_of_codes(shape: TableShape, max_bins: int) -> int:
     return shape.n_rows * (shape.n_columns * code + record_stride(shape.n_columns * code + 4))
 
 
-def needs_of(shape: TableShape, max_bins: int, held: int, codes: int, files: int) -> MemoryNeeds:
+def needs_of(shape: TableShape, model: Any, held: int, codes: int, files: int) -> MemoryNeeds:
     """Return what a fit takes, given what it holds for each row besides codes, and the codes in memory and in files."""
-    code = 1 if max_bins <= BYTE_BINS else 2
-    held += shape.n_validation * (shape.n_columns * code + _VALIDATED + _OF_OUTPUT * shape.n_outputs)
+    code = 1 if bins_of(model) <= BYTE_BINS else 2
+    held += shape.n_validation * (shape.n_columns * code + _VALIDATED + _OF_OUTPUT * shape.n_outputs) + _BESIDES
     if shape.n_stored is None:
-        return MemoryNeeds(codes, files, held, **bytes_to_read(shape, max_bins))
+        return MemoryNeeds(codes, files, held, **bytes_to_read(shape, model))
     n_codes, of_bins = shape.stored_codes(), _OF_COLUMN * shape.n_columns + _BESIDES
     if n_codes is not None:
         codes = n_codes * (_STORED + code) + _OF_ROW * shape.n_rows
     # What is made of the values stays no longer than until they are codes.
-    return MemoryNeeds(0, 0, held + codes, _CODING * shape.n_stored, of_bins, 0)
+    return MemoryNeeds(0, 0, held + codes, 0, _CODING * shape.n_stored, of_bins, 0)
 
 
-def bytes_to_read(shape: TableShape, max_bins: int) -> dict[str, int]:
-    """Return the bytes of what bins are learned from, and of a batch."""
-    n_columns = max(1, shape.n_columns)
-    batch = min(shape.n_rows, BATCH_ROWS, max(1, BATCH_VALUES // n_columns)) * n_columns
-    sample = min(shape.n_rows, _SAMPLE_COPIES * default_sample(n_columns, max_bins))
-    of_row = _TARGET * shape.n_targets + WEIGHT * shape.is_weighted
-    learning = sample * (8 * n_columns + _SORTED) + shape.n_rows * of_row
-    pages = n_columns * min(_PAGES, _PAGE_ROW * shape.n_rows)
-    column = shape.n_rows * (1 if max_bins <= BYTE_BINS else 2)
-    return {"learning": learning, "reading": _BATCH_BYTES * batch + pages + _BESIDES, "column": column}
+def bins_of(model: Any) -> int:
+    """Return the most bins of a column."""
+    return getattr(model, "max_bins", BYTE_BINS)
+
+
+def bytes_to_read(shape: TableShape, model: Any) -> dict[str, int]:
+    """Return the bytes of targets, of what bins are learned from, and of a batch."""
+    n_rows, n_columns, size = shape.n_rows, max(1, shape.n_columns), shape.value_bytes
+    given = n_rows * (_TARGET * shape.n_targets + WEIGHT * shape.is_weighted)
+    sample = default_sample(n_columns, bins_of(model))
+    n_held = min(n_rows, sample)
+    if n_rows <= sample:
+        kept = 0 if shape.kind == "array" else n_rows * n_columns * size
+    else:
+        kept = int(_SAMPLE_COPIES[shape.kind] * sample * (n_columns * size + _SAMPLED))
+    n_threads = min(resolve_n_jobs(getattr(model, "n_jobs", None)), n_columns)
+    sorting = _SORTED * n_held * n_threads + size * min(n_held * n_columns, max(_SORTED_VALUES, n_held))
+    batch = min(n_rows, BATCH_ROWS, max(1, BATCH_VALUES // n_columns)) * n_columns
+    reading = _BATCHES[shape.kind] * size * batch + _BESIDES
+    if shape.kind == "files":
+        reading += n_columns * min(_PAGES, _PAGE_ROW * n_rows) + _ARROW
+    column = n_rows * (1 if bins_of(model) <= BYTE_BINS else 2)
+    return {"given": given, "learning": given + kept + sorting, "reading": reading, "column": column}
 
 
 def in_bytes(value: Any, name: str = "max_memory") -> int:
@@ -261,7 +287,7 @@ def estimate_memory(
     n_outputs: int = 1,
     n_targets: int = 1,
     weighted: bool = False,
-    **of_table: int,
+    **of_table: Any,
 ) -> MemoryNeeds:
     """Estimate what a fit will take, by the arrays that it holds at the same time; nothing is read.
 
@@ -277,15 +303,16 @@ def estimate_memory(
         How many targets there are.
     weighted : bool, default=False
         Whether there are weights.
-    **of_table : int
-        ``n_validation``: rows of another table to validate on; ``n_stored``: how many values a sparse table stores.
+    **of_table : int or str
+        ``n_validation``: rows of another table to validate on; ``n_stored``: how many values a sparse table stores;
+        ``kind``: "array", "frame", or by default "files" (and streams); ``value_bytes``: 4 where all columns are of
+        float32, by default 8.
 
     Returns
     -------
     MemoryNeeds
         Bytes above what the process holds before: ``in_memory`` with the codes of the rows in memory, ``least`` with
-        these in files of ``disk`` bytes. It is an upper bound for tables that are read in parts; a table in memory that
-        is no array of floats is besides copied to one, unless it is given as a `Source`.
+        these in files of ``disk`` bytes. A frame that is not given as a `Source` is besides copied to an array.
 
     Raises
     ------
@@ -302,6 +329,8 @@ def estimate_memory(
     for name, number in (("n_rows", n_rows), ("n_columns", n_columns), ("n_outputs", n_outputs)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1; got {number!r}.")
+    if of_table.get("kind", "files") not in _BATCHES:
+        raise ValueError(f"kind must be 'array', 'frame' or 'files'; got {of_table['kind']!r}.")
     estimator._check_parameters()
     shape = TableShape(n_rows, n_columns, n_outputs, n_targets, weighted, **of_table)
     needs = estimator._memory_needs(shape)

@@ -26,6 +26,10 @@ from fastens.warn import warn
 # Rows and values of a batch: what is decoded at a time.
 BATCH_ROWS = 1 << 16
 BATCH_VALUES = 1 << 22
+# Row groups of more rows, or of more bytes for each column, are not read as a whole; what is read of them at a time.
+_GROUP_ROWS = 1 << 18
+_GROUP_BYTES = 1 << 21
+_READ = 1 << 16
 _CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
 _PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
 _INDEX = re.compile(r"__index_level_\d+__")  # that pandas writes beside the columns
@@ -52,6 +56,7 @@ class Reader:
         for batch in found if self.same_rows is None else self.same_rows.over(found, columns):
             yield batch
             tell(batch.num_rows)
+        _arrow().default_memory_pool().release_unused()  # else Arrow keeps most of it
 
 
 class Batches(RowSource):
@@ -64,6 +69,7 @@ class Batches(RowSource):
     """
 
     dtype = None
+    kind = "files"
 
     def __init__(self, reader: Reader, columns: list[str] | None = None) -> None:
         self._reader = reader
@@ -76,6 +82,14 @@ class Batches(RowSource):
         if self._reader.n_rows is None:
             self._reader.n_rows = sum(batch.num_rows for batch in self._reader.read(self.columns[:1]))
         return self._reader.n_rows, len(self.columns)
+
+    @property
+    def value_bytes(self) -> int:  # type: ignore[override]
+        """Bytes of a value as a float: 4 where all numbers are float32."""
+        types = _arrow().types
+        kinds = (types.is_float32, types.is_dictionary, types.is_string, types.is_large_string, types.is_boolean)
+        found = map(self._reader.schema.field, self.columns)
+        return 4 if all(any(is_kind(field.type) for is_kind in kinds) for field in found) else 8
 
     @property
     def on_rows(self) -> Callable[[int | None], None] | None:
@@ -199,6 +213,7 @@ def _arrow() -> Any:
         import pyarrow
         import pyarrow.csv
         import pyarrow.dataset
+        import pyarrow.parquet
     except ImportError as error:
         raise ImportError(
             "Tables in files and Arrow streams are read by pyarrow, which is not installed: pip install fastens[arrow]"
@@ -251,13 +266,38 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
     module = _arrow().dataset
     options = module.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
     frugal = {"batch_size": BATCH_ROWS, "batch_readahead": 0}
-    for fragment in dataset.get_fragments():
+    try:
+        fragments = dataset.get_fragments()
+    except ValueError:  # the dataset is filtered
+        yield from dataset.to_batches(columns=columns, fragment_readahead=0, **frugal)
+        return
+    for fragment in fragments:
         with _faults_of(fragment.path):
             if isinstance(fragment, module.ParquetFileFragment):
+                by_page = set(columns) <= set(fragment.physical_schema.names)  # the others are parts of the path
                 for part in fragment.split_by_row_group():
-                    yield from part.to_batches(dataset.schema, columns, fragment_scan_options=options, **frugal)
+                    if by_page and _is_large(part.row_groups[0], part.metadata.num_columns):
+                        yield from _by_page(part, dataset.schema, columns)
+                    else:
+                        yield from part.to_batches(dataset.schema, columns, fragment_scan_options=options, **frugal)
             else:
                 yield from fragment.to_batches(dataset.schema, columns, **frugal)
+
+
+def _is_large(group: Any, n_columns: int) -> bool:
+    """Whether the pages of all columns at a time take less than a row group as a whole, of which there may be two."""
+    return group.num_rows > _GROUP_ROWS or group.total_byte_size > _GROUP_BYTES * n_columns
+
+
+def _by_page(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
+    """Read a row group, of which no more is held than a page of each column."""
+    arrow = _arrow()
+    chosen = arrow.schema([schema.field(name) for name in columns])
+    with part.open() as opened:
+        file = arrow.parquet.ParquetFile(opened, metadata=part.metadata, buffer_size=_READ, pre_buffer=False)
+        for batch in file.iter_batches(BATCH_ROWS, [part.row_groups[0].id], columns):
+            table = arrow.Table.from_batches([batch]).select(columns)
+            yield from table.cast(chosen).to_batches()
 
 
 @contextmanager

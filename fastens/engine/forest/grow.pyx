@@ -146,6 +146,7 @@ cdef class TreeWorker:
             with nogil:
                 outcome = self._advance()
             PyErr_CheckSignals()
+        self.orders = None      # the next samples may need the room of these
         if self.exchange is not None and self.exchange.error is not None:
             raise self.exchange.error
         if outcome == OUT_OF_MEMORY:
