@@ -34,6 +34,7 @@ MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "forest": (lambda: fastens.RandomForestRegressor(categorical_features=[3], **SMALL), "number"),
     "extra trees": (lambda: fastens.ExtraTreesClassifier(**SMALL), "class"),
     "prunings": (fastens.BayesTreeClassifier, "class"),
+    "all trees": (lambda: fastens.ExactTreeAverageClassifier(5), "class"),
     "isolation": (lambda: fastens.IsolationForest(**SMALL), "number"),
     "bags": (lambda: fastens.BaggingClassifier(**SMALL), "class"),
     "adaboost": (lambda: fastens.AdaBoostClassifier(n_estimators=4), "class"),

@@ -352,4 +352,4 @@ def _target(
     n_rows = np.size(np.asarray(y))
     documents = check_weights(sample_weight, n_rows, comm)
     labels = RelevanceLabels(y, qid, group, documents)
-    return labels, row_weights(documents, query_weight, labels.query(n_rows), comm)
+    return labels, row_weights(labels, n_rows, query_weight, comm)

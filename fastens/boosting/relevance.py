@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm, first_row
+from fastens.engine.comm import LOCAL, Comm, first_row, max_floats
 from fastens.table.columns.vectors import unmasked
 from fastens.table.sample_weights import check_weights
 
@@ -44,11 +44,12 @@ class RelevanceLabels:
             raise ValueError(f"y must have one relevance for each row; got shape {relevance.shape}.")
         n_rows = len(relevance)
         documents = np.ones(n_rows) if self.documents is None else self.documents
-        query = self._number_of_all(self.query(n_rows), comm)
+        query = self.number_of_all(n_rows, comm)
         return np.column_stack([_numbers(relevance), query, documents])
 
-    def _number_of_all(self, query: NDArray[np.intp], comm: Comm) -> NDArray[np.intp]:
+    def number_of_all(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
         """The index of each row's query among those of all ranks; ValueError, on all, where two have the same."""
+        query = self.query(n_rows)
         if comm.size == 1:
             return query
         if self.group is not None:
@@ -111,14 +112,13 @@ def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
     )
 
 
-def row_weights(
-    documents: Array | None, query_weight: Any, query: NDArray[np.intp], comm: Comm = LOCAL
-) -> Array | None:
-    """The weight of each row: that of the document times that of its query."""
+def row_weights(labels: RelevanceLabels, n_rows: int, query_weight: Any, comm: Comm = LOCAL) -> Array | None:
+    """The weight of each row: that of the document times that of its query, of which there are those of all ranks."""
+    documents = labels.documents
     if query_weight is None:
         return documents
-    given = np.asarray(query_weight)
-    n_queries = int(query.max(initial=-1)) + 1
+    given, query = np.asarray(query_weight), labels.number_of_all(n_rows, comm)
+    n_queries = 1 + int(max_floats(comm, float(query.max(initial=-1)))[0])
     if given.shape != (n_queries,):
         raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
     of_rows = check_weights(given[query], len(query), comm)

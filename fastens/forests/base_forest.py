@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
-from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.sparse_binned import AnyMatrix, binned, learned_and_binned
 from fastens.engine.comm import LOCAL, gathered
@@ -36,6 +35,7 @@ from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.rollback import keeps_model
 from fastens.table.sample_weights import multiplied
+from fastens.table.training_data import AllRows, TrainingData
 from fastens.tree_model.column_rules import CATEGORIES, column_chances
 from fastens.tree_model.tree_model import TreeModel
 
@@ -96,8 +96,8 @@ class BaseForest(TreeParameters, TreeModel):
         with self._over(LOCAL):  # what follows from the targets of all ranks, each finds by itself
             return self._fit_bags(data, everyone, continues=continues)
 
-    def _fit_bags(self, data: TrainingData, everyone: TrainingData, *, continues: bool) -> BaseForest:
-        """Train on this rank's rows, and the targets and weights of all ranks'."""
+    def _fit_bags(self, data: TrainingData, everyone: AllRows, *, continues: bool) -> BaseForest:
+        """Train on this rank's rows."""
         n_threads = resolve_n_jobs(self.n_jobs)
         weight = self._plan_bags(data, everyone, n_threads)
         data = (self._learn_same_statistics if continues else self._learn_statistics)(data, self._seed)
@@ -122,7 +122,7 @@ class BaseForest(TreeParameters, TreeModel):
                 self._ensemble = store.ensemble()
                 if averager is not None and self._averaging is not None:
                     self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
-        self._out_of_bag = OutOfBag.measure(self, matrix, everyone, everyone.n_given) if self.oob_score else None
+        self._out_of_bag = OutOfBag.measure(self, matrix, everyone.with_targets()) if self.oob_score else None
         self._keep_leaf_rows(data, everyone)
         return self
 
@@ -142,27 +142,27 @@ class BaseForest(TreeParameters, TreeModel):
         self._seed: int = data.comm.gather(draw_seed(self.random_state))[0]
         return data
 
-    def _plan_bags(self, data: TrainingData, everyone: TrainingData, n_threads: int) -> Weighting:
+    def _plan_bags(self, data: TrainingData, everyone: AllRows, n_threads: int) -> Weighting:
         """Plan how rows are drawn; return the rows' weights or, of drawn rows, the function from counts to weights."""
         self._bootstrap: Bootstrap | None = None
         factors, weight = self._row_factors(everyone), everyone.sample_weight
         if not self.bootstrap:
             return multiplied(weight, factors)
         [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, n_threads)])
-        self._bootstrap = plan_draws(self.max_samples, hashes, weight, factors, self._strata(everyone.y))
+        self._bootstrap = plan_draws(self.max_samples, hashes, weight, factors, self._strata(everyone))
         return self._reweighting(everyone)
 
-    def _keep_leaf_rows(self, data: TrainingData, everyone: TrainingData) -> None:
+    def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
         """Store the rows of each leaf, where predictions need them."""
 
-    def _row_factors(self, data: TrainingData) -> Array | None:
+    def _row_factors(self, data: AllRows) -> Array | None:
         """Factors of the weights of rows, by their classes."""
         return None
 
-    def _reweighting(self, data: TrainingData) -> Reweight | None:
+    def _reweighting(self, data: AllRows) -> Reweight | None:
         return None
 
-    def _strata(self, y: Array) -> tuple[NDArray[np.intp], bool] | None:
+    def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
         """The stratum of each row, and whether as many rows are drawn from each; None where all rows are one."""
         return None
 
@@ -173,14 +173,14 @@ class BaseForest(TreeParameters, TreeModel):
     def _grow(
         self,
         store: TreeStore,
-        data: tuple[TrainingData, TrainingData],
+        data: tuple[TrainingData, AllRows],
         matrix: AnyMatrix,
         weight: Weighting,
         averager: TreeAverager | None,
     ) -> None:
         """Add trees to those of the store; the data are this rank's, and all ranks'."""
         here, everyone = data
-        n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(everyone.y), self._bags()
+        n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
         total = _total_weight(Samples(bags, weight, 0, 1)[0], n_rows)
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         rules = tree_rules(self, n_rows, total)
@@ -196,7 +196,7 @@ class BaseForest(TreeParameters, TreeModel):
 
         grower.grow_into(take, samples, store.n_trees)
 
-    def _make_averager(self, data: TrainingData, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
+    def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
         if self.averaging is None:
             self._averaging: Averaging | None = None
             return None

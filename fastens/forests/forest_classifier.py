@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.conformal.quantiles import ConformalScores
 from fastens.conformal.scores import COVERAGE, SetScore, SetScores, sets
@@ -21,6 +20,7 @@ from fastens.forests.base_trees import TreesClassifier
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import ClassAveraging
 from fastens.parameters import FLAG, instance, one_of, parameter
+from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
 STRATIFIED = FLAG | one_of("stratified", "balanced")
@@ -72,33 +72,35 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
         return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
 
-    def _row_factors(self, data: TrainingData) -> Array | None:
+    def _row_factors(self, data: AllRows) -> Array | None:
         if self.class_weight is None or self._weighs_bags():
             return None
         given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
         return self._class_factors(given, data.y, data.sample_weight)
 
-    def _reweighting(self, data: TrainingData) -> Reweight | None:
+    def _reweighting(self, data: AllRows) -> Reweight | None:
         if self.class_weight is None or not self._weighs_bags():
             return None
         given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
 
         # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
-        smallest = self._class_factors(given, data.y, data.sample_weight).min()
+        y = data.y
+        smallest = self._class_factors(given, y, data.sample_weight).min()
         unit = math.ldexp(1.0, max(0, 9 - math.frexp(smallest)[1]))
 
         def reweight(counts: Array) -> Array:
             drawn = counts > 0
-            factors = self._class_factors(given, data.y[drawn], counts[drawn])
+            factors = self._class_factors(given, y[drawn], counts[drawn])
             weight = np.zeros_like(counts)
             weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
             return weight
 
         return reweight
 
-    def _strata(self, y: Array) -> tuple[NDArray[np.intp], bool] | None:
+    def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
         if not isinstance(self.bootstrap, str):
             return None
+        y = data.y
         classes = y.astype(np.intp) if y.ndim == 1 else np.unique(y, axis=0, return_inverse=True)[1].ravel()
         return classes, self.bootstrap == "balanced"
 

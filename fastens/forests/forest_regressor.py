@@ -25,6 +25,7 @@ from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import NumberAveraging
 from fastens.forests.tree_errors import MAX_ROWS, TreeErrors, quantiles_of_trees
 from fastens.parameters import FLAG, parameter
+from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
 _LEAF_VALUES = "uncertainty.leaf_values"
@@ -146,7 +147,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
     # Quantiles --------------------------------------------------
 
-    def _keep_leaf_rows(self, data: TrainingData, everyone: TrainingData) -> None:
+    def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
         """Remember the training targets of each leaf, if asked to."""
         for name in ("_leaf_rows", "_leaf_values"):
             self.__dict__.pop(name, None)
@@ -155,7 +156,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         if self._n_targets > 1:
             raise ValueError("keep_leaves must be False with several targets; got True.")
         self._leaf_values, rank = np.unique(everyone.y, return_inverse=True)
-        ones = np.ones(len(everyone.y)) if everyone.sample_weight is None else everyone.sample_weight
+        ones = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: ones
         trees, rows = on_used_columns(self._ensemble, data.X)
         [leaf] = gathered(data.comm, [map_parts(trees.apply, rows)])

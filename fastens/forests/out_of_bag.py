@@ -47,7 +47,7 @@ class OutOfBag:
     conformity: ConformalScores | TreeErrors | None  # how far predictions are off; of numbers TreeErrors
 
     @classmethod
-    def measure(cls, forest: Any, matrix: AnyMatrix, data: TrainingData, n_rows: int) -> OutOfBag:
+    def measure(cls, forest: Any, matrix: AnyMatrix, data: TrainingData) -> OutOfBag:
         """Predict every training row by the trees whose bags do not have it."""
         sums, n_trees, errors, scores = _sum_left_out(forest, matrix, data)
         known = n_trees > 0
@@ -61,7 +61,7 @@ class OutOfBag:
             weight = None if of_known.sample_weight is None else as_copies(of_known.sample_weight)
             conformity = forest._conformity(matrix, mean, data.y, known, weight)
         if data.rows is not None:
-            spread = np.full((n_rows, mean.shape[1]), np.nan)
+            spread = np.full((data.n_given, mean.shape[1]), np.nan)
             spread[data.rows] = mean
             mean = spread
         return cls(mean, score, scores, errors, conformity)

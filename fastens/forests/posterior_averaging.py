@@ -22,6 +22,7 @@ from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, lo
 from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import TableSearch, thresholds_of_features
 from fastens.table.sample_weights import multiplied
+from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
 OUT_OF_BAG = "oob"
@@ -41,7 +42,7 @@ class Averaging:
     # Of the leaves of all trees, one after another, for the rows they learn from: see `together`.
     leaf_statistics: list[NDArray[Any]]
 
-    def __init__(self, data: TrainingData, matrix: AnyMatrix) -> None:
+    def __init__(self, data: AllRows, matrix: AnyMatrix) -> None:
         self.n_thresholds = thresholds_of_features(matrix.n_codes)
         self.leaf_statistics = []
 
@@ -91,7 +92,7 @@ class Averaging:
 
     # Fit --------------------------------------------------
 
-    def averager(self, forest: Any, data: TrainingData, matrix: AnyMatrix) -> TreeAverager:
+    def averager(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> TreeAverager:
         """What averages each tree as it is grown."""
         prior = self.pruning_prior(forest)
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
@@ -205,7 +206,7 @@ class NumberAveraging(Averaging):
     location: Array
     variance: Array
 
-    def __init__(self, data: TrainingData, matrix: AnyMatrix) -> None:
+    def __init__(self, data: AllRows, matrix: AnyMatrix) -> None:
         super().__init__(data, matrix)
         self.location, self.variance = location_and_variance(data.y, data.sample_weight)
 

@@ -33,6 +33,7 @@ from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreePa
 from fastens.forests.sklearn_tree import SklearnTree
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
+from fastens.table.training_data import AllRows
 from fastens.tree_model.column_rules import CATEGORIES
 from fastens.tree_model.tree_model import TreeModel
 
@@ -92,7 +93,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
         everyone = data.of_all_ranks()
         weight, own = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
-        n_rows = len(everyone.y) if weight is None else int(np.count_nonzero(weight))
+        n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
         rules = tree_rules(self, n_rows, float(n_rows if weight is None else weight.sum()))
         kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
@@ -100,7 +101,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         [tree] = grower.grow([sample if own is None else own.sample(sample)])
         return tree, binning, matrix, data
 
-    def _growing_weight(self, data: TrainingData, everyone: TrainingData) -> Array | None:
+    def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
         """The weights, of the rows of all ranks, that the tree is grown with."""
         return everyone.sample_weight
 
@@ -251,7 +252,7 @@ class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
     def _measure(self, data: TrainingData) -> None:
         everyone = data.of_all_ranks()
         [leaf] = gathered(data.comm, [self._leaves_of(data.X)[:, 0]])
-        y = everyone.y.reshape(len(everyone.y), -1)
+        y = everyone.y.reshape(everyone.n_rows, -1)
         self._impurities = node_impurities(self._ensemble, leaf, y, everyone.sample_weight, self.criterion)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:

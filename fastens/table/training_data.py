@@ -38,15 +38,45 @@ class TrainingData(NamedTuple):
         check_same_rows(X.shape[0], self.n_given)
         return self._replace(X=X if self.rows is None else X[self.rows])
 
-    def of_all_ranks(self) -> TrainingData:
-        """Return the targets and weights of all ranks' rows, on every rank, without their table."""
-        if self.comm.size == 1:
-            return self
-        first, n_given = first_row(self.comm, self.n_given)
-        kept = is_any(self.comm, self.rows is not None)
-        rows = np.arange(self.n_given) if self.rows is None else self.rows
-        y, weight, rows = gathered(self.comm, [self.y, self.sample_weight, rows + first])
-        return TrainingData(None, y, weight, rows if kept else None, n_given=n_given)
+    def of_all_ranks(self) -> AllRows:
+        """Return what all ranks know of all rows."""
+        return AllRows(self)
+
+
+class AllRows:
+    """The rows of all ranks, as each rank knows them: how many there are, and their weights.
+
+    Their targets stay with their ranks, and come from there whenever they are asked for, which all ranks do together.
+
+    Attributes
+    ----------
+    n_rows, n_given : int
+        How many there are, without those of zero weight and with them.
+    rows : array or None
+        Which of those given have a weight; None for all.
+    sample_weight : array or None
+        Their weights.
+    """
+
+    def __init__(self, own: TrainingData) -> None:
+        self._own = own
+        first, self.n_given = first_row(own.comm, own.n_given)
+        self.n_rows, self.rows = len(own.y), own.rows
+        if own.comm.size > 1:
+            kept = is_any(own.comm, own.rows is not None)
+            rows = np.arange(own.n_given) if own.rows is None else own.rows
+            [self.rows] = gathered(own.comm, [rows + first if kept else None])
+            _, self.n_rows = first_row(own.comm, len(own.y))
+        [self.sample_weight] = gathered(own.comm, [own.sample_weight])
+
+    @property
+    def y(self) -> NDArray[Any]:
+        """Their targets."""
+        return gathered(self._own.comm, [self._own.y])[0]
+
+    def with_targets(self) -> TrainingData:
+        """Return all of that, without the table."""
+        return TrainingData(None, self.y, self.sample_weight, self.rows, n_given=self.n_given)
 
 
 def check_same_rows(n_rows: int, n_targets: int) -> None:

@@ -15,6 +15,7 @@ from fastens import (
     BernoulliNB,
     CategoricalNB,
     ComplementNB,
+    ExactTreeAverageClassifier,
     GaussianNB,
     MixedNB,
     MultinomialNB,
@@ -62,6 +63,8 @@ MODELS = {
         X,
         CLASSES,
     ),
+    "all trees": (lambda: ExactTreeAverageClassifier(6), FRAME, CLASSES),
+    "all trees on few answers": (lambda: ExactTreeAverageClassifier(4), X[:, 5:], BINARY),
     "hidden": (
         lambda: BayesianNetwork(
             {"a": "h", "last": ["h", "class"]}, hidden={"h": 2}, max_bins=3, max_iter=2, tol=9.0, random_state=0

@@ -15,6 +15,7 @@ from fastens import (
     BayesianNetwork,
     Checkpoint,
     DecisionTreeRegressor,
+    ExactTreeAverageClassifier,
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRanker,
@@ -56,6 +57,7 @@ OTHERS = [
     MixedNB(),
     TANClassifier(),
     AODEClassifier(),
+    ExactTreeAverageClassifier(5),
     BayesianNetwork("tan", max_bins=4),
 ]
 X, T = FRAME[["size", "number"]].to_numpy(), FRAME["target"].to_numpy()
@@ -159,9 +161,11 @@ def test_encoded_categories_and_rows_held_out(client, tmp_path):
 
 def test_queries_and_times(client, tmp_path):
     qid, relevance = np.repeat(np.arange(30), 50), np.digitize(T, [0.0, 1.5])
-    expected = GradientBoostingRanker(**COMMON).fit(X, relevance, qid=qid)
+    weights = {"query_weight": np.arange(30) % 3 / 2}
+    expected = GradientBoostingRanker(**COMMON).fit(X, relevance, qid=qid, **weights)
     given = [da.from_array(each, chunks=500) for each in (relevance, qid)]
-    model = GradientBoostingRanker(**COMMON).fit(da.from_array(X, chunks=(500, 2)), given[0], qid=given[1])
+    model = GradientBoostingRanker(**COMMON)
+    model.fit(da.from_array(X, chunks=(500, 2)), given[0], qid=given[1], **weights)
     assert content(model, tmp_path) == content(expected, tmp_path)
     frame = FRAME[["size", "number"]].assign(
         relevance=relevance, query=np.array(list("abcdefghijklmnopqrstuvwxyzABCD"))[qid]

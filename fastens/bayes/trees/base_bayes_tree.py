@@ -30,6 +30,7 @@ from fastens.posterior.leaf_priors import LeafPrior
 from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import NodeSearch, n_splits_of, n_splittable, thresholds_of_features
 from fastens.rollback import keeps_model
+from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
 TRAIN, HONEST = "train", "honest"
@@ -84,7 +85,7 @@ class BaseBayesTree(BaseDecisionTree):
         self._n_splits = self._count_splits(tree)
         self._keep_tree(tree, binning, matrix, data)
         everyone = data.of_all_ranks()
-        self._learn_leaf_prior(everyone)
+        self._learn_leaf_prior(data)
         self._node_statistics = self._evidence(data, everyone)
         self._average()
         return self
@@ -94,11 +95,12 @@ class BaseBayesTree(BaseDecisionTree):
         n_features, n_drawn = n_splittable(self._n_thresholds), features_per_split(self)
         return n_splits_of(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds)
 
-    def _evidence(self, data: TrainingData, everyone: TrainingData) -> Array:
+    def _evidence(self, data: TrainingData, everyone: AllRows) -> Array:
         """The statistics of all nodes from the rows that are evidence, (n_statistics, n_nodes)."""
         weight = everyone.sample_weight
         if self.evidence == HONEST:
-            return self._count(data, everyone.y, np.where(self._grows(data), 0.0, _or_ones(everyone)))
+            weight = np.where(self._grows(data), 0.0, _or_ones(everyone))
+            return self._count(data, everyone.y, weight)
         grown = self._grown_statistics(self._ensemble.tree(0), weight)
         return self._count(data, everyone.y, weight) if grown is None else grown
 
@@ -123,7 +125,7 @@ class BaseBayesTree(BaseDecisionTree):
         grows = mixed(hashes ^ np.uint64(self._honest_seed)) >> np.uint64(63) == 0
         return grows if grows.any() else ~grows
 
-    def _growing_weight(self, data: TrainingData, everyone: TrainingData) -> Array | None:
+    def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
         if self.evidence == TRAIN:
             return everyone.sample_weight
         self._honest_seed = data.comm.gather(draw_seed(self.random_state))[0]
@@ -331,9 +333,9 @@ class BaseBayesTree(BaseDecisionTree):
         self._node_statistics, self._n_splits = statistics.astype(np.float64), n_splits.astype(np.float64)
 
 
-def _or_ones(data: TrainingData) -> Array:
+def _or_ones(data: AllRows) -> Array:
     """The weights of rows."""
-    return np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+    return np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
 
 
 def _in_steps(numbers: Array, total_weight: float) -> Array:

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
+from fastens.bayes.naive.likelihoods import sums_by_class
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
 from fastens.bayes.trees.base_bayes_tree import POSTERIOR_DOCS, BaseBayesTree, interval_levels
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
+from fastens.engine.comm import gathered
 from fastens.engine.elementary import log
 from fastens.engine.trees.trees import Tree
 from fastens.engine.whole import are_copies
@@ -87,7 +89,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         n_classes = len(self.classes_)
-        weight = np.bincount(data.y.astype(np.intp), data.sample_weight, n_classes)
+        weight = sums_by_class(data.y.astype(np.intp), data.sample_weight, n_classes, data.comm)
         # So coarse that the rounding of sums in another order does not show; so is `noise`.
         self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
         noise = min(float(np.float32(self._ensemble.n_leaves[0] / weight.sum())), 1.0)
@@ -215,7 +217,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         return tags
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
-        self._location, self._variance = location_and_variance(data.y, data.sample_weight)
+        self._location, self._variance = location_and_variance(*gathered(data.comm, [data.y, data.sample_weight]))
 
     @property
     def _leaf_prior(self) -> NumberPrior | RatePrior:

@@ -15,9 +15,12 @@ from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures
 from fastens.bayes.trees.tree_cube import Tree, TreeCube, n_trees
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
+from fastens.engine.comm import in_turn
+from fastens.engine.parts import RowSource, map_parts
 from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
+from fastens.table.training_data import TrainingData
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 Array = NDArray[np.float64]
@@ -77,7 +80,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     (244, [1, 0])
     """
 
-    _fits_sources = False
+    _takes_parts = True
     _fits_codes = False
     _reads_parts = False
     max_questions: int = parameter(whole(1, MOST_QUESTIONS), default=10, kw_only=False)
@@ -113,31 +116,32 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
             Weights of the rows: a weight of 2 is a row that is there twice.
         """
         data = self._start_fit(X, y, sample_weight)
-        rows = dense(data.X)
-        weight = np.ones(len(rows)) if data.sample_weight is None else data.sample_weight
-        classes = data.y.astype(np.int64)
-        self._questions, answers = self._choose_questions(rows, classes, weight)
-        self._remember(answers, classes, weight)
+        rows = data.X if isinstance(data.X, RowSource) else dense(data.X)
+        weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+        data = data._replace(X=rows, y=data.y.astype(np.int64))
+        self._questions, answers = self._choose_questions(data, weight)
+        self._remember(answers, data, weight)
         self._average()
         return self
 
-    def _choose_questions(
-        self, rows: Any, classes: NDArray[np.int64], weight: Array
-    ) -> tuple[BinaryFeatures, NDArray[np.int64]]:
-        found = candidate_features(rows, self._encoder.is_categorical, weight, self.n_thresholds)
-        answers = found.answers(rows)
+    def _choose_questions(self, data: TrainingData, weight: Array) -> tuple[BinaryFeatures, NDArray[np.uint8]]:
+        rows, comm = data.X, data.comm
+        found = candidate_features(rows, self._encoder.is_categorical, weight, self.n_thresholds, comm)
+        answers = map_parts(lambda part: found.answers(part).astype(np.uint8), rows)
         if answers.shape[1] <= self.max_questions:
             return found, answers
-        chosen = sorted(select_features(answers, classes, weight, self.max_questions))
+        chosen = sorted(select_features(answers, data.y, weight, self.max_questions, comm))
         return found.take(chosen), answers[:, chosen]
 
-    def _remember(self, answers: NDArray[np.int64], classes: NDArray[np.int64], weight: Array) -> None:
+    def _remember(self, answers: NDArray[np.uint8], data: TrainingData, weight: Array) -> None:
         """Keep each combination of answers with its class weights: all that the cube is made of."""
-        distinct, index = np.unique(answers, axis=0, return_inverse=True)
-        n_classes = len(self.classes_)
-        cell = index.ravel() * n_classes + classes
-        counts: Any = np.bincount(cell, weights=weight, minlength=len(distinct) * n_classes)
-        self._answers, self._counts = distinct, counts.reshape(-1, n_classes)
+        digits, n_classes = np.arange(answers.shape[1])[::-1], len(self.classes_)
+        number = answers.astype(np.int64) @ (1 << digits)
+        distinct = np.unique(np.concatenate(data.comm.gather(np.unique(number))))
+        cell = np.searchsorted(distinct, number) * n_classes + data.y
+        counts = np.zeros(len(distinct) * n_classes)
+        in_turn(data.comm, counts, lambda sums: np.add.at(sums, cell, weight))
+        self._answers, self._counts = distinct[:, None] >> digits & 1, counts.reshape(-1, n_classes)
         self.__dict__.pop("_made_cube", None)
 
     def _average(self) -> None:
