@@ -39,7 +39,10 @@ def by_coverage(name: str, seconds: float, folder: Path) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["fastens"]):
-        import fastens  # noqa: F401
+        import fastens
+
+        for public in fastens.__all__:
+            getattr(fastens, public)
     from properties.files import check
 
     corpus = folder / "corpus"
