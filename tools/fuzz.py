@@ -39,12 +39,15 @@ def by_coverage(name: str, seconds: float, folder: Path) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["fastens"]):
-        import fastens  # noqa: F401
+        import fastens
+
+        for public in fastens.__all__:
+            getattr(fastens, public)
     from properties.files import check
 
     corpus = folder / "corpus"
     corpus.mkdir(exist_ok=True)
-    options = [f"-max_total_time={seconds:.0f}", f"-max_len={MOST_BYTES}", "-timeout=60", "-rss_limit_mb=4096"]
+    options = [f"-max_total_time={seconds:.0f}", f"-max_len={MOST_BYTES}", "-timeout=60", "-rss_limit_mb=0"]
     atheris.Setup(
         [sys.argv[0], *options, f"-artifact_prefix={folder}/", "-print_final_stats=1", str(corpus)],
         lambda data: check(name, data),
@@ -62,6 +65,9 @@ def main() -> None:
     folder = arguments.folder / arguments.name
     folder.mkdir(parents=True, exist_ok=True)
     faulthandler.enable()
+    from properties.worker import limit_memory
+
+    limit_memory()  # an input that asks for more is told with its traceback
     try:
         import atheris  # noqa: F401
     except ImportError:

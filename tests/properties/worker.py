@@ -57,7 +57,7 @@ def serve(connection: Connection) -> None:
     """Answer calls until the other side is gone."""
     import properties.trial  # noqa: F401 - before memory is limited
 
-    _limit_memory()
+    limit_memory()
     while True:
         try:
             function, argument = connection.recv()
@@ -80,7 +80,7 @@ def _frames(error: BaseException) -> str:
     return "".join(traceback.format_tb(error.__traceback__)[-4:])
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     """Limit memory that can be written to what is taken now and `MAX_MEMORY` more, where the system can."""
     if not sys.platform.startswith("linux"):
         return

@@ -162,6 +162,7 @@ class Bootstrap:
             and offsets.dtype == draws.dtype == np.int64
             and order.ndim == offsets.ndim == draws.ndim == 1
             and len(offsets) == len(draws) > 1
+            and (order < n_rows).all()  # or the counts of the next line take all memory
             and (np.bincount(order, minlength=n_rows) == 1).all()
             and offsets[0] == draws[0] == 0
             and offsets[-1] == n_rows

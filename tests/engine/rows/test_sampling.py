@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -95,3 +96,14 @@ def test_malformed_state(change):
     arrays = make_plan().to_arrays() | {f"bootstrap.{name}": array for name, array in change.items()}
     with pytest.raises(ValueError, match="do not describe a bootstrap"):
         Bootstrap.from_arrays(arrays)
+
+
+def test_malformed_state_of_huge_numbers_takes_no_memory():
+    arrays = make_plan().to_arrays() | {"bootstrap.order": np.array([0, 1, 2, 3, 100_000_000], np.uint32)}
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="do not describe a bootstrap"):
+            Bootstrap.from_arrays(arrays)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
