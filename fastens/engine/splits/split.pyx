@@ -13,7 +13,9 @@ from fastens.engine.splits.gain cimport (
     FeatureCells, Scan, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score,
     sums_of_code
 )
-from fastens.engine.splits.scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
+from fastens.engine.splits.scan cimport (
+    ScanNode, bound_gains, leave_out_light, ordered_gains, place_of, running_sums, split_gains
+)
 from fastens.engine.structs cimport Column, float64_t, int32_t, int64_t, uint64_t
 
 
@@ -28,13 +30,11 @@ cdef Sums column_sums(const Histogram* histogram, const Column* column, const Ce
     return total
 
 
-cdef ScanNode _node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
+cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
+    """The node as the loops over packed cells read it."""
     cdef ScanNode node
     node.layout = layout[0]
     node.ratio, node.hessian, node.l2 = scan.ratio, scan.hessian, scan.l2
-    node.min_hessian = <float64_t>rules.min_hessian
-    node.max_hessian = <float64_t>(scan.total.hessian - rules.min_hessian)
-    node.monotone = scan.monotone
     if scan.limits != NULL:
         node.total_gradient, node.total_hessian = <float64_t>scan.total.gradient, <float64_t>scan.total.hessian
         node.lower, node.upper = scan.limits.lower, scan.limits.upper
@@ -43,15 +43,16 @@ cdef ScanNode _node_of_scan(const CellLayout* layout, const SplitRules* rules, c
     return node
 
 
-cdef inline void _gains(
-    const uint64_t* sums, Py_ssize_t n, const ScanNode* node, const Scan* scan, float64_t* gains
-) noexcept nogil:
+cdef inline float64_t _gains(const uint64_t* sums, Py_ssize_t n, const Scan* scan, float64_t* gains) noexcept nogil:
+    """Write what the splits gain; return the largest."""
+    cdef float64_t largest
     if scan.limits != NULL:
-        bound_gains(sums, n, node, gains)
+        bound_gains(sums, n, scan.node, scan.monotone, gains, &largest)
     elif scan.monotone != 0:
-        ordered_gains(sums, n, node, gains)
+        ordered_gains(sums, n, scan.node, scan.monotone, gains, &largest)
     else:
-        split_gains(sums, n, node, gains)
+        split_gains(sums, n, scan.node, gains, &largest)
+    return largest
 
 
 cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
@@ -59,19 +60,20 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef uint64_t* sums = cells.room.sums
-    cdef ScanNode node = _node_of_scan(layout, cells.rules, scan)
     cdef uint64_t start = words[0] if missing_left else 0
     cdef int64_t some_value = count_of(start, layout) + 1, min_count = cells.rules.min_count
-    cdef Py_ssize_t i, first, end
+    cdef int64_t min_hessian = cells.rules.min_hessian
+    cdef Py_ssize_t first, end
     cdef float64_t gain
     running_sums(words + 1, last, start, sums)
     first = first_with_count(sums, last, layout, max(min_count, some_value))
     end = first_with_count(sums, last, layout, scan.total.count - min_count + 1)
-    _gains(sums + first, end - first, &node, scan, cells.room.keys)
-    i = first_largest(cells.room.keys, end - first, &gain)
+    leave_out_light(sums, layout, min_hessian, scan.total.hessian - min_hessian, &first, &end)
+    gain = _gains(sums + first, end - first, scan, cells.room.keys)
     if gain > scan.gain:
-        keep_split(gain, <int32_t>(first + i + 1), missing_left, scan)
-        scan.left = unpack(sums[first + i], layout)
+        first += place_of(gain, cells.room.keys)
+        keep_split(gain, <int32_t>(first + 1), missing_left, scan)
+        scan.left = unpack(sums[first], layout)
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
