@@ -443,7 +443,7 @@ cdef void _search_side(
         if feature.is_categorical and not is_one_hot(feature, &ws.rules):
             start = &side.of_sets
         cells = cells_of_output(ws, side, feature, room, 0)
-        best_split_of_feature(&cells, start, &found)
+        best_split_of_feature(&cells, start, &side.best[2 * part], &found)
     if _is_better(&found, &side.best[2 * part]):
         side.best[2 * part] = found
 

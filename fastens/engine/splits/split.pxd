@@ -6,4 +6,6 @@ from fastens.engine.structs cimport Column
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil
 cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil
-cdef void best_split_of_feature(const FeatureCells* cells, const Scan* start, Split* best) noexcept nogil
+cdef void best_split_of_feature(
+    const FeatureCells* cells, const Scan* start, const Split* so_far, Split* best
+) noexcept nogil
