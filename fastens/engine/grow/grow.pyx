@@ -41,7 +41,7 @@ from fastens.engine.grow.values import bind_values
 from fastens.engine.trees.trees import Tree
 
 cdef enum:
-    KEPT_ROWS_PER_CODE = 2          # a node is kept while it has this many rows for every code of the average feature
+    KEPT_ROWS_PER_CODE = 1          # a node is kept while it has this many rows for every code of the average feature
     # One of sparse rows is kept while it has a stored code for every so many cells. A tree on 18 846 rows of 137 stored
     # values in 50 000 columns takes 0.125 s, if nodes are kept from 66 rows on (with 300 MB) or from 8000 (with 50).
     CELLS_PER_KEPT = 4
@@ -273,7 +273,8 @@ cdef class Grower:
             Of the features drawn at each node.
         """
         cdef Workspace* ws = &self.ws
-        cdef const float32_t[:, ::1] g = np.atleast_2d(gradients), h = np.atleast_2d(hessians)
+        cdef const float32_t[:, ::1] g = gradients.reshape(ws.n_outputs, -1)
+        cdef const float32_t[:, ::1] h = hessians.reshape(ws.n_outputs, -1)
         cdef Outcome outcome
         cdef Py_ssize_t work
         cdef int32_t o, n_leaves = 1
@@ -448,7 +449,7 @@ cdef class Grower:
         cdef const float64_t[::1] values
         cdef float64_t[::1] of_output
         cdef int32_t n_threads = threads_for_rows(&self.ws, self.ws.nodes[0].end)
-        for column, own in enumerate(np.atleast_2d(raw)):
+        for column, own in enumerate(raw if raw.ndim == 2 else raw[None]):
             values, of_output = np.ascontiguousarray(value[:, column]), own
             if self.ws.nodes[0].end <= FEW_ROWS:
                 add_to_all(&self.ws, &values[0], of_output.shape[0], 1, &of_output[0])

@@ -1,6 +1,7 @@
 # What a split gains, and the record of a search: shared by the searches over thresholds and over sets of categories.
 
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, cell_sums, clear_sums, sums_difference
+from fastens.engine.splits.scan cimport ScanNode
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_t, uint64_t
 
 
@@ -74,6 +75,7 @@ cdef struct Scan:
     const ValueLimits* limits
     int32_t monotone                # 1: the right side must not be lower; -1: not higher; 0: either
     float64_t node_score
+    const ScanNode* node            # the same for loops over packed cells; NULL: there are none
     # the best split so far
     float64_t gain
     int32_t bin
@@ -115,6 +117,7 @@ cdef inline Scan start_scan(
     scan.monotone = 0
     scan.limits = NULL if limits.is_free else limits
     scan.node_score = node_score(total, rules.l2) if limits.is_free else score_at(total, rules.l2, limits.value)
+    scan.node = NULL
     scan.gain = 0.0
     scan.found = False
     clear_sums(&scan.left)

@@ -1,6 +1,7 @@
 from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split
-from fastens.engine.splits.workspace cimport Workspace
+from fastens.engine.splits.scan cimport ScanNode
+from fastens.engine.splits.workspace cimport Output, Workspace
 from fastens.engine.structs cimport Feature, int32_t, uint8_t
 
 
@@ -14,11 +15,17 @@ cdef struct Side:
     # where searches for one output begin: over thresholds or single categories, and over sets of categories
     Scan of_values
     Scan of_sets
+    ScanNode node_of_values         # of the first
 
 
-cdef FeatureCells cells_of_output(
+cdef inline FeatureCells cells_of_output(
     const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t output
-) noexcept nogil
+) noexcept nogil:
+    """The cells of a feature for one output."""
+    cdef const Output* out = &ws.outputs[output]
+    return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room)
+
+
 cdef void best_joint_split(
     const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* best
 ) noexcept nogil

@@ -9,7 +9,7 @@ from fastens.engine.splits.categories cimport POOL, category_penalty, is_one_hot
 from fastens.engine.splits.gain cimport (
     FeatureCells, ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, node_score, sums_of_code
 )
-from fastens.engine.splits.scan cimport ScanNode, first_largest, joint_gains, running_sums
+from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
 from fastens.engine.splits.workspace cimport Output, Workspace, sums_of_node
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint64_t
 
@@ -23,25 +23,15 @@ cdef struct Best:
     bint found
 
 
-cdef FeatureCells cells_of_output(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t output
-) noexcept nogil:
-    """The cells of a feature for one output."""
-    cdef const Output* out = &ws.outputs[output]
-    return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room)
-
-
 # Splits on thresholds ------------------------------------------------------------------------------------------------
 
-cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2, int32_t monotone) noexcept nogil:
+cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noexcept nogil:
     """The node for one output: as Scan in gain.pxd, with the factor H that differs between outputs."""
     cdef ScanNode node
     node.layout = out.quantised.layout
     node.l2 = l2
     node.hessian = <float64_t>total.hessian + 2.0 * l2
     node.ratio = <float64_t>total.gradient / node.hessian if node.hessian > 0 else 0.0
-    node.min_hessian = node.max_hessian = 0.0
-    node.monotone = monotone
     node.gain_unit = out.gain_unit * node.hessian
     node.hessian_unit = out.hessian_unit
     return node
@@ -70,7 +60,7 @@ cdef void _add_wide(
         if i >= first:
             hessian = <float64_t>left.hessian + node.l2
             distance = <float64_t>left.gradient - node.ratio * hessian
-            if node.monotone * distance >= 0:
+            if cells.feature.monotone * distance >= 0:
                 room.keys[i - first] += node.gain_unit * (distance * distance / (hessian * (node.hessian - hessian)))
             room.hessians[i - first] += node.hessian_unit * <float64_t>left.hessian
 
@@ -116,7 +106,7 @@ cdef void _scan(
     for o in range(ws.n_outputs):
         out, cells = &ws.outputs[o], cells_of_output(ws, side, feature, room, o)
         all_hessians += out.hessian_unit * <float64_t>totals[o].hessian
-        node = _scan_node(out, &totals[o], out.rules.l2, feature.monotone)
+        node = _scan_node(out, &totals[o], out.rules.l2)
         if side.histograms[o].packed:
             words = <const uint64_t*>side.histograms[o].cells + feature.offset
             start = words[0] if missing_left else 0
@@ -132,15 +122,16 @@ cdef void _scan(
             for i in range(end - first):
                 room.keys[i] = hessians[i] = 0.0
         if side.histograms[o].packed:
-            joint_gains(room.sums + first, end - first, &node, room.keys, hessians)
+            joint_gains(room.sums + first, end - first, &node, feature.monotone, room.keys, hessians)
         else:
             _add_wide(&cells, &node, missing_left, first, end)
     for i in range(end - first):
         if hessians[i] < ws.min_hessian or all_hessians - hessians[i] < ws.min_hessian:
             room.keys[i] = -1.0
-    i = first_largest(room.keys, end - first, &gain)
+    largest(room.keys, end - first, &gain)
     if gain > best.gain:
-        best.gain, best.bin, best.missing_left, best.found = gain, <int32_t>(first + i + 1), missing_left, True
+        first += place_of(gain, room.keys)
+        best.gain, best.bin, best.missing_left, best.found = gain, <int32_t>(first + 1), missing_left, True
 
 
 # Splits on sets of categories ----------------------------------------------------------------------------------------

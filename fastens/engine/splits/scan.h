@@ -13,8 +13,6 @@
 typedef struct {
     CellLayout layout;
     double ratio, hessian, l2;
-    double min_hessian, max_hessian; /* of the left side */
-    int32_t monotone;                /* 1: the right side must not be lower; -1: not higher; 0: either */
     /* where leaf values are bound */
     double total_gradient, total_hessian;
     double lower, upper;
@@ -39,17 +37,6 @@ static inline void running_sums_plain(const uint64_t* cells, ptrdiff_t n, uint64
         sums[i] = start += cells[i];
 }
 
-/* The first of n numbers that is the largest, and it; none is NaN. 0 and -1 where there are none. */
-static inline ptrdiff_t first_largest_plain(const double* values, ptrdiff_t n, double* largest)
-{
-    ptrdiff_t first = 0;
-    *largest = n > 0 ? values[0] : -1.0;
-    for (ptrdiff_t i = 1; i < n; i++)
-        if (values[i] > *largest)
-            *largest = values[first = i];
-    return first;
-}
-
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
 #include <immintrin.h>
 
@@ -69,102 +56,96 @@ __attribute__((target("avx2"))) static void running_sums_avx2(
     running_sums_plain(cells + i, n - i, i > 0 ? sums[i - 1] : start, sums + i);
 }
 
-__attribute__((target("avx2"))) static ptrdiff_t first_largest_avx2(const double* values, ptrdiff_t n, double* largest)
-{
-    enum { LANES = 16 };
-    __m256d most[4];
-    ptrdiff_t i = 0;
-    if (n < LANES)
-        return first_largest_plain(values, n, largest);
-    for (int k = 0; k < 4; k++)
-        most[k] = _mm256_loadu_pd(values + n - LANES + 4 * k);
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < 4; k++)
-            most[k] = _mm256_max_pd(most[k], _mm256_loadu_pd(values + i + 4 * k));
-    __m256d all = _mm256_max_pd(_mm256_max_pd(most[0], most[1]), _mm256_max_pd(most[2], most[3]));
-    all = _mm256_max_pd(all, _mm256_permute2f128_pd(all, all, 1));
-    all = _mm256_max_pd(all, _mm256_permute_pd(all, 5));
-    *largest = _mm256_cvtsd_f64(all);
-    for (i = 0;; i += LANES) {
-        int found = 0;
-        if (i > n - LANES)
-            i = n - LANES;
-        for (int k = 0; k < 4; k++)
-            found |= _mm256_movemask_pd(_mm256_cmp_pd(all, _mm256_loadu_pd(values + i + 4 * k), _CMP_EQ_OQ)) << 4 * k;
-        if (found)
-            return i + __builtin_ctz((unsigned)found);
-    }
-}
-#define FASTENS_WITH_AVX2(name, ...) (__builtin_cpu_supports("avx2") ? name##_avx2(__VA_ARGS__) : name##_plain(__VA_ARGS__))
-#else
-#define FASTENS_WITH_AVX2(name, ...) name##_plain(__VA_ARGS__)
-#endif
-
 static inline void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
 {
-    FASTENS_WITH_AVX2(running_sums, cells, n, start, sums);
+    if (__builtin_cpu_supports("avx2"))
+        running_sums_avx2(cells, n, start, sums);
+    else
+        running_sums_plain(cells, n, start, sums);
 }
-
-static inline ptrdiff_t first_largest(const double* values, ptrdiff_t n, double* largest)
+#else
+static inline void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
 {
-    return FASTENS_WITH_AVX2(first_largest, values, n, largest);
+    running_sums_plain(cells, n, start, sums);
+}
+#endif
+
+static inline int64_t hessian_of(uint64_t word, const CellLayout* layout)
+{
+    return (int64_t)((word >> layout->hessian_shift) & layout->hessian_mask);
 }
 
-/* The sums on the left of a split, and whether both sides have enough hessian. */
+/* Leave out of the splits first .. end - 1 those with less hessian than `least` on the left, or more than `most`: few,
+ * if any, for sides of enough rows seldom have too little. */
+static inline void leave_out_light(
+    const uint64_t* sums, const CellLayout* layout, int64_t least, int64_t most, ptrdiff_t* first, ptrdiff_t* end)
+{
+    while (*first < *end && hessian_of(sums[*first], layout) < least)
+        ++*first;
+    while (*first < *end && hessian_of(sums[*end - 1], layout) > most)
+        --*end;
+}
+
+/* A split where values are free: that of the right side is above the left one's as `distance` is above 0. */
 typedef struct {
-    double gradient, hessian;
-    int is_allowed;
-} LeftSide;
+    double hessian, distance, gain;
+} FreeSplit;
 
-FASTENS_INLINE LeftSide left_side(uint64_t sums, const ScanNode* s)
+FASTENS_INLINE FreeSplit free_split(uint64_t sums, const ScanNode* s)
 {
-    LeftSide left;
-    left.hessian = hessian_number(sums, &s->layout);
-    left.gradient = gradient_number(sums, &s->layout);
-    left.is_allowed = (left.hessian >= s->min_hessian) & (left.hessian <= s->max_hessian);
-    return left;
+    FreeSplit split;
+    split.hessian = hessian_number(sums, &s->layout);
+    double left = split.hessian + s->l2;
+    split.distance = gradient_number(sums, &s->layout) - s->ratio * left;
+    split.gain = split.distance * split.distance / (left * (s->hessian - left));
+    return split;
 }
 
-/* gains[i] for the split with sums[i] on the left; -1 where it is not allowed */
-FASTENS_INLINE void split_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
+/* The loops of gains write gains[i] for the split with sums[i] on the left, -1 where it is not allowed, and the largest
+ * of them, -1 where there are none; none is NaN. `monotone` is 1 where the right side must not be lower, -1 where it
+ * must not be higher, else 0.
+ */
+FASTENS_INLINE void split_gains_loop(
+    const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* largest)
 {
     const ScanNode s = *node;
+    double most = -1.0;
+#pragma omp simd reduction(max : most)
     for (ptrdiff_t i = 0; i < n; i++) {
-        LeftSide side = left_side(sums[i], &s);
-        double left = side.hessian + s.l2;
-        double distance = side.gradient - s.ratio * left;
-        double gain = distance * distance / (left * (s.hessian - left));
-        gains[i] = side.is_allowed ? gain : -1.0;
+        double gain = free_split(sums[i], &s).gain;
+        gains[i] = gain;
+        most = gain > most ? gain : most;
     }
+    *largest = most;
 }
 
-/* The same where values are free, but in order: that of the right side is above the left one's as `distance` is above 0. */
-FASTENS_INLINE void ordered_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
+/* The same where values are free, but in order. */
+FASTENS_INLINE void ordered_gains_loop(
+    const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest)
 {
     const ScanNode s = *node;
-    const double direction = s.monotone;
+    const double direction = monotone;
+    double most = -1.0;
+#pragma omp simd reduction(max : most)
     for (ptrdiff_t i = 0; i < n; i++) {
-        LeftSide side = left_side(sums[i], &s);
-        double left = side.hessian + s.l2;
-        double distance = side.gradient - s.ratio * left;
-        double gain = distance * distance / (left * (s.hessian - left));
-        gains[i] = side.is_allowed & (direction * distance >= 0) ? gain : -1.0;
+        FreeSplit split = free_split(sums[i], &s);
+        double gain = direction * split.distance >= 0 ? split.gain : -1.0;
+        gains[i] = gain;
+        most = gain > most ? gain : most;
     }
+    *largest = most;
 }
 
 /* The same for one of several outputs: adds its part of the gains, and of the hessians on the left. */
 FASTENS_INLINE void joint_gains_loop(
-    const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* hessians)
+    const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* hessians)
 {
     const ScanNode s = *node;
-    const double direction = s.monotone;
+    const double direction = monotone;
     for (ptrdiff_t i = 0; i < n; i++) {
-        LeftSide side = left_side(sums[i], &s);
-        double left = side.hessian + s.l2;
-        double distance = side.gradient - s.ratio * left;
-        double gain = distance * distance / (left * (s.hessian - left));
-        gains[i] += s.gain_unit * (direction * distance < 0 ? 0.0 : gain);
-        hessians[i] += s.hessian_unit * side.hessian;
+        FreeSplit split = free_split(sums[i], &s);
+        gains[i] += s.gain_unit * (direction * split.distance < 0 ? 0.0 : split.gain);
+        hessians[i] += s.hessian_unit * split.hessian;
     }
 }
 
@@ -178,27 +159,58 @@ FASTENS_INLINE double bound_value(double gradient, double hessian, const ScanNod
 }
 
 /* The same where values are bound: as `limited_gain` of gain.pxd, operation by operation. */
-FASTENS_INLINE void bound_gains_loop(const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains)
+FASTENS_INLINE void bound_gains_loop(
+    const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest)
 {
     const ScanNode s = *node;
-    const double direction = s.monotone;
+    const double direction = monotone;
+    double most = -1.0;
+#pragma omp simd reduction(max : most)
     for (ptrdiff_t i = 0; i < n; i++) {
-        LeftSide side = left_side(sums[i], &s);
-        double left_hessian = side.hessian + s.l2, right_hessian = (s.total_hessian - side.hessian) + s.l2;
-        double right_gradient = s.total_gradient - side.gradient;
-        double left = bound_value(side.gradient, left_hessian, &s);
+        double gradient = gradient_number(sums[i], &s.layout), hessian = hessian_number(sums[i], &s.layout);
+        double left_hessian = hessian + s.l2, right_hessian = (s.total_hessian - hessian) + s.l2;
+        double right_gradient = s.total_gradient - gradient;
+        double left = bound_value(gradient, left_hessian, &s);
         double right = bound_value(right_gradient, right_hessian, &s);
-        double left_score = -left * (2.0 * side.gradient + left_hessian * left);
+        double left_score = -left * (2.0 * gradient + left_hessian * left);
         double right_score = -right * (2.0 * right_gradient + right_hessian * right);
         double gain = left_score + right_score - s.node_score;
-        gains[i] = side.is_allowed & (left != right) & (direction * (right - left) >= 0) ? gain : -1.0;
+        gain = (left != right) & (direction * (right - left) >= 0) ? gain : -1.0;
+        gains[i] = gain;
+        most = gain > most ? gain : most;
     }
+    *largest = most;
 }
 
-FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
-FASTENS_CHOOSE(ordered_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
-FASTENS_CHOOSE(bound_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains), (sums, n, node, gains))
-FASTENS_CHOOSE(joint_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* hessians),
-    (sums, n, node, gains, hessians))
+FASTENS_INLINE void largest_loop(const double* values, ptrdiff_t n, double* largest)
+{
+    double most = -1.0;
+#pragma omp simd reduction(max : most)
+    for (ptrdiff_t i = 0; i < n; i++)
+        most = values[i] > most ? values[i] : most;
+    *largest = most;
+}
+
+FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* largest),
+    (sums, n, node, gains, largest))
+FASTENS_CHOOSE(ordered_gains,
+    (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest),
+    (sums, n, node, monotone, gains, largest))
+FASTENS_CHOOSE(bound_gains,
+    (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest),
+    (sums, n, node, monotone, gains, largest))
+FASTENS_CHOOSE(joint_gains,
+    (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* hessians),
+    (sums, n, node, monotone, gains, hessians))
+FASTENS_CHOOSE(largest, (const double* values, ptrdiff_t n, double* found), (values, n, found))
+
+/* The first place of a number that there is. */
+static inline ptrdiff_t place_of(double number, const double* numbers)
+{
+    ptrdiff_t i = 0;
+    while (numbers[i] != number)
+        i++;
+    return i;
+}
 
 #endif

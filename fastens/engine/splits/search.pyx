@@ -22,7 +22,7 @@ from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, limited_value, start_scan
 from fastens.engine.splits.joint_search cimport Side, best_joint_split, cells_of_output, complete_joint_split
-from fastens.engine.splits.split cimport best_split_of_feature, column_sums
+from fastens.engine.splits.split cimport best_split_of_feature, column_sums, node_of_scan
 from fastens.engine.splits.workspace cimport (
     UPDATES_PER_CODE, Node, Task, Workspace, active_columns, node_histogram, partial_histogram, sums_of_node
 )
@@ -210,6 +210,8 @@ cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
     if side.wanted and ws.n_outputs == 1:
         node = &ws.nodes[side.node]
         side.of_values = start_scan(&node.sums, ws.rules.l2, &node.limits, &ws.rules)
+        side.node_of_values = node_of_scan(&ws.outputs[0].quantised.layout, &ws.rules, &side.of_values)
+        side.of_values.node = &side.node_of_values
         side.of_sets = start_scan(&node.sums, ws.rules.l2 + ws.rules.category_l2, &node.limits, &ws.rules)
 
 
@@ -441,7 +443,7 @@ cdef void _search_side(
         if feature.is_categorical and not is_one_hot(feature, &ws.rules):
             start = &side.of_sets
         cells = cells_of_output(ws, side, feature, room, 0)
-        best_split_of_feature(&cells, start, &found)
+        best_split_of_feature(&cells, start, &side.best[2 * part], &found)
     if _is_better(&found, &side.best[2 * part]):
         side.best[2 * part] = found
 

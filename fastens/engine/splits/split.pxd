@@ -1,7 +1,11 @@
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums
-from fastens.engine.splits.gain cimport FeatureCells, Scan, Split
+from fastens.engine.splits.gain cimport FeatureCells, Scan, Split, SplitRules
+from fastens.engine.splits.scan cimport ScanNode
 from fastens.engine.structs cimport Column
 
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil
-cdef void best_split_of_feature(const FeatureCells* cells, const Scan* start, Split* best) noexcept nogil
+cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil
+cdef void best_split_of_feature(
+    const FeatureCells* cells, const Scan* start, const Split* so_far, Split* best
+) noexcept nogil

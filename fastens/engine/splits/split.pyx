@@ -5,6 +5,8 @@ set of rows is G^2 / (H + lambda) (Chen & Guestrin 2016, eq. 7, without the fact
 so the gains do not depend on the order in which rows were added.
 """
 
+from libc.math cimport fabs
+
 from fastens.engine.histograms.cells cimport (
     CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference, unpack
 )
@@ -13,8 +15,12 @@ from fastens.engine.splits.gain cimport (
     FeatureCells, Scan, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score,
     sums_of_code
 )
-from fastens.engine.splits.scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
+from fastens.engine.splits.scan cimport (
+    ScanNode, bound_gains, leave_out_light, ordered_gains, place_of, running_sums, split_gains
+)
 from fastens.engine.structs cimport Column, float64_t, int32_t, int64_t, uint64_t
+
+cdef float64_t MARGIN = 2.0 ** -30
 
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil:
@@ -28,13 +34,11 @@ cdef Sums column_sums(const Histogram* histogram, const Column* column, const Ce
     return total
 
 
-cdef ScanNode _node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
+cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
+    """The node as the loops over packed cells read it."""
     cdef ScanNode node
     node.layout = layout[0]
     node.ratio, node.hessian, node.l2 = scan.ratio, scan.hessian, scan.l2
-    node.min_hessian = <float64_t>rules.min_hessian
-    node.max_hessian = <float64_t>(scan.total.hessian - rules.min_hessian)
-    node.monotone = scan.monotone
     if scan.limits != NULL:
         node.total_gradient, node.total_hessian = <float64_t>scan.total.gradient, <float64_t>scan.total.hessian
         node.lower, node.upper = scan.limits.lower, scan.limits.upper
@@ -43,15 +47,16 @@ cdef ScanNode _node_of_scan(const CellLayout* layout, const SplitRules* rules, c
     return node
 
 
-cdef inline void _gains(
-    const uint64_t* sums, Py_ssize_t n, const ScanNode* node, const Scan* scan, float64_t* gains
-) noexcept nogil:
+cdef inline float64_t _gains(const uint64_t* sums, Py_ssize_t n, const Scan* scan, float64_t* gains) noexcept nogil:
+    """Write what the splits gain; return the largest."""
+    cdef float64_t largest
     if scan.limits != NULL:
-        bound_gains(sums, n, node, gains)
+        bound_gains(sums, n, scan.node, scan.monotone, gains, &largest)
     elif scan.monotone != 0:
-        ordered_gains(sums, n, node, gains)
+        ordered_gains(sums, n, scan.node, scan.monotone, gains, &largest)
     else:
-        split_gains(sums, n, node, gains)
+        split_gains(sums, n, scan.node, gains, &largest)
+    return largest
 
 
 cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
@@ -59,19 +64,20 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef uint64_t* sums = cells.room.sums
-    cdef ScanNode node = _node_of_scan(layout, cells.rules, scan)
     cdef uint64_t start = words[0] if missing_left else 0
     cdef int64_t some_value = count_of(start, layout) + 1, min_count = cells.rules.min_count
-    cdef Py_ssize_t i, first, end
+    cdef int64_t min_hessian = cells.rules.min_hessian
+    cdef Py_ssize_t first, end
     cdef float64_t gain
     running_sums(words + 1, last, start, sums)
     first = first_with_count(sums, last, layout, max(min_count, some_value))
     end = first_with_count(sums, last, layout, scan.total.count - min_count + 1)
-    _gains(sums + first, end - first, &node, scan, cells.room.keys)
-    i = first_largest(cells.room.keys, end - first, &gain)
+    leave_out_light(sums, layout, min_hessian, scan.total.hessian - min_hessian, &first, &end)
+    gain = _gains(sums + first, end - first, scan, cells.room.keys)
     if gain > scan.gain:
-        keep_split(gain, <int32_t>(first + i + 1), missing_left, scan)
-        scan.left = unpack(sums[first + i], layout)
+        first += place_of(gain, cells.room.keys)
+        keep_split(gain, <int32_t>(first + 1), missing_left, scan)
+        scan.left = unpack(sums[first], layout)
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
@@ -120,10 +126,28 @@ cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
     return node_score(&scan.left, scan.l2) + node_score(&right, scan.l2) - scan.node_score
 
 
-cdef void best_split_of_feature(const FeatureCells* cells, const Scan* start, Split* best) noexcept nogil:
-    """Write the feature's best split to `best`; its feature is -1 where no split is allowed or worth its gain."""
+cdef inline float64_t _least_gain(const Scan* scan, float64_t worth) noexcept nogil:
+    """A gain of the scan up to which a split is worth less than `worth`, children minus parent.
+
+    By a margin: from sums of at most 2**25 steps of hessian the two follow but for 2**-37 of them or of the scores.
+    """
+    cdef float64_t least = worth - (worth + fabs(scan.node_score)) * MARGIN
+    if scan.limits == NULL:
+        least = (least + scan.node_score - scan.ratio * <float64_t>scan.total.gradient) / scan.hessian
+    return max(least, 0.0)
+
+
+cdef void best_split_of_feature(
+    const FeatureCells* cells, const Scan* start, const Split* so_far, Split* best
+) noexcept nogil:
+    """Write the feature's best split to `best`.
+
+    Its feature is -1 where no split is allowed or worth its gain, or all are worse than the best of other features.
+    """
     cdef Scan scan = start[0]
     scan.monotone = cells.feature.monotone
+    if so_far.feature >= 0 and cells.histogram.packed:
+        scan.gain = _least_gain(&scan, so_far.gain)
     best.feature = -1
     best.gain = 0.0
     if cells.feature.is_categorical:

@@ -12,7 +12,7 @@ from fastens.engine.splits.goes_left cimport set_fill, set_put
 from fastens.engine.histograms.cells cimport first_with_count
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares
-from fastens.engine.splits.scan cimport ScanNode, first_largest, split_gains
+from fastens.engine.splits.scan cimport ScanNode, leave_out_light, place_of, split_gains
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint64_t
 
 
@@ -81,15 +81,14 @@ cdef void _scan_fast(Search* search, int32_t first, int32_t last, bint missing_l
     scan.l2 = 0.0
     scan.hessian = <float64_t>search.weight
     scan.ratio = <float64_t>(search.total[0] >> layout.number_shift) / scan.hessian
-    scan.min_hessian = <float64_t>min_weight
-    scan.max_hessian = <float64_t>(search.weight - min_weight)
-    split_gains(search.sums + begin, n - begin, &scan, search.gains)
-    i = first_largest(search.gains, n - begin, &gain)
+    leave_out_light(search.sums, &scan.layout, min_weight, search.weight - min_weight, &begin, &n)
+    split_gains(search.sums + begin, n - begin, &scan, search.gains, &gain)
     if gain < 0 or gain * scan.hessian <= search.best.gain:
         return
-    keep_split(search, gain * scan.hessian, <int32_t>(first + begin + i), missing_left)
-    search.best.left_weight = word_weight(layout, search.sums[begin + i])
-    search.best.left_word = search.sums[begin + i]
+    begin += place_of(gain, search.gains)
+    keep_split(search, gain * scan.hessian, <int32_t>(first + begin), missing_left)
+    search.best.left_weight = word_weight(layout, search.sums[begin])
+    search.best.left_word = search.sums[begin]
 
 
 cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
