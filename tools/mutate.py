@@ -3,7 +3,7 @@
     python tools/mutate.py fastens/engine/grow/stump.pyx tests/engine/grow/test_stump.py [--mutants N]
 
 A mutant is the kernel with one comparison, operator, constant or statement changed. Those that the tests pass are
-printed: either no test sees that place, or the change makes no difference (`docs/measured/mutants.md` says which).
+printed: either no test sees that place, or the change makes no difference.
 The kernel is compiled once, with all mutants beside each other: a number chooses which of them runs, each in a process
 of its own. Linux, in a copy of the checkout, which must be built in place.
 """

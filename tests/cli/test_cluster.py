@@ -60,6 +60,7 @@ def test_models_without_rounds(run, files, address):
         np.testing.assert_array_equal(tables[0][name], array, err_msg=name)
 
 
+@pytest.mark.slow
 def test_errors_name_the_option(run, files):
     given = ["train", "*.parquet", "--target", "price"]
     assert (
