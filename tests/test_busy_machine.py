@@ -57,6 +57,7 @@ def answers(name, n_jobs, rows):
     return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_same_bits_with_more_threads_than_cores_and_other_work(name, rows, busy_cores):
     expected = answers(name, 1, rows)
@@ -72,6 +73,7 @@ def test_contributions_with_more_threads_than_cores_and_other_work(rows, busy_co
         assert_array_equal(model.set_params(n_jobs=n_jobs).predict_contributions(X[:500]), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["boosting", "AdaBoost", "forest"])
 def test_fits_in_many_threads_of_python_share_the_helpers(name, rows):
     expected = answers(name, 1, rows)

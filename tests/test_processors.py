@@ -23,10 +23,12 @@ def digests(**environment):
     return child.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_bits_are_those_of_every_processor():
     assert digests() == BITS.with_suffix(".txt").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_the_same_bits_without_wide_vectors():
     here = [feature for feature in __cpu_dispatch__ if __cpu_features__.get(feature)]
     if not here:

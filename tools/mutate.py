@@ -3,7 +3,7 @@
     python tools/mutate.py fastens/engine/grow/stump.pyx tests/engine/grow/test_stump.py [--mutants N]
 
 A mutant is the kernel with one comparison, operator, constant or statement changed. Those that the tests pass are
-printed: either no test sees that place, or the change makes no difference (`docs/measured/mutants.md` says which).
+printed: either no test sees that place, or the change makes no difference.
 The kernel is compiled once, with all mutants beside each other: a number chooses which of them runs, each in a process
 of its own. Linux, in a copy of the checkout, which must be built in place.
 """
@@ -25,7 +25,7 @@ import tempfile
 import time
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -216,8 +216,8 @@ def build(copy: Path, kernel: Path, mutants: dict[int, Mutant]) -> dict[int, Mut
         mutants = left
 
 
-def tested(tests: list[str], choose: object, number: int, seconds: float) -> str:
-    """What the tests say of a mutant, in a process of its own."""
+def start(tests: list[str], choose: Callable[[int], None], number: int) -> int:
+    """Run the tests on a mutant in a process of its own."""
     child = os.fork()
     if child == 0:
         silence = os.open(os.devnull, os.O_WRONLY)
@@ -225,16 +225,30 @@ def tested(tests: list[str], choose: object, number: int, seconds: float) -> str
         os.dup2(silence, 2)
         choose(number)
         os._exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:faulthandler", *tests]))
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            return {0: "survived", 1: "failed"}.get(code, "crashed")
+    return child
+
+
+def outcomes(
+    numbers: list[int], tests: list[str], choose: Callable[[int], None], seconds: float, n_jobs: int
+) -> Iterator[tuple[int, str]]:
+    """What the tests say of each mutant, some of them at a time."""
+    waiting, running = list(numbers), {}
+    while waiting or running:
+        while waiting and len(running) < n_jobs:
+            number = waiting.pop(0)
+            running[start(tests, choose, number)] = number, time.monotonic() + seconds
         time.sleep(0.05)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "no end"
+        for child, (number, end) in list(running.items()):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                yield number, {0: "survived", 1: "failed"}.get(os.waitstatus_to_exitcode(status), "crashed")
+            elif time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                yield number, "no end"
+            else:
+                continue
+            del running[child]
 
 
 def copy_of_checkout(folder: str) -> Path:
@@ -253,6 +267,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mutants", type=int, default=10**6, help="how many are drawn; all by default")
     parser.add_argument("--lines", type=int, nargs=2, default=(1, 10**6), help="the first and last line to change")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many are tested at a time")
     return parser.parse_args()
 
 
@@ -271,15 +286,15 @@ def main() -> None:
         sys.path.insert(0, str(copy))
         choose = importlib.import_module(".".join(kernel.with_suffix("").parts)).choose_mutant
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-        start = time.monotonic()
-        if tested(options.tests, choose, 0, float("inf")) != "survived":
+        began = time.monotonic()
+        if list(outcomes([0], options.tests, choose, float("inf"), 1)) != [(0, "survived")]:
             raise SystemExit("the tests fail on the kernel as it is")
-        seconds = 30 + 5 * (time.monotonic() - start)
-        for number, mutant in sorted(mutants.items(), key=lambda pair: pair[1].statement.first):
-            result = tested(options.tests, choose, number, seconds)
+        seconds = 30 + 5 * options.jobs * (time.monotonic() - began)
+        for number, result in outcomes(list(mutants), options.tests, choose, seconds, options.jobs):
             counts[result] += 1
             if result == "survived":
-                print(f"{kernel}:{mutant.statement.first}\n- {mutant.statement.text}\n+ {mutant.text()}", flush=True)
+                statement = mutants[number].statement
+                print(f"{kernel}:{statement.first}\n- {statement.text}\n+ {mutants[number].text()}", flush=True)
     print(f"{kernel}: {len(found)} mutants, of which {len(mutants)} tried:", dict(counts))
 
 

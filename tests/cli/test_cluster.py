@@ -34,6 +34,7 @@ def files(houses, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [["*.parquet", "--target", "price"], ["*.csv", "--target", "sold"]])
 def test_the_model_is_that_of_one_machine(run, files, address, given):
     given = [*given, "--drop", "sold" if given[-1] == "price" else "price", "--n-estimators", 5]
@@ -48,6 +49,7 @@ def test_the_model_is_that_of_one_machine(run, files, address, given):
     assert scores[0] == scores[1]
 
 
+@pytest.mark.slow
 def test_models_without_rounds(run, files, address):
     given = ["*.parquet", "--target", "sold", "--drop", "price", "--model", "naive-bayes"]
     assert run("train", *given, "-o", "whole.fastens").code == 0
@@ -58,6 +60,7 @@ def test_models_without_rounds(run, files, address):
         np.testing.assert_array_equal(tables[0][name], array, err_msg=name)
 
 
+@pytest.mark.slow
 def test_errors_name_the_option(run, files):
     given = ["train", "*.parquet", "--target", "price"]
     assert (

@@ -12,13 +12,24 @@ import pytest
 import fastens
 
 
+@pytest.fixture(scope="module")
+def of_houses() -> dict[str, bytes]:
+    """Models of the houses, by target, each of which is trained once."""
+    return {}
+
+
 @pytest.fixture
-def train(run, houses, write_csv):
-    """Train on the houses; their file."""
+def train(run, houses, write_csv, of_houses):
+    """Train on the houses, or on another table; the file of the table."""
 
     def train_on(target: str, table: pa.Table = houses) -> str:
-        path = str(write_csv(table, "houses.csv"))
+        path, model = str(write_csv(table, "houses.csv")), Path("model.fastens")
+        if table is houses and target in of_houses:
+            model.write_bytes(of_houses[target])
+            return path
         assert run("train", path, "--target", target, "--n-estimators", 10, "--learning-rate", 0.3).code == 0
+        if table is houses:
+            of_houses[target] = model.read_bytes()
         return path
 
     return train_on
@@ -62,6 +73,7 @@ def test_columns_are_kept_before_the_predictions(run, train, houses):
     assert "no column 'size'" in run("predict", "model.fastens", path, "-o", "o.csv", "--keep", "size").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "sold"])
 def test_intervals_and_sets(run, houses, write_csv, target):
     path = write_csv(houses, "houses.csv")
@@ -264,6 +276,7 @@ def test_python_reads_dates_as_the_command_line_does(run, visits, table):
         np.testing.assert_array_equal(model.predict_proba(frame)[:, 1], probabilities("out.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -291,6 +304,7 @@ def test_a_model_of_an_array_of_dates(run, visits):
     np.testing.assert_array_equal(model.predict_proba(when)[:, 1], probabilities("out.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "sold", "town"])
 def test_contributions_beside_the_key(run, houses, write_csv, monkeypatch, target):
     keyed = houses.append_column("key", pa.array([f"K{n}" for n in range(300)])).filter(pc.is_valid(houses["town"]))

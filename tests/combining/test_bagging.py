@@ -134,6 +134,7 @@ def test_our_trees_take_the_engines_path(patients):
         assert set(np.flatnonzero(tree.feature_importances_)) <= set(columns)
 
 
+@pytest.mark.slow
 def test_as_good_as_the_peers(patients):
     X, y = patients
     train = np.arange(len(y)) % 3 > 0

@@ -166,6 +166,7 @@ def test_variance_is_the_infinitesimal_jackknife(forest, patients):
     np.testing.assert_allclose(forest.predict_variance(X[:30]), naive_jackknife(said, drawn), rtol=1e-3, atol=0.01)
 
 
+@pytest.mark.slow
 def test_variance_is_that_over_training_sets():
     """A forest of stumps on noise, fitted on many training sets, against its own estimate on each."""
     rng = np.random.default_rng(0)

@@ -21,6 +21,7 @@ BAGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*TREES, *BAGS])
 def test_one_class(name, tmp_path):
     model = (TREES | BAGS)[name].fit(X, ["a"] * 60)

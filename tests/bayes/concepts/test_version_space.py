@@ -146,6 +146,7 @@ def as_table(X):
     return np.where(X < 0, np.nan, X.astype(float))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_every_answer_against_enumeration(data):

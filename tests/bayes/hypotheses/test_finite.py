@@ -69,6 +69,7 @@ def test_gibbs_draws_by_the_posterior():
     np.testing.assert_array_equal(model.predict_proba("gibbs"), model.predict_proba("gibbs"))
 
 
+@pytest.mark.slow
 @given(arrays(float, (4, 3), elements=st.floats(0.01, 1)), st.lists(st.integers(0, 2), max_size=12), st.data())
 def test_pieces_and_order_do_not_matter(table, outcomes, data):
     table = table / table.sum(axis=1, keepdims=True)

@@ -76,6 +76,7 @@ def test_predictions(p, prior, rng):
     np.testing.assert_allclose(model.map_estimator_.predict_proba(model.answers(queries)), best, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_samples_follow_the_posterior(rng):
     X, y = make_data(rng, 2, n=12)
     model = ExactTreeAverageClassifier(random_state=3).fit(X, y)

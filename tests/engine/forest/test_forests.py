@@ -143,6 +143,7 @@ def test_nodes_of_any_size(n_rows, max_bins):
     check_nodes(grow_one(matrix, target, rules), matrix, target, rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["two classes", "numbers", "four classes"])
 def test_weights_of_any_size(kind):
     X, signal = make_rows()

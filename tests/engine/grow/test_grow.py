@@ -31,7 +31,11 @@ def assert_like_twin(tree, nodes, rel=1e-6):
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "max_bins"), [(2, 255), (41, 255), (500, 20), (500, 1000), (2000, 255), (40_000, 10), (70_000, 10)]
+    ("n_rows", "max_bins"),
+    [
+        *[(2, 255), (41, 255), (500, 20), (500, 1000), (2000, 255)],
+        *[pytest.param(n_rows, 10, marks=pytest.mark.slow) for n_rows in (40_000, 70_000)],
+    ],
 )
 @pytest.mark.parametrize("categorical", [(), (1, 4)])
 def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
@@ -76,8 +80,10 @@ CATEGORY_RULES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", CATEGORY_RULES, ids=lambda rules: repr(rules)[-110:])
-@pytest.mark.parametrize("n_rows", [60, 900, 40_000])
+@pytest.mark.parametrize(
+    ("rules", "n_rows"),
+    [*((rules, n_rows) for rules in CATEGORY_RULES for n_rows in (60, 900)), (CATEGORY_RULES[0], 40_000)],
+)
 def test_categories_as_in_the_twin(rules, n_rows):
     X, gradients, hessians = make_rows(n_rows, seed=2)
     X[:, 4] = np.round(3 * np.abs(X[:, 4]))

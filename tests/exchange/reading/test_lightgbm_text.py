@@ -164,6 +164,7 @@ def frame():
     )
 
 
+@pytest.mark.slow
 def test_frames_by_name_and_category(tmp_path):
     data = frame()
     booster = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1, min_child_samples=5).fit(data, y)
