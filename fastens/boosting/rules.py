@@ -43,6 +43,7 @@ def growth_rules(model: Any) -> GrowthRules:
         noise_l2=noise_l2,
         features_per_split=count_of(model.max_features, per_tree, up=True),
         features_per_tree=per_tree,
+        thresholds_per_split=growth.max_thresholds,
         feature_weights=column_chances(model, up=True),
         monotone=monotone_columns(model),
         **path_rules(model),
@@ -106,8 +107,10 @@ def row_sampling(model: Any) -> RowSampling:
     return RowSampling(model.subsample, model._options("sampling"))
 
 
-def draws_features(model: Any) -> bool:
-    """Whether trees or nodes see only some of the features."""
+def draws_splits(model: Any) -> bool:
+    """Whether trees or nodes see only some of the features, or some of the thresholds."""
+    if model._options("growth").max_thresholds is not None:
+        return True
     n_features = model.n_features_in_
     wanted = (model.max_features_per_tree, model.max_features)
     return min(count_of(given, n_features, up=True) for given in wanted) < n_features

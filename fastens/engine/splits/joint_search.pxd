@@ -1,7 +1,7 @@
 from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split
 from fastens.engine.splits.workspace cimport Workspace
-from fastens.engine.structs cimport Feature, int32_t, uint8_t
+from fastens.engine.structs cimport Feature, int32_t, uint8_t, uint64_t
 
 
 cdef struct Side:
@@ -10,6 +10,7 @@ cdef struct Side:
     bint wanted
     Histogram* histograms           # of each output
     uint8_t* allowed
+    uint64_t key                    # of its draws of thresholds
     Split* best                     # the best split of the features searched in each part
     # where searches for one output begin: over thresholds or single categories, and over sets of categories
     Scan of_values

@@ -1,7 +1,12 @@
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums
 from fastens.engine.splits.gain cimport FeatureCells, Scan, Split
-from fastens.engine.structs cimport Column
+from fastens.engine.splits.features cimport Thresholds
+from fastens.engine.structs cimport Column, int32_t, uint64_t
 
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil
 cdef void best_split_of_feature(const FeatureCells* cells, const Scan* start, Split* best) noexcept nogil
+cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept nogil
+cdef Thresholds thresholds_of_wide(
+    const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left
+) noexcept nogil

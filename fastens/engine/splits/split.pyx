@@ -14,6 +14,7 @@ from fastens.engine.splits.gain cimport (
     sums_of_code
 )
 from fastens.engine.splits.scan cimport ScanNode, bound_gains, first_largest, ordered_gains, running_sums, split_gains
+from fastens.engine.splits.features cimport Thresholds, threshold_at, thresholds_among
 from fastens.engine.structs cimport Column, float64_t, int32_t, int64_t, uint64_t
 
 
@@ -54,43 +55,77 @@ cdef inline void _gains(
         split_gains(sums, n, node, gains)
 
 
+cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept nogil:
+    """The running sums at the thresholds to look at, side by side, in place."""
+    cdef Py_ssize_t k
+    if not among.are_drawn:
+        return sums + among.first
+    for k in range(among.n):
+        sums[k] = sums[threshold_at(among, k)]
+    return sums
+
+
 cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
     """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef uint64_t* sums = cells.room.sums
+    cdef const uint64_t* lefts
     cdef ScanNode node = _node_of_scan(layout, cells.rules, scan)
     cdef uint64_t start = words[0] if missing_left else 0
     cdef int64_t some_value = count_of(start, layout) + 1, min_count = cells.rules.min_count
     cdef Py_ssize_t i, first, end
+    cdef Thresholds among
     cdef float64_t gain
     running_sums(words + 1, last, start, sums)
     first = first_with_count(sums, last, layout, max(min_count, some_value))
     end = first_with_count(sums, last, layout, scan.total.count - min_count + 1)
-    _gains(sums + first, end - first, &node, scan, cells.room.keys)
-    i = first_largest(cells.room.keys, end - first, &gain)
+    among = thresholds_among(cells, first, end)
+    lefts = look_at(sums, &among)
+    _gains(lefts, among.n, &node, scan, cells.room.keys)
+    i = first_largest(cells.room.keys, among.n, &gain)
     if gain > scan.gain:
-        keep_split(gain, <int32_t>(first + i + 1), missing_left, scan)
-        scan.left = unpack(sums[first + i], layout)
+        keep_split(gain, <int32_t>(threshold_at(&among, i) + 1), missing_left, scan)
+        scan.left = unpack(lefts[i], layout)
+
+
+cdef Thresholds thresholds_of_wide(
+    const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left
+) noexcept nogil:
+    """Those to look at, from wide cells."""
+    cdef Sums left, cell
+    cdef int64_t n_missing = 0
+    cdef Py_ssize_t i, first = last, end = last
+    clear_sums(&left)
+    if missing_left:
+        left = sums_of_code(cells, 0)
+        n_missing = left.count
+    for i in range(last):
+        cell = sums_of_code(cells, i + 1)
+        add_sums(&left, &cell)
+        if not leaves_enough(&left, total, cells.rules):
+            end = i
+            break
+        if first == last and left.count > n_missing and is_large_enough(&left, cells.rules):
+            first = i
+    return thresholds_among(cells, first, end)
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
     """The same, one split after the other, for wide cells."""
-    cdef int32_t code
+    cdef Thresholds among = thresholds_of_wide(cells, &scan.total, last, missing_left)
+    cdef Py_ssize_t k, threshold, code = 1
     cdef Sums left, cell
     clear_sums(&left)
     if missing_left:
         left = sums_of_code(cells, 0)
-    for code in range(1, last + 1):
-        cell = sums_of_code(cells, code)
-        if cell.count == 0:
-            continue
-        add_sums(&left, &cell)
-        if not is_large_enough(&left, cells.rules):
-            continue
-        if not leaves_enough(&left, &scan.total, cells.rules):
-            break
-        consider(&left, cells.rules, code, missing_left, scan)
+    for k in range(among.n):
+        threshold = threshold_at(&among, k)
+        while code <= threshold + 1:
+            cell = sums_of_code(cells, code)
+            add_sums(&left, &cell)
+            code += 1
+        consider(&left, cells.rules, <int32_t>threshold + 1, missing_left, scan)
 
 
 cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
