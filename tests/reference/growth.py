@@ -165,7 +165,7 @@ class NaiveGrower:
 
     def _drawn(self, questions, rows, has_value, key):
         """Those to ask among the ones that leave a value on the left, and enough rows on both sides."""
-        if self.rules.thresholds_per_split is None:
+        if self.rules.rows_per_threshold is None:
             return questions
         weight, fewest = self.w[rows], max(self.rules.min_samples_leaf, self.rules.min_weight_leaf)
         allowed = [
@@ -173,7 +173,7 @@ class NaiveGrower:
             for left in questions
             if (left & has_value).any() and min(weight[left].sum(), weight[~left].sum()) >= fewest
         ]
-        return drawn(allowed, self.rules.thresholds_per_split, key)
+        return drawn(allowed, max(2, int(weight.sum()) // self.rules.rows_per_threshold), key)
 
     def _is_one_hot(self, feature):
         return self.n_codes[feature] - 1 <= self.rules.one_hot_max_size

@@ -3,7 +3,7 @@
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.gain cimport FeatureCells
 from fastens.engine.splits.workspace cimport Workspace
-from fastens.engine.structs cimport int32_t, uint8_t, uint64_t
+from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef void draw_tree_features(Workspace* ws) noexcept nogil
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil
@@ -11,6 +11,7 @@ cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* all
 # The counters of nodes among those of a tree's seed; features.pyx has others.
 cdef enum:
     FIRST_OF_NODES = 1 << 30
+    FEWEST_THRESHOLDS = 2
 
 
 cdef struct Thresholds:
@@ -27,10 +28,14 @@ cdef inline uint64_t key_of_thresholds(uint64_t seed, int32_t node) noexcept nog
     return random_bits(seed, (<uint64_t>FIRST_OF_NODES << 32) + <uint64_t>node)
 
 
-cdef inline Thresholds thresholds_among(const FeatureCells* cells, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    """Those to look at where the ones from `first` to before `end` leave enough rows on both sides."""
-    cdef Py_ssize_t n = max(end - first, 0), most = cells.rules.max_thresholds
-    if most == 0 or n <= most:
+cdef inline Thresholds thresholds_among(
+    const FeatureCells* cells, int64_t n_rows, Py_ssize_t first, Py_ssize_t end
+) noexcept nogil:
+    """Those to look at where the ones from `first` to before `end` leave enough of the node's rows on both sides."""
+    cdef Py_ssize_t n = max(end - first, 0), most = n
+    if cells.rules.rows_per_threshold > 0:
+        most = max(<Py_ssize_t>(n_rows // cells.rules.rows_per_threshold), <Py_ssize_t>FEWEST_THRESHOLDS)
+    if n <= most:
         return Thresholds(first, first + n, n, False, 0)
     return Thresholds(first, end, most, True, random_bits(cells.key, cells.feature.index))
 

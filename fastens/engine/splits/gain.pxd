@@ -11,7 +11,7 @@ cdef struct SplitRules:
     int64_t min_weight
     float64_t l2
     float64_t min_gain
-    int64_t max_thresholds          # of a numeric feature that are drawn; 0: all are looked at
+    int64_t rows_per_threshold      # a node draws one for so many of its rows; 0: all are looked at
     float64_t path_smooth           # pulls a child's value towards its parent's, as l2 pulls it towards 0
     # sets of categories
     float64_t category_l2           # added to l2

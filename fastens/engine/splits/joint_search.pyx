@@ -107,7 +107,7 @@ cdef void _scan(
                 i = count_of(start, &node.layout) + 1
                 first = first_with_count(room.sums, last, &node.layout, max(out.rules.min_count, i))
                 end = first_with_count(room.sums, last, &node.layout, totals[0].count - out.rules.min_count + 1)
-                among = thresholds_among(&cells, first, end)
+                among = thresholds_among(&cells, totals[0].count, first, end)
         elif o == 0:
             among = thresholds_of_wide(&cells, &totals[0], last, missing_left)
         if o == 0:

@@ -80,7 +80,7 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
     running_sums(words + 1, last, start, sums)
     first = first_with_count(sums, last, layout, max(min_count, some_value))
     end = first_with_count(sums, last, layout, scan.total.count - min_count + 1)
-    among = thresholds_among(cells, first, end)
+    among = thresholds_among(cells, scan.total.count, first, end)
     lefts = look_at(sums, &among)
     _gains(lefts, among.n, &node, scan, cells.room.keys)
     i = first_largest(cells.room.keys, among.n, &gain)
@@ -108,7 +108,7 @@ cdef Thresholds thresholds_of_wide(
             break
         if first == last and left.count > n_missing and is_large_enough(&left, cells.rules):
             first = i
-    return thresholds_among(cells, first, end)
+    return thresholds_among(cells, total.count, first, end)
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:

@@ -66,13 +66,13 @@ def test_rules_hold_as_in_the_twin(rules, weighted):
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
 
 
-@pytest.mark.parametrize("n_thresholds", [1, 4, 13])
+@pytest.mark.parametrize("rows_per_threshold", [20, 100, 10**6])
 @pytest.mark.parametrize(("n_rows", "max_bins", "weighted"), [(300, 255, False), (900, 60, True), (40_000, 255, False)])
-def test_thresholds_are_drawn_as_in_the_twin(n_rows, max_bins, weighted, n_thresholds):
+def test_thresholds_are_drawn_as_in_the_twin(n_rows, max_bins, weighted, rows_per_threshold):
     X, gradients, hessians = make_rows(n_rows, seed=4)
     weight = np.random.default_rng(1).integers(1, 4, n_rows).astype(np.float64) if weighted else None
     matrix = bin_rows(X, weight, max_bins=max_bins, categorical=(1,))
-    rules = GrowthRules(max_leaf_nodes=12, min_samples_leaf=5, thresholds_per_split=n_thresholds)
+    rules = GrowthRules(max_leaf_nodes=12, min_samples_leaf=5, rows_per_threshold=rows_per_threshold)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     grower = TreeGrower(matrix, rules, weight)
     trees = [grower.grow(gradients, hessians, seed=seed) for seed in (0, 2**63 + 5)]

@@ -34,7 +34,7 @@ RULES = [
     GrowthRules(l2_regularization=1.0),
     GrowthRules(min_samples_leaf=1, max_leaf_nodes=60),
     GrowthRules(max_leaf_nodes=None, max_depth=5, min_samples_leaf=3),
-    GrowthRules(min_samples_leaf=5, thresholds_per_split=2),
+    GrowthRules(min_samples_leaf=5, rows_per_threshold=300),
 ]
 
 
