@@ -29,6 +29,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "subsample bagging_fraction subsample_freq bagging_freq max_samples sample_fraction": ("subsample", "max_samples"),
     "colsample_bytree feature_fraction rsm colsample": ("max_features_per_tree",),
     "colsample_bynode colsample_bylevel feature_fraction_bynode mtry": ("max_features",),
+    "extra_trees": ("growth=Growth(rows_per_threshold=...)",),
     "max_bin border_count n_bins": ("max_bins",),
     "objective loss_function application": ("loss",),
     "criterion split_evaluator split_criterion": ("growth=Growth(split_criterion=...)",),

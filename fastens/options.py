@@ -210,6 +210,11 @@ class Growth(Options):
         Smallest sum of sample weights in a leaf.
     min_gain_to_split : float, default=0
         A split must gain more than this.
+    rows_per_threshold : int, "auto" or None, default="auto"
+        A node looks at one threshold of a numeric feature for so many of its rows, and at two at least: each is drawn
+        at random from one of as many equal parts of those that leave enough rows on both sides (cf. Geurts, Ernst &
+        Wehenkel 2006, who draw one). Trees then differ, and the best of few is less the luck of the rows. None: at all.
+        "auto": 100 with log losses and constant leaves, None otherwise.
     path_smooth : float, default=0
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
@@ -225,6 +230,7 @@ class Growth(Options):
     min_child_weight: float = parameter(real(0), default=1e-3)
     min_weight_leaf: float = parameter(real(0), default=0.0)
     min_gain_to_split: float = parameter(real(0), default=0.0)
+    rows_per_threshold: int | str | None = parameter(whole(1) | one_of("auto", None), default="auto")
     path_smooth: float = parameter(real(0), default=0.0)
     max_delta_step: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 

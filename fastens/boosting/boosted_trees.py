@@ -41,7 +41,7 @@ from fastens.boosting.rules import (
     L2_OTHERWISE,
     boosting_rules,
     check_together,
-    draws_features,
+    draws_splits,
     growth_rules,
     prepared,
     row_sampling,
@@ -247,7 +247,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """
         if earlier is not None:
             return earlier._seed
-        draws = [row_sampling(self).draws, draws_features(self) and self.random_state is not None]
+        draws = [row_sampling(self).draws, draws_splits(self) and self.random_state is not None]
         if not (splits or self._options("boosting") is not None or any(draws) or self._columns_of_statistics(y)[1]):
             return 0
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

@@ -89,7 +89,7 @@ verbose : int or "bar"
     Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
 random_state : int, RandomState or None
     Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`. None: others in
-    each fit, but for the features of a fit that draws nothing else.
+    each fit, but for the features and thresholds of a fit that draws nothing else.
 n_estimators_, n_iter_ : int
     Rounds kept.
 best_iteration_ : int

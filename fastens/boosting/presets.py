@@ -13,7 +13,7 @@ PLAIN: dict[str, Any] = {
     "max_depth": 3,
     "min_samples_leaf": 1,
     "max_features": 1.0,
-    "growth": Growth(split_criterion="squared_error", min_child_weight=0.0),
+    "growth": Growth(split_criterion="squared_error", min_child_weight=0.0, rows_per_threshold=None),
     "l2_regularization": 0.0,
     "split_penalty": 0.0,
     "categories": Categories(encoding="partition", smoothing=0.0, l2=0.0),

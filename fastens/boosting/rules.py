@@ -14,6 +14,7 @@ from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.losses.losses import Loss
 from fastens.engine.rows.sampling import content_hashes
 from fastens.options import Goss, Mvs
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
@@ -24,6 +25,8 @@ SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
 # Log odds have a scale of their own, so that an L2 can follow the noise.
 L2_OTHERWISE, NOISE_L2 = 1.0, 3.0
+# Of classes; numbers lose by few thresholds: docs/defaults.md.
+ROWS_PER_THRESHOLD = 100
 
 
 def growth_rules(model: Any) -> GrowthRules:
@@ -43,6 +46,7 @@ def growth_rules(model: Any) -> GrowthRules:
         noise_l2=noise_l2,
         features_per_split=count_of(model.max_features, per_tree, up=True),
         features_per_tree=per_tree,
+        rows_per_threshold=_rows_per_threshold(model, model._loss),
         feature_weights=column_chances(model, up=True),
         monotone=monotone_columns(model),
         **path_rules(model),
@@ -61,6 +65,14 @@ def _l2(model: Any) -> tuple[float, float]:
     if model.l2_regularization is not None:
         return model.l2_regularization, 0.0
     return (0.0, NOISE_L2) if model._loss.has_log_odds else (L2_OTHERWISE, 0.0)
+
+
+def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
+    """For how many of its rows a node draws a threshold; None where it looks at all."""
+    given = model._options("growth").rows_per_threshold
+    if given != "auto":
+        return given
+    return ROWS_PER_THRESHOLD if loss.has_log_odds and not model.linear_leaves else None
 
 
 def _split_penalty(model: Any) -> float:
@@ -106,8 +118,10 @@ def row_sampling(model: Any) -> RowSampling:
     return RowSampling(model.subsample, model._options("sampling"))
 
 
-def draws_features(model: Any) -> bool:
-    """Whether trees or nodes see only some of the features."""
+def draws_splits(model: Any) -> bool:
+    """Whether trees or nodes see only some of the features, or some of the thresholds."""
+    if _rows_per_threshold(model, model._get_loss()) is not None:
+        return True
     n_features = model.n_features_in_
     wanted = (model.max_features_per_tree, model.max_features)
     return min(count_of(given, n_features, up=True) for given in wanted) < n_features

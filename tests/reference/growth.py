@@ -15,6 +15,28 @@ def quantise(gradients, hessians, constant_hessian=False):
     return g, h, gradient_scale, hessian_scale
 
 
+_WORD = 2**64 - 1
+
+
+def random_bits(seed, counter):
+    """Splitmix64, as engine/random.pxd has it."""
+    z = (seed + (counter + 1) * 0x9E3779B97F4A7C15) & _WORD
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+    return z ^ (z >> 31)
+
+
+def drawn(items, n, seed):
+    """One item of each of n equal parts; all of them where they are no more."""
+    if len(items) <= n:
+        return items
+    found = []
+    for k in range(n):
+        part = items[len(items) * k // n : len(items) * (k + 1) // n]
+        found.append(part[((random_bits(seed, k) >> 32) * len(part)) >> 32])
+    return found
+
+
 def pruned(nodes, price):
     """The nodes of the subtree that gains most, less a price for each split."""
 
@@ -47,15 +69,16 @@ class NaiveGrower:
             rules,
         )
 
-    def grow(self, gradients, hessians, weights=None, constant_hessian=False):
+    def grow(self, gradients, hessians, weights=None, constant_hessian=False, seed=0):
         """Return a list of nodes: dicts with rows, value and, where split, gain, feature, left mask and children."""
         self.g, self.h, self.gradient_scale, self.hessian_scale = quantise(gradients, hessians, constant_hessian)
+        self.seed = seed
         self.real = gradients.astype(np.float64), hessians.astype(np.float64)
         self.w = np.ones(len(self.g), dtype=np.int64) if weights is None else weights.astype(np.int64)
         self.mean_hessian = (self.w * self.h).sum() / self.w.sum()
         step = self.rules.max_delta_step or np.inf
         root = {"lower": -step, "upper": step, "parent": None, "path": ()}
-        nodes = [self._node(np.arange(len(self.g)), 0, root)]
+        nodes = [self._node(np.arange(len(self.g)), 0, root, 0)]
         n_leaves, limit = 1, self.rules.max_leaf_nodes or np.inf
         while n_leaves < limit:
             open_nodes = [i for i, node in enumerate(nodes) if node["split"] and "children" not in node]
@@ -66,8 +89,8 @@ class NaiveGrower:
             goes_left = node["split"]["goes_left"]
             node["children"] = (len(nodes), len(nodes) + 1)
             left, right = self._limits_of_children(node)
-            nodes.append(self._node(node["rows"][goes_left], node["depth"] + 1, left))
-            nodes.append(self._node(node["rows"][~goes_left], node["depth"] + 1, right))
+            nodes.append(self._node(node["rows"][goes_left], node["depth"] + 1, left, len(nodes)))
+            nodes.append(self._node(node["rows"][~goes_left], node["depth"] + 1, right, len(nodes)))
             n_leaves += 1
         return pruned(nodes, self.rules.split_penalty * self._dispersion(nodes))
 
@@ -81,9 +104,9 @@ class NaiveGrower:
         )
         return within / max(self.w.sum() - len(leaves), 1) / np.average(hessians, weights=self.w)
 
-    def _node(self, rows, depth, limits):
+    def _node(self, rows, depth, limits, number):
         gradient, hessian = (self.w[rows] * self.real[0][rows]).sum(), (self.w[rows] * self.real[1][rows]).sum()
-        node = {"rows": rows, "copies": self.w[rows].sum(), "depth": depth, "limits": limits}
+        node = {"rows": rows, "copies": self.w[rows].sum(), "depth": depth, "limits": limits, "number": number}
         node["value"] = self._limited(gradient, hessian, self.rules.l2_regularization, limits)
         may_split = depth < (self.rules.max_depth or np.inf)
         node["split"] = self._best_split(node) if may_split else None
@@ -121,23 +144,36 @@ class NaiveGrower:
             if not self._may_use(feature, node["limits"]["path"]):
                 continue
             codes = self.codes[feature, rows]
-            for goes_left in self._questions(feature, codes, rows):
+            for goes_left in self._questions(feature, codes, node):
                 gain, values = self._gain(node, goes_left, feature)
                 if gain > self.rules.min_gain_to_split and (best is None or gain > best["gain"]):
                     best = {"gain": gain, "feature": feature, "goes_left": goes_left, "values": values}
         return best
 
-    def _questions(self, feature, codes, rows):
+    def _questions(self, feature, codes, node):
         """The rows that go left, for every split of the feature, in the order in which ties are decided."""
         if self.is_categorical[feature]:
-            return self._sets(feature, codes, self._category_order(codes, rows))
+            return self._sets(feature, codes, self._category_order(codes, node["rows"]))
         missing = codes == 0
         last = self.n_codes[feature] - (1 if missing.any() else 2)
-        present = [code for code in range(1, last + 1) if (codes == code).any()]
-        questions = [(codes <= code) & ~missing for code in present]
+        questions = [(codes <= code) & ~missing for code in range(1, last + 1)]
+        key = random_bits(random_bits(self.seed, 2**62 + node["number"]), feature)
+        questions = self._drawn(questions, node["rows"], ~missing, key)
         if missing.any():
-            questions += [codes <= code for code in present if code < last]
+            questions += self._drawn([codes <= code for code in range(1, last)], node["rows"], ~missing, key)
         return questions
+
+    def _drawn(self, questions, rows, has_value, key):
+        """Those to ask among the ones that leave a value on the left, and enough rows on both sides."""
+        if self.rules.rows_per_threshold is None:
+            return questions
+        weight, fewest = self.w[rows], max(self.rules.min_samples_leaf, self.rules.min_weight_leaf)
+        allowed = [
+            left
+            for left in questions
+            if (left & has_value).any() and min(weight[left].sum(), weight[~left].sum()) >= fewest
+        ]
+        return drawn(allowed, max(2, int(weight.sum()) // self.rules.rows_per_threshold), key)
 
     def _is_one_hot(self, feature):
         return self.n_codes[feature] - 1 <= self.rules.one_hot_max_size

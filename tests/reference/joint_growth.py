@@ -12,7 +12,7 @@ from reference.growth import NaiveGrower
 class NaiveJointGrower(NaiveGrower):
     """Best-first growth on gradients and hessians of shape (n_outputs, n_rows); values of nodes are not limited."""
 
-    def grow(self, gradients, hessians, weights=None, constant_hessian=False):
+    def grow(self, gradients, hessians, weights=None, constant_hessian=False, seed=0):
         """Return a list of nodes as `NaiveGrower` does; their values are vectors."""
         self.parts = []
         for g, h in zip(gradients, hessians, strict=True):
@@ -21,13 +21,13 @@ class NaiveJointGrower(NaiveGrower):
             part.grow(g, h, weights, constant_hessian)
             self.parts.append(part)
         self.shares = 1 / len(self.parts)
-        return super().grow(gradients[0], hessians[0], weights, constant_hessian)
+        return super().grow(gradients[0], hessians[0], weights, constant_hessian, seed)
 
     def _dispersion(self, nodes):
         return sum(NaiveGrower._dispersion(part, nodes) for part in self.parts)
 
-    def _node(self, rows, depth, limits):
-        node = super()._node(rows, depth, {**limits, "lower": -np.inf, "upper": np.inf})
+    def _node(self, rows, depth, limits, number):
+        node = super()._node(rows, depth, {**limits, "lower": -np.inf, "upper": np.inf}, number)
         sums = [[(part.w[rows] * real[rows]).sum() for real in part.real] for part in self.parts]
         node["value"] = np.array([-g / (h + self.rules.l2_regularization) for g, h in sums])
         return node
@@ -36,12 +36,14 @@ class NaiveJointGrower(NaiveGrower):
         below = {**node["limits"], "path": (*node["limits"]["path"], node["split"]["feature"])}
         return below, below
 
-    def _questions(self, feature, codes, rows):
+    def _questions(self, feature, codes, node):
         if not self.is_categorical[feature]:
-            return super()._questions(feature, codes, rows)
+            return super()._questions(feature, codes, node)
         parts = self.parts[:1] if self._is_one_hot(feature) else self.parts
         return [
-            goes_left for part in parts for goes_left in self._sets(feature, codes, part._category_order(codes, rows))
+            goes_left
+            for part in parts
+            for goes_left in self._sets(feature, codes, part._category_order(codes, node["rows"]))
         ]
 
     def _gain(self, node, goes_left, feature):

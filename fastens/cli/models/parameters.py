@@ -115,6 +115,7 @@ GROUPS = {
             "what splits lower: gini, entropy, squared_error, absolute_error, poisson; what networks raise: bic, aic, "
             "bdeu, k2",
         ),
+        Parameter("growth.rows_per_threshold", whole_or_none, "N", "rows for each threshold drawn, or none: all"),
         Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
         Parameter("growth.split_criterion", str, "NAME", "gain of boosting: newton or squared_error"),
         Parameter("subsample", float, "SHARE", "share of the rows each round sees"),

@@ -130,6 +130,7 @@ cdef class Grower:
         if are_copies:
             # The count is the weight; packed cells know no other.
             self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
+        self.ws.rules.rows_per_threshold = rules.rows_per_threshold or 0
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1

@@ -42,6 +42,9 @@ class GrowthRules(Limits):
         over that of the hessians; scaled as the other.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
+    rows_per_threshold : int or None
+        A node looks at one threshold of a numeric feature for so many of its rows, and at two at least: each is drawn
+        at random from one of as many equal parts of those that leave enough rows on both sides. None: at all.
     path_smooth : float
         Pulls a node's value towards its parent's, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None
@@ -68,6 +71,7 @@ class GrowthRules(Limits):
     l2_regularization: float = 0.0
     noise_l2: float = 0.0
     features_per_tree: int | None = None
+    rows_per_threshold: int | None = None
     path_smooth: float = 0.0
     max_delta_step: float | None = None
     category_l2: float = 10.0

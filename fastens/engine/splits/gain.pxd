@@ -12,6 +12,7 @@ cdef struct SplitRules:
     int64_t min_weight
     float64_t l2
     float64_t min_gain
+    int64_t rows_per_threshold      # a node draws one for so many of its rows; 0: all are looked at
     float64_t path_smooth           # pulls a child's value towards its parent's, as l2 pulls it towards 0
     # sets of categories
     float64_t category_l2           # added to l2
@@ -58,6 +59,7 @@ cdef struct FeatureCells:
     const Feature* feature
     const SplitRules* rules
     ScanRoom* room
+    uint64_t key                    # of the node's draws of thresholds
 
 
 cdef inline Sums sums_of_code(const FeatureCells* cells, Py_ssize_t code) noexcept nogil:

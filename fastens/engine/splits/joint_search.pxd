@@ -2,7 +2,7 @@ from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split
 from fastens.engine.splits.scan cimport ScanNode
 from fastens.engine.splits.workspace cimport Output, Workspace
-from fastens.engine.structs cimport Feature, int32_t, uint8_t
+from fastens.engine.structs cimport Feature, int32_t, uint8_t, uint64_t
 
 
 cdef struct Side:
@@ -11,6 +11,7 @@ cdef struct Side:
     bint wanted
     Histogram* histograms           # of each output
     uint8_t* allowed
+    uint64_t key                    # of its draws of thresholds
     Split* best                     # the best split of the features searched in each part
     # where searches for one output begin: over thresholds or single categories, and over sets of categories
     Scan of_values
@@ -23,7 +24,7 @@ cdef inline FeatureCells cells_of_output(
 ) noexcept nogil:
     """The cells of a feature for one output."""
     cdef const Output* out = &ws.outputs[output]
-    return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room)
+    return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room, side.key)
 
 
 cdef void best_joint_split(

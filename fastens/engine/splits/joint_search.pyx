@@ -6,10 +6,12 @@ outputs whose sides are in the wrong order gain nothing: both sides get one valu
 
 from fastens.engine.histograms.cells cimport Sums, add_sums, clear_sums, count_of, first_with_count, sums_difference
 from fastens.engine.splits.categories cimport POOL, category_penalty, is_one_hot, is_rare, order_categories
+from fastens.engine.splits.features cimport Thresholds, threshold_at, thresholds_among
 from fastens.engine.splits.gain cimport (
     FeatureCells, ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, node_score, sums_of_code
 )
 from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
+from fastens.engine.splits.split cimport look_at, thresholds_of_wide
 from fastens.engine.splits.workspace cimport Output, Workspace, sums_of_node
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint64_t
 
@@ -44,48 +46,27 @@ cdef inline float64_t _same_for_all(const Output* out, const Sums* total, float6
 
 
 cdef void _add_wide(
-    const FeatureCells* cells, const ScanNode* node, bint missing_left, Py_ssize_t first, Py_ssize_t end
+    const FeatureCells* cells, const ScanNode* node, bint missing_left, const Thresholds* among
 ) noexcept nogil:
     """As `joint_gains`, from wide cells."""
     cdef ScanRoom* room = cells.room
     cdef Sums left, cell
     cdef float64_t hessian, distance
-    cdef Py_ssize_t i
+    cdef Py_ssize_t k, threshold, code = 1
     clear_sums(&left)
     if missing_left:
         left = sums_of_code(cells, 0)
-    for i in range(end):
-        cell = sums_of_code(cells, i + 1)
-        add_sums(&left, &cell)
-        if i >= first:
-            hessian = <float64_t>left.hessian + node.l2
-            distance = <float64_t>left.gradient - node.ratio * hessian
-            if cells.feature.monotone * distance >= 0:
-                room.keys[i - first] += node.gain_unit * (distance * distance / (hessian * (node.hessian - hessian)))
-            room.hessians[i - first] += node.hessian_unit * <float64_t>left.hessian
-
-
-cdef void _range_of_wide(
-    const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left, Py_ssize_t* first, Py_ssize_t* end
-) noexcept nogil:
-    """The codes after which both sides have enough rows: first .. end - 1, counted from code 1."""
-    cdef Sums left, cell
-    cdef int64_t n_missing = 0
-    cdef int32_t i
-    clear_sums(&left)
-    if missing_left:
-        left = sums_of_code(cells, 0)
-        n_missing = left.count
-    first[0] = end[0] = last
-    for i in range(last):
-        cell = sums_of_code(cells, i + 1)
-        add_sums(&left, &cell)
-        if not leaves_enough(&left, total, cells.rules):
-            end[0] = i
-            break
-        if first[0] == last and left.count > n_missing and is_large_enough(&left, cells.rules):
-            first[0] = i
-    first[0] = min(first[0], end[0])
+    for k in range(among.n):
+        threshold = threshold_at(among, k)
+        while code <= threshold + 1:
+            cell = sums_of_code(cells, code)
+            add_sums(&left, &cell)
+            code += 1
+        hessian = <float64_t>left.hessian + node.l2
+        distance = <float64_t>left.gradient - node.ratio * hessian
+        if cells.feature.monotone * distance >= 0:
+            room.keys[k] += node.gain_unit * (distance * distance / (hessian * (node.hessian - hessian)))
+        room.hessians[k] += node.hessian_unit * <float64_t>left.hessian
 
 
 cdef void _scan(
@@ -99,7 +80,8 @@ cdef void _scan(
     cdef const uint64_t* words
     cdef FeatureCells cells
     cdef ScanNode node
-    cdef Py_ssize_t i, first = 0, end = 0
+    cdef Thresholds among = Thresholds(0, 0, 0, False, 0)
+    cdef Py_ssize_t i, first, end
     cdef uint64_t start
     cdef float64_t gain, all_hessians = 0.0
     cdef int32_t o
@@ -115,23 +97,25 @@ cdef void _scan(
                 i = count_of(start, &node.layout) + 1
                 first = first_with_count(room.sums, last, &node.layout, max(out.rules.min_count, i))
                 end = first_with_count(room.sums, last, &node.layout, totals[0].count - out.rules.min_count + 1)
-                end = max(first, end)
+                among = thresholds_among(&cells, totals[0].count, first, end)
         elif o == 0:
-            _range_of_wide(&cells, &totals[0], last, missing_left, &first, &end)
+            among = thresholds_of_wide(&cells, &totals[0], last, missing_left)
         if o == 0:
-            for i in range(end - first):
+            for i in range(among.n):
                 room.keys[i] = hessians[i] = 0.0
         if side.histograms[o].packed:
-            joint_gains(room.sums + first, end - first, &node, feature.monotone, room.keys, hessians)
+            joint_gains(look_at(room.sums, &among), among.n, &node, feature.monotone, room.keys, hessians)
         else:
-            _add_wide(&cells, &node, missing_left, first, end)
-    for i in range(end - first):
+            _add_wide(&cells, &node, missing_left, &among)
+    for i in range(among.n):
         if hessians[i] < ws.min_hessian or all_hessians - hessians[i] < ws.min_hessian:
             room.keys[i] = -1.0
-    largest(room.keys, end - first, &gain)
+    largest(room.keys, among.n, &gain)
     if gain > best.gain:
-        first += place_of(gain, room.keys)
-        best.gain, best.bin, best.missing_left, best.found = gain, <int32_t>(first + 1), missing_left, True
+        i = place_of(gain, room.keys)
+        best.gain, best.bin, best.missing_left, best.found = (
+            gain, <int32_t>(threshold_at(&among, i) + 1), missing_left, True
+        )
 
 
 # Splits on sets of categories ----------------------------------------------------------------------------------------

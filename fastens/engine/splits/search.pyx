@@ -19,7 +19,7 @@ from fastens.engine.histograms.sparse_histogram cimport (
 from fastens.engine.paths cimport add_feature, next_feature
 from fastens.engine.ranks cimport sum_rows
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
-from fastens.engine.splits.features cimport allow_features
+from fastens.engine.splits.features cimport allow_features, key_of_thresholds
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, limited_value, start_scan
 from fastens.engine.splits.joint_search cimport Side, best_joint_split, cells_of_output, complete_joint_split
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums, node_of_scan
@@ -200,6 +200,7 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
     side.histograms = ws.histograms + (3 * room + 1 + which) * ws.n_outputs
     side.allowed = ws.allowed + (2 * room + which) * n_features
     side.best = ws.best_splits + 2 * room + which
+    side.key = key_of_thresholds(ws.seed, node)
     if side.wanted:
         allow_features(ws, node, room, side.allowed)
     return side

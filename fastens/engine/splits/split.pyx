@@ -11,6 +11,7 @@ from fastens.engine.histograms.cells cimport (
     CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference, unpack
 )
 from fastens.engine.splits.categories cimport scan_categories
+from fastens.engine.splits.features cimport Thresholds, threshold_at, thresholds_among
 from fastens.engine.splits.gain cimport (
     FeatureCells, Scan, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score,
     sums_of_code
@@ -59,44 +60,79 @@ cdef inline float64_t _gains(const uint64_t* sums, Py_ssize_t n, const Scan* sca
     return largest
 
 
+cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept nogil:
+    """The running sums at the thresholds to look at, side by side, in place."""
+    cdef Py_ssize_t k
+    if not among.are_drawn:
+        return sums + among.first
+    for k in range(among.n):
+        sums[k] = sums[threshold_at(among, k)]
+    return sums
+
+
 cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
     """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef uint64_t* sums = cells.room.sums
+    cdef const uint64_t* lefts
     cdef uint64_t start = words[0] if missing_left else 0
     cdef int64_t some_value = count_of(start, layout) + 1, min_count = cells.rules.min_count
     cdef int64_t min_hessian = cells.rules.min_hessian
     cdef Py_ssize_t first, end
+    cdef Thresholds among
     cdef float64_t gain
     running_sums(words + 1, last, start, sums)
     first = first_with_count(sums, last, layout, max(min_count, some_value))
     end = first_with_count(sums, last, layout, scan.total.count - min_count + 1)
-    leave_out_light(sums, layout, min_hessian, scan.total.hessian - min_hessian, &first, &end)
-    gain = _gains(sums + first, end - first, scan, cells.room.keys)
+    among = thresholds_among(cells, scan.total.count, first, end)
+    lefts = look_at(sums, &among)
+    first, end = 0, among.n
+    leave_out_light(lefts, layout, min_hessian, scan.total.hessian - min_hessian, &first, &end)
+    gain = _gains(lefts + first, end - first, scan, cells.room.keys)
     if gain > scan.gain:
         first += place_of(gain, cells.room.keys)
-        keep_split(gain, <int32_t>(first + 1), missing_left, scan)
-        scan.left = unpack(sums[first], layout)
+        keep_split(gain, <int32_t>(threshold_at(&among, first) + 1), missing_left, scan)
+        scan.left = unpack(lefts[first], layout)
+
+
+cdef Thresholds thresholds_of_wide(
+    const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left
+) noexcept nogil:
+    """Those to look at, from wide cells."""
+    cdef Sums left, cell
+    cdef int64_t n_missing = 0
+    cdef Py_ssize_t i, first = last, end = last
+    clear_sums(&left)
+    if missing_left:
+        left = sums_of_code(cells, 0)
+        n_missing = left.count
+    for i in range(last):
+        cell = sums_of_code(cells, i + 1)
+        add_sums(&left, &cell)
+        if not leaves_enough(&left, total, cells.rules):
+            end = i
+            break
+        if first == last and left.count > n_missing and is_large_enough(&left, cells.rules):
+            first = i
+    return thresholds_among(cells, total.count, first, end)
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
     """The same, one split after the other, for wide cells."""
-    cdef int32_t code
+    cdef Thresholds among = thresholds_of_wide(cells, &scan.total, last, missing_left)
+    cdef Py_ssize_t k, threshold, code = 1
     cdef Sums left, cell
     clear_sums(&left)
     if missing_left:
         left = sums_of_code(cells, 0)
-    for code in range(1, last + 1):
-        cell = sums_of_code(cells, code)
-        if cell.count == 0:
-            continue
-        add_sums(&left, &cell)
-        if not is_large_enough(&left, cells.rules):
-            continue
-        if not leaves_enough(&left, &scan.total, cells.rules):
-            break
-        consider(&left, cells.rules, code, missing_left, scan)
+    for k in range(among.n):
+        threshold = threshold_at(&among, k)
+        while code <= threshold + 1:
+            cell = sums_of_code(cells, code)
+            add_sums(&left, &cell)
+            code += 1
+        consider(&left, cells.rules, <int32_t>threshold + 1, missing_left, scan)
 
 
 cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:

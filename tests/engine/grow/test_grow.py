@@ -70,6 +70,21 @@ def test_rules_hold_as_in_the_twin(rules, weighted):
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
 
 
+@pytest.mark.parametrize("rows_per_threshold", [20, 100, 10**6])
+@pytest.mark.parametrize(("n_rows", "max_bins", "weighted"), [(300, 255, False), (900, 60, True), (4000, 255, False)])
+def test_thresholds_are_drawn_as_in_the_twin(n_rows, max_bins, weighted, rows_per_threshold):
+    X, gradients, hessians = make_rows(n_rows, seed=4)
+    weight = np.random.default_rng(1).integers(1, 4, n_rows).astype(np.float64) if weighted else None
+    matrix = bin_rows(X, weight, max_bins=max_bins, categorical=(1,))
+    rules = GrowthRules(max_leaf_nodes=12, min_samples_leaf=5, rows_per_threshold=rows_per_threshold)
+    twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
+    grower = TreeGrower(matrix, rules, weight)
+    trees = [grower.grow(gradients, hessians, seed=seed) for seed in (0, 2**63 + 5)]
+    assert not np.array_equal(trees[0].bin_threshold, trees[1].bin_threshold)
+    for tree, seed in zip(trees, (0, 2**63 + 5), strict=True):
+        assert_like_twin(tree, twin.grow(gradients, hessians, weight, seed=seed))
+
+
 CATEGORY_RULES = [
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, min_samples_category=12),
     GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),

@@ -18,6 +18,7 @@ RULES = [
     GrowthRules(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
     GrowthRules(max_leaf_nodes=8, max_features_on_path=1),
     GrowthRules(max_leaf_nodes=31, min_samples_leaf=5, split_penalty=6.0),
+    GrowthRules(max_leaf_nodes=12, min_samples_leaf=5, rows_per_threshold=100),
 ]
 MONOTONE = [
     GrowthRules(max_leaf_nodes=8, min_samples_leaf=5, l2_regularization=l2, monotone=np.array(signs, np.int8))

@@ -28,6 +28,7 @@ RULES = {
     "by level": GrowthRules(max_leaf_nodes=None, max_depth=6, min_samples_leaf=5),
     "sums of weights": GrowthRules(max_leaf_nodes=20, min_weight_leaf=30.0),
     "features drawn": GrowthRules(max_leaf_nodes=20, features_per_split=2, features_per_tree=4),
+    "thresholds drawn": GrowthRules(max_leaf_nodes=20, min_samples_leaf=5, rows_per_threshold=150),
     "bound values": GrowthRules(
         max_leaf_nodes=None,
         max_depth=5,

@@ -34,6 +34,7 @@ RULES = [
     GrowthRules(l2_regularization=1.0),
     GrowthRules(min_samples_leaf=1, max_leaf_nodes=60),
     GrowthRules(max_leaf_nodes=None, max_depth=5, min_samples_leaf=3),
+    GrowthRules(min_samples_leaf=5, rows_per_threshold=300),
 ]
 
 
@@ -52,7 +53,9 @@ def test_trees_are_those_of_the_twin(rules, rng):
     np.testing.assert_allclose(tree.value[:, 0], [node["value"] for node in nodes], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("n_rows", "rules"), [(50, 0), (3000, 2), (20_000, 0), (20_000, 2), (70_000, 0)])
+@pytest.mark.parametrize(
+    ("n_rows", "rules"), [(50, 0), (3000, 2), (3000, 3), (20_000, 0), (20_000, 2), (70_000, 0), (70_000, 3)]
+)
 @pytest.mark.parametrize("heavy", [False, True])
 def test_all_forms_of_cells_and_any_number_of_threads(n_rows, rules, heavy, rng):
     """More rows than packed cells hold, or than have words made ready; gradients too wide for them."""
