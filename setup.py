@@ -1,9 +1,10 @@
 """Build the kernels. Everything else about the package is in pyproject.toml.
 
-Switches, all off by default (set the environment variable to 1):
+Switches, all off by default (set the environment variable to 1, or as told):
 
 FASTENS_DEBUG       check bounds, wrap-around and uninitialised views; light optimisation, debug symbols
-FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers (GCC, Clang)
+FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers, or, if "thread", with that of threads
+                    (GCC, Clang)
 FASTENS_COVERAGE    trace lines for coverage.py
 """
 
@@ -26,7 +27,8 @@ def switched_on(name: str) -> bool:
 
 
 DEBUG = switched_on("DEBUG")
-SANITIZE = switched_on("SANITIZE")
+SANITIZERS = {"1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"], "thread": ["-fsanitize=thread"]}
+SANITIZE = SANITIZERS[os.environ["FASTENS_SANITIZE"]] if switched_on("SANITIZE") else []
 COVERAGE = switched_on("COVERAGE")
 
 
@@ -38,11 +40,7 @@ def compile_flags(compiler_type: str) -> list[str]:
     # of the time.
     flags = ["-std=c11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
     flags += ["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"]
-    return flags + sanitizer_flags() + (["-fno-omit-frame-pointer"] if SANITIZE else [])
-
-
-def sanitizer_flags() -> list[str]:
-    return ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] if SANITIZE else []
+    return flags + SANITIZE + (["-fno-omit-frame-pointer"] if SANITIZE else [])
 
 
 def directives() -> dict[str, object]:
@@ -116,7 +114,7 @@ class BuildKernels(build_ext):
         for extension in self.extensions:
             extension.sources = sources[extension.name]
             extension.extra_compile_args = flags
-            extension.extra_link_args = sanitizer_flags()
+            extension.extra_link_args = SANITIZE
         self.parallel = n_jobs
         super().build_extensions()
         stamp.parent.mkdir(parents=True, exist_ok=True)
