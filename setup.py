@@ -1,9 +1,10 @@
 """Build the kernels. Everything else about the package is in pyproject.toml.
 
-Switches, all off by default (set the environment variable to 1):
+Switches, all off by default (set the environment variable to 1, or as told):
 
 FASTENS_DEBUG       check bounds, wrap-around and uninitialised views; light optimisation, debug symbols
-FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers (GCC, Clang)
+FASTENS_SANITIZE    build with the address and undefined-behaviour sanitizers, or, if "thread", with that of threads
+                    (GCC, Clang)
 FASTENS_COVERAGE    count how often each line runs, for gcov (GCC); tools/coverage.sh
 """
 
@@ -26,7 +27,8 @@ def switched_on(name: str) -> bool:
 
 
 DEBUG = switched_on("DEBUG")
-SANITIZE = switched_on("SANITIZE")
+SANITIZERS = {"1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"], "thread": ["-fsanitize=thread"]}
+SANITIZE = SANITIZERS[os.environ["FASTENS_SANITIZE"]] if switched_on("SANITIZE") else []
 COVERAGE = switched_on("COVERAGE")
 
 
@@ -43,8 +45,7 @@ def compile_flags(compiler_type: str) -> list[str]:
 
 
 def link_flags() -> list[str]:
-    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] if SANITIZE else []
-    return flags + (["--coverage"] if COVERAGE else [])
+    return SANITIZE + (["--coverage"] if COVERAGE else [])
 
 
 def directives() -> dict[str, object]:

@@ -1,8 +1,37 @@
 #!/usr/bin/env bash
-# Run the kernels' tests under the address and undefined-behaviour sanitizers (Linux, GCC). Arguments go to pytest.
-export FASTENS_SANITIZE=1
+# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), all but those of the prose and of whole
+# programs; each shard has a process of its own, and its time is told. Or the tests that are named: arguments go to pytest.
+# With --threads: the tests of threads, and many at once, under the thread sanitizer; best with a Python without the GIL.
+kind=1
+if [ "${1:-}" = --threads ]; then kind=thread; shift; fi
+export FASTENS_SANITIZE=$kind
 source "$(dirname "$0")/copy_and_build.sh"
 # Python itself is not instrumented, so the runtime must be loaded before it; its own leaks are not ours.
-export LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libasan.so)
-export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
-"$PYTHON" -m pytest --capture=sys tests/engine tests/bayes/counts tests/bayes/concepts tests/table/columns "$@"
+library() { "${CC:-gcc}" -print-file-name="$1"; }
+failed=0
+shard() {
+    local start=$SECONDS
+    echo "== $*"
+    LD_PRELOAD=$RUNTIME "$PYTHON" -m pytest -q -p no:cacheprovider --capture=sys "$@" || failed=1
+    echo "== $((SECONDS - start)) s"
+}
+if [ $kind = thread ]; then
+    RUNTIME=$(library libtsan.so)
+    export TSAN_OPTIONS="exitcode=66 suppressions=$CHECKOUT/tools/thread_sanitizer.txt"
+    if [ $# -eq 0 ]; then set -- tests/engine/test_threads.py tests/engine/test_sharing.py tests/test_many_threads.py; fi
+    shard "$@"
+else
+    RUNTIME=$(library libasan.so)
+    export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
+    if [ $# -gt 0 ]; then
+        shard "$@"
+    else
+        for folder in tests/*/ ; do
+            case $folder in tests/reference/ | tests/properties/ | tests/cli/ | tests/clusters/) ;; *) shard "$folder" ;; esac
+        done
+        shard tests/test_*.py --ignore=tests/test_docs.py --ignore=tests/test_architecture.py \
+            --ignore=tests/test_memory_faults.py --ignore=tests/test_busy_machine.py
+    fi
+fi
+echo "$SECONDS s in all"
+exit $failed

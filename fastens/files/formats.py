@@ -76,7 +76,9 @@ def read_other(path: str, format_: str, table: str | None = None) -> pa.Table:
     if format_ == PARQUET:
         return pa.parquet.read_table(path, partitioning=None)
     if format_ == ARROW:
-        return pa.feather.read_table(path)
+        table = pa.feather.read_table(path)
+        table.validate(full=True)  # or places that a damaged file gives for texts are read, wherever they are
+        return table
     if format_ == JSON_LINES:
         with opener(path)() as stream:
             return pa.json.read_json(stream)

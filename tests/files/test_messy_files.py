@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import sqlite3
+import struct
 import sys
 import zipfile
 
@@ -405,3 +406,15 @@ def test_columns_that_are_written_alike_have_one_note(tmp_path):
         "'d' is read as numbers, written like '1.234,5'.",
         "'e' is read as dates, written as %d.%m.%Y.",
     ]
+
+
+def test_arrow_files_with_texts_outside_of_the_file_are_refused(tmp_path):
+    path = tmp_path / "t.arrow"
+    table = pa.table({"a": pa.array(["one", "two", "three"])})
+    pa.feather.write_feather(table, path, compression="uncompressed")
+    places = struct.pack("<4i", 0, 3, 6, 11)
+    content = path.read_bytes()
+    assert content.count(places) == 1
+    path.write_bytes(content.replace(places, struct.pack("<4i", 0, 3, 6, 2_000_000_000)))
+    with pytest.raises(ValueError, match=r"t\.arrow"):
+        fastens.read_table(path)
