@@ -32,7 +32,7 @@ def kernel_lines() -> dict[str, dict[int, bool]]:
         printed = subprocess.run(["gcov", "--json-format", "--stdout", notes], capture_output=True, check=True).stdout
         for file in json.loads(printed)["files"]:
             path = Path(file["file"])
-            if path.suffix in KERNELS and path.parts[0] == "fastens":
+            if path.suffix in KERNELS and path.parts[0] == "fastens" and path.is_file():
                 lines, n_lines = found[path.as_posix()], len(path.read_text(encoding="utf-8").splitlines())
                 for line in file["lines"]:
                     number = line["line_number"]
