@@ -17,7 +17,7 @@ from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.rows.sampling import random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
-from fastens.engine.trees.walks import LeftOut, Walker
+from fastens.engine.trees.walks import LeftOut, PermutedLosses
 from fastens.engine.whole import as_copies
 from fastens.forests.bags import PERMUTING
 from fastens.forests.tree_errors import TreeErrors
@@ -146,13 +146,13 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
             f"X must hold the rows of fit, {len(forest._bootstrap.order)} with a weight above 0; got {len(data.y)}."
         )
     trees, n_threads = forest._ensemble, resolve_n_jobs(forest.n_jobs)
-    walker = Walker(trees, trees.binning.transform(data.X, n_threads), forest._column_of)
+    losses = PermutedLosses(trees, data.X, forest._column_of, n_threads)
     with ThreadPoolExecutor(n_threads) as pool:
-        grown = list(pool.map(lambda t: _permuted_losses(forest, t, walker, data), range(trees.n_trees)))
+        grown = list(pool.map(lambda t: _permuted_losses(forest, t, losses, data), range(trees.n_trees)))
     return importance_bunch(np.array(grown).T)
 
 
-def _permuted_losses(forest: Any, t: int, walker: Walker, data: TrainingData) -> Array:
+def _permuted_losses(forest: Any, t: int, losses: PermutedLosses, data: TrainingData) -> Array:
     """Growth of the mean loss of tree t out of bag, for each feature."""
     rows = np.flatnonzero(forest._bags().counts(t, t + 1)[0] == 0).astype(np.uint32)
     if len(rows) == 0:
@@ -162,7 +162,7 @@ def _permuted_losses(forest: Any, t: int, walker: Walker, data: TrainingData) ->
     answers = forest._targets.answers(forest._ensemble.value[offsets[t] : offsets[t + 1]]).astype(np.float64)
     weight = data.sample_weight
     pairs = np.stack([rows, shuffle.permutation(rows)])
-    growth = walker.permuted_losses(t, pairs, weight, y, answers, hasattr(forest, "classes_"))
+    growth = losses.of_tree(t, pairs, weight, y, answers, is_class=hasattr(forest, "classes_"))
     return growth / (len(rows) if weight is None else weight[rows].sum())
 
 

@@ -43,8 +43,9 @@ _SEARCHED = 60
 _BIN = 16
 # How many times the standard deviation of the number of distinct rows drawn, which is 0.31 of the root of all rows.
 _SPARE = 2.0
-# Of sparse tables: codes of a few columns at a time, of one byte or two; of random thresholds, a column's cells.
-_SPREAD = 8
+# Of sparse tables: codes of a few columns at a time, of one byte or two, and the rows of a node; of random thresholds,
+# a column's cells.
+_SPREAD = 12
 _CELLS = 800
 
 

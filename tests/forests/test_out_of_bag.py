@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import random as random_sparse
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, r2_score
@@ -309,3 +310,30 @@ def test_scores_of_members_of_numbers(rows):
     model = BaggingRegressor(Ridge(), 6, oob_score=True, random_state=2).fit(X, y)
     expected = [m.score(X[model.in_bag(t) == 0], y[model.in_bag(t) == 0]) for t, m in enumerate(model.estimators_)]
     np.testing.assert_allclose(model.oob_scores_, expected)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
+def test_permutation_importance_of_sparse_rows_is_that_of_an_array(kind, monkeypatch):
+    """Only columns that a tree splits on become dense, of some rows at a time."""
+    from fastens.engine.bins.binning import Binning
+    from fastens.engine.trees import walks
+
+    table = random_sparse(300, 2000, density=0.05, format="csc", random_state=0)
+    target = np.ravel(table[:, :9].sum(axis=1))
+    y = target > np.median(target) if kind is RandomForestClassifier else target
+    weight = np.arange(300) % 3 + 1.0
+    forest = kind(6, random_state=0, n_jobs=2).fit(table, y, weight)
+    sizes, transform = [], Binning.transform
+
+    def noted(self, X, *args, **kwargs):
+        sizes.append(X.shape[0] * X.shape[1])
+        return transform(self, X, *args, **kwargs)
+
+    monkeypatch.setattr(Binning, "transform", noted)
+    monkeypatch.setattr(walks, "_BLOCK_VALUES", 5000)
+    found = forest.oob_permutation_importance(table, y, weight)
+    assert 0 < max(sizes) <= 2 * 5000 < table.shape[0] * table.shape[1] / 50
+    assert (found.importances_mean != 0).any()
+    of_array = kind(6, random_state=0).fit(table.toarray(), y, weight)
+    expected = of_array.oob_permutation_importance(table.toarray(), y, weight)
+    np.testing.assert_array_equal(found.importances, expected.importances)

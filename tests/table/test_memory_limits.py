@@ -369,7 +369,9 @@ def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
 
 
 @linux_only
-@pytest.mark.parametrize("model", ["fe.GradientBoostingRegressor(n_estimators=2)", "fe.RandomForestRegressor(2)"])
+@pytest.mark.parametrize(
+    "model", ["fe.GradientBoostingRegressor(n_estimators=2, n_jobs=1)", "fe.RandomForestRegressor(2, n_jobs=1)"]
+)
 def test_a_fit_of_a_sparse_table_keeps_to_the_limit_of_its_address_space(model, tmp_path):
     limited = f"""
     from scipy import sparse

@@ -54,6 +54,7 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
     if forest.table.stored.rows != NULL:
         search.spread = <uint8_t*>_part(plan, FEATURES_AT_ONCE * forest.table.n_rows, forest.table.code_size)
         search.present = <uint64_t*>_part(plan, mask_words(forest.table.n_features), sizeof(uint64_t))
+        search.places = <uint32_t*>_part(plan, forest.table.n_rows, sizeof(uint32_t))
     search.set_words = <uint32_t*>_part(plan, search.n_set_words, sizeof(uint32_t))
     search.visited = <uint64_t*>_part(plan, search.n_mask_words, sizeof(uint64_t))
     if forest.rules.random_thresholds:

@@ -269,26 +269,23 @@ cdef class Walker:
 
     def permuted_losses(
         self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
-        const float64_t[:, ::1] answers, bint is_class
+        const float64_t[:, ::1] answers, bint is_class, float64_t[::1] growth
     ):
-        """Return, for each column, by how much the summed loss of some rows grows if they get others' values of it.
+        """Add, for each column, by how much the summed loss of some rows grows if they get others' values of it.
 
         `pairs` are the rows and, for each, the row whose value it gets; `answers` are those of tree t's nodes.
         """
         cdef Tree tree = self._tree(t)
         cdef Query query
-        out = np.zeros(self.rows.n_columns)
-        cdef float64_t[::1] change = out
         cdef int64_t[::1] seen = np.zeros(self.rows.n_columns, dtype=np.int64)
         query.rows, query.others, query.n = &pairs[0, 0], &pairs[1, 0], pairs.shape[1]
         query.weights = &weights[0] if weights is not None else NULL
         query.y, query.answers, query.n_targets, query.is_class = &y[0, 0], &answers[0, 0], y.shape[1], is_class
         with nogil:
             if self.is_wide:
-                _permuted_losses(&tree, &self.rows, &query, &seen[0], &change[0], <uint16_t> 0)
+                _permuted_losses(&tree, &self.rows, &query, &seen[0], &growth[0], <uint16_t> 0)
             else:
-                _permuted_losses(&tree, &self.rows, &query, &seen[0], &change[0], <uint8_t> 0)
-        return out
+                _permuted_losses(&tree, &self.rows, &query, &seen[0], &growth[0], <uint8_t> 0)
 
     def permuted_changes(
         self, const value_t[:, ::1] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads

@@ -36,12 +36,12 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
     if not scipy.sparse.issparse(X) or type(trees) is not TreeEnsemble:
         return trees, X
     if _NOTE not in trees.notes:
-        trees.notes[_NOTE] = _narrowed(trees)
+        trees.notes[_NOTE] = narrowed(trees)
     columns, narrow = trees.notes[_NOTE]
     return narrow, X[:, columns]
 
 
-def _narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
+def narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
     """The columns that trees split on, at least one, and the trees of these columns."""
     columns, feature = renumbered(trees.feature)
     arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES} | {"feature": feature}

@@ -1,5 +1,5 @@
 from fastens.engine.bins.pages cimport note_rows
-from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, CodeColumn, Entry, ForestTable, Search
+from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, ForestTable, Search
 from fastens.engine.structs cimport int32_t, uint32_t
 
 cdef enum:
@@ -37,3 +37,5 @@ cdef CodeColumn spread_column(
     Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
 ) noexcept nogil
 cdef void note_present(Search* search) noexcept nogil
+cdef void forget_places(Search* search) noexcept nogil
+cdef void count_stored(Search* search, int32_t feature, const Cells* to, bint marked) noexcept nogil

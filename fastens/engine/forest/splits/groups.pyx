@@ -2,7 +2,7 @@
 
 from libc.math cimport sqrt
 
-from fastens.engine.forest.splits.code_columns cimport code_at, column_of
+from fastens.engine.forest.splits.code_columns cimport code_at, column_of, count_stored
 from fastens.engine.forest.splits.score cimport is_one_class_target, words_weight
 from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Cells, CodeColumn, Entry, Search
 from fastens.engine.splits.order cimport sort_by_key
@@ -38,6 +38,10 @@ cdef void count_features(Search* search, const int32_t* features, int32_t n) noe
     """Count the node's rows on up to FEATURES_AT_ONCE features."""
     cdef CodeColumn columns[FEATURES_AT_ONCE]
     cdef int32_t j
+    if search.forest.table.stored.rows != NULL and _adds_one_word(search):
+        for j in range(n):
+            count_stored(search, features[j], &search.cells[j], _is_marked(search))
+        return
     for j in range(n):
         columns[j] = column_of(search, features[j], search.rows, search.n_rows, j)
     if _adds_one_word(search):

@@ -8,7 +8,7 @@ from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.splits.classes cimport has_few, search_few
-from fastens.engine.forest.splits.code_columns cimport note_present
+from fastens.engine.forest.splits.code_columns cimport forget_places, note_present
 from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighted, start_draw
 from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
 from fastens.engine.forest.splits.median cimport median_score, search_medians
@@ -107,6 +107,8 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
                 return False
         n_seen += n - i
         open.n_excluded += i
+    if forest.table.stored.rows != NULL:
+        forget_places(search)
     open.split = search.best
     open.split.gain = max(search.best.gain, 0.0)
     return search.best.feature >= 0 and search.best.gain >= sample.min_gain

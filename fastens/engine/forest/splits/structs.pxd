@@ -219,6 +219,7 @@ cdef struct Search:
     # on.
     uint8_t* spread
     uint64_t* present
+    uint32_t* places                # of each row of the table among those of the node, from 1 on; 0: it is not there
     # Where thresholds are random: codes of a node's rows on FEATURES_AT_ONCE features, and the rows' words.
     uint8_t* row_codes
     uint64_t* row_words
