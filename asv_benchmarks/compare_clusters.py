@@ -36,7 +36,7 @@ from comparison.scale_fits import N_LEAVES, xgboost_parameters
 N_COLUMNS, CHUNK = 28, 250_000
 PLAIN = "plain"
 HEADER = ["library", "workers", "seconds", "least", "memory a row", "efficiency", "ms a tree", "foretold"]
-HEADER += ["bytes a tree and worker", "foretold"]
+HEADER += ["bytes a tree and worker", "bytes foretold"]
 
 
 def rows_of(seed: int, n_rows: int) -> np.ndarray:

@@ -222,6 +222,8 @@ def test_errors_name_what_is_wrong(client):
         StackingRegressor([("a", model)]).fit(frame, "target")
     with pytest.raises(ValueError, match="contains NaN"):
         model.fit(frame[["size", "number"]], frame["number"])
+    with pytest.raises(ValueError, match="group must be None where X is a Dask collection: give the query of each row"):
+        GradientBoostingRanker().fit(frame, "target", group=[N_ROWS])
     with pytest.raises(ValueError, match="table must be a Dask dataframe"):
         DaskTable(FRAME)
     with pytest.raises(ValueError, match="patience must be"):
