@@ -6,8 +6,9 @@ python asv_benchmarks/compare_clusters.py --rows 2e5 --trees 10 --repeats 1
 Workers are processes of one thread, and hold the table, as arrays of float32, before the clock starts. Each fit has a
 process and a cluster of its own; libraries and numbers of workers take turns. "plain" is a fit in one thread without a
 cluster. Memory is the peak of a worker above what it held before the table, for each of its rows. The efficiency is the
-time of one worker over that of all, times their number. Of fastens, the time that `plan` foretells is printed besides.
-Linux only: memory is read from /proc.
+time of one worker over that of all, times their number. Of fastens, what `plan` foretells of a tree is printed besides;
+the time of a tree is the mean after the first. With more workers than processors, their threads take turns, of which a
+plan knows nothing. Linux only: memory is read from /proc.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from comparison.scale_fits import N_LEAVES, xgboost_parameters
 
 N_COLUMNS, CHUNK = 28, 250_000
 PLAIN = "plain"
-HEADER = ["library", "workers", "seconds", "least", "memory a row", "bytes a tree and worker", "efficiency", "foretold"]
+HEADER = ["library", "workers", "seconds", "least", "memory a row", "efficiency", "ms a tree", "foretold"]
+HEADER += ["bytes a tree and worker", "bytes foretold"]
 
 
 def rows_of(seed: int, n_rows: int) -> np.ndarray:
@@ -61,9 +63,11 @@ def our_model(n_trees: int) -> Any:
 def our_fit(client: Any, X: Any, y: Any, n_trees: int) -> dict[str, Any]:
     from fastens.distributed import DaskTable
 
-    sent: list[int] = []
-    our_model(n_trees).fit(DaskTable(X, client=client, on_progress=lambda now: sent.append(now.n_bytes)), y)
-    return {"sent": float(np.diff(sent).mean())}
+    sent: list[tuple[float, int]] = []
+    table = DaskTable(X, client=client, on_progress=lambda now: sent.append((time.perf_counter(), now.n_bytes)))
+    our_model(n_trees).fit(table, y)
+    (first, few), (last, many) = sent[0], sent[-1]
+    return {"tree": (last - first) / (n_trees - 1), "sent": (many - few) / (n_trees - 1)}
 
 
 def xgboost_fit(client: Any, X: Any, y: Any, n_trees: int) -> dict[str, Any]:
@@ -153,7 +157,7 @@ def foretold(n_workers: int, n_rows: int, n_trees: int) -> dict[str, Any]:
             network = measured_network(client)
     counting = measured_counting(our_model(n_trees), N_COLUMNS)
     found = plan(n_rows, N_COLUMNS, n_workers, model=our_model(n_trees), network=network, counting=counting)
-    return {"seconds": found.seconds * n_trees}
+    return {"tree": found.seconds, "sent": found.n_bytes}
 
 
 def run(kind: str, n_workers: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -173,18 +177,40 @@ def one(kind: str, n_workers: int, n_rows: int, n_trees: int) -> dict[str, Any]:
     return foretold(n_workers, n_rows, n_trees) if kind == "plan" else on_cluster(kind, n_workers, n_rows, n_trees)
 
 
-def row(kind: str, n_workers: int, found: dict[Any, list[dict[str, Any]]]) -> list[str]:
-    own = found[kind, n_workers]
-    seconds, mem = (statistics.median(each[name] for each in own) for name in ("seconds", "memory"))
-    sent = f"{own[0]['sent']:,.0f}" if own[0].get("sent") else ""
-    alone = found.get((kind, 1))
+Found = dict[Any, list[dict[str, Any]]]
+
+
+def median(found: Found, kind: str, n_workers: int, name: str) -> float:
+    """Of what all repeats have measured."""
+    return statistics.median(each[name] for each in found[kind, n_workers])
+
+
+def row(kind: str, n_workers: int, found: Found) -> list[str]:
+    seconds, mem = (median(found, kind, n_workers, name) for name in ("seconds", "memory"))
     efficiency = ""
-    if alone is not None and kind != PLAIN:
-        efficiency = f"{statistics.median(each['seconds'] for each in alone) / (n_workers * seconds):.0%}"
-    said = statistics.median(each["seconds"] for each in found["plan", n_workers]) if kind == "fastens" else None
-    least = min(each["seconds"] for each in own)
-    cells = [f"{seconds:.1f}", f"{least:.1f}", f"{mem:.0f} B", sent, efficiency, "" if said is None else f"{said:.1f}"]
+    if (kind, 1) in found and kind != PLAIN:
+        efficiency = f"{median(found, kind, 1, 'seconds') / (n_workers * seconds):.0%}"
+    of_tree = [""] * 4
+    if kind == "fastens":
+        pairs = [(each, name) for name in ("tree", "sent") for each in (kind, "plan")]
+        numbers = [median(found, each, n_workers, name) for each, name in pairs]
+        of_tree = [*(f"{1e3 * number:.0f}" for number in numbers[:2]), *(f"{number:,.0f}" for number in numbers[2:])]
+    least = min(each["seconds"] for each in found[kind, n_workers])
+    cells = [f"{seconds:.1f}", f"{least:.1f}", f"{mem:.0f} B", efficiency, *of_tree]
     return [kind if kind != PLAIN else "fastens without a cluster", str(n_workers), *cells]
+
+
+def in_words(found: Found) -> str:
+    """What Dask costs with one worker, and how much faster than its peers fastens is with most workers."""
+    said = []
+    if ("fastens", 1) in found:
+        more = median(found, "fastens", 1, "seconds") / median(found, PLAIN, 1, "seconds") - 1
+        said.append(f"With one worker, Dask costs {more:+.0%} of the time of a fit without a cluster.")
+    for library, n_workers in found:
+        if library in FITS and library != "fastens" and ("fastens", n_workers) in found:
+            times = median(found, library, n_workers, "seconds") / median(found, "fastens", n_workers, "seconds")
+            said.append(f"{library} takes {times:.1f} times as long as fastens with {n_workers} workers.")
+    return " ".join(said)
 
 
 def main() -> None:
@@ -203,13 +229,13 @@ def main() -> None:
     runs = [(library, n) for library in options.libraries for n in options.workers]
     if "fastens" in options.libraries:
         runs += [(PLAIN, 1), *(("plan", n) for n in options.workers)]
-    found: dict[Any, list[dict[str, Any]]] = {key: [] for key in runs}
+    found: Found = {key: [] for key in runs}
     for _ in range(options.repeats):
         for key in runs:
             found[key].append(run(*key, options))
-            print(*key, found[key][-1], flush=True)
+            print(*key, found[key][-1], file=sys.stderr, flush=True)
     rows = [row(*key, found) for key in runs if key[0] != "plan"]
-    print(machine(), table([HEADER, *rows]), sep="\n\n")
+    print(machine(), table([HEADER, *rows]), in_words(found), sep="\n\n")
 
 
 if __name__ == "__main__":

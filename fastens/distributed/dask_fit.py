@@ -29,24 +29,7 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
-    """Train on a Dask collection; return the model.
-
-    Parameters
-    ----------
-    model : estimator
-        One that trains on several ranks.
-    X : DaskTable or collection
-        The table.
-    given : dict
-        The other arguments of `fit`.
-
-    Raises
-    ------
-    ClusterLostError
-        Where no worker is left to go on with.
-    ValueError
-        For an estimator that needs all rows on one machine, and for arguments that break their rules.
-    """
+    """Train on a Dask collection; return the model. The rest is as `lead` says."""
     check_takes_parts(model)
     table = X if isinstance(X, DaskTable) else DaskTable(X)
     client, parts = _client_of(table), split(table.table, given)

@@ -88,6 +88,9 @@ def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict
     ------
     ClusterLostError
         Where no worker is left to go on with.
+    ValueError
+        For arguments that break their rules; for an estimator that needs all rows on one machine: see
+        `check_takes_parts`, which the functions of each kind of cluster call before they divide a table.
     """
     resume = given.pop("resume", None)
     by_row = {name for names in BY_ROW.values() for name in names} | {"X_val"}

@@ -28,24 +28,7 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
-    """Train on a table of a Ray cluster; return the model.
-
-    Parameters
-    ----------
-    model : estimator
-        One that trains on several ranks.
-    X : RayTable, dataset or list of references
-        The table.
-    given : dict
-        The other arguments of `fit`.
-
-    Raises
-    ------
-    ClusterLostError
-        Where no CPUs are left to go on with.
-    ValueError
-        For an estimator that needs all rows on one machine, and for arguments that break their rules.
-    """
+    """Train on a table of a Ray cluster; return the model. The rest is as `lead` says."""
     check_takes_parts(model)
     table = X if isinstance(X, RayTable) else RayTable(X)
     parts = split_on_ray(table.table, given)

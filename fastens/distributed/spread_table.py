@@ -64,6 +64,9 @@ def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool]
     Names of columns, and single values for all rows, are not among that. ValueError where a table is not `is_spread`,
     which is one of `kinds`.
     """
+    for name in ("group", "group_val"):
+        if given.get(name) is not None:
+            raise ValueError(f"{name} must be None where X is {kinds}: give the query of each row as qid.")
     for name, table in (("X", X), ("X_val", given.get("X_val"))):
         if table is None:
             continue

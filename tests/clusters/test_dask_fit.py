@@ -29,6 +29,7 @@ from fastens import (
 )
 from fastens.distributed import DaskTable
 from fastens.options import Categories, EarlyStopping
+from reference.cluster_rows import content, make_frame
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -40,17 +41,7 @@ N_ROWS = 1500
 COMMON = {"n_estimators": 6, "max_leaf_nodes": 8, "random_state": 4}
 
 
-def make_frame():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"size": rng.normal(size=N_ROWS), "number": rng.integers(0, 9, N_ROWS).astype(float)})
-    frame["word"] = rng.choice(["a", "b", "c"], N_ROWS)
-    frame.loc[: N_ROWS // 3, "word"] = "d"
-    frame.loc[::17, "number"] = np.nan
-    target = frame["size"] + (frame["word"] == "b") + rng.normal(size=N_ROWS) / 2
-    return frame.assign(weight=rng.random(N_ROWS), target=target)
-
-
-FRAME = make_frame()
+FRAME = make_frame(N_ROWS)
 OTHERS = [
     AdaBoostClassifier(n_estimators=3),
     BaggingClassifier(n_estimators=3, random_state=1),
@@ -69,11 +60,6 @@ def client():
     options = {"n_workers": 3, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as found:
         yield found
-
-
-def content(model, tmp_path):
-    model.save(tmp_path / "model.fastens")
-    return (tmp_path / "model.fastens").read_bytes()
 
 
 def test_without_a_cluster():
@@ -236,6 +222,8 @@ def test_errors_name_what_is_wrong(client):
         StackingRegressor([("a", model)]).fit(frame, "target")
     with pytest.raises(ValueError, match="contains NaN"):
         model.fit(frame[["size", "number"]], frame["number"])
+    with pytest.raises(ValueError, match="group must be None where X is a Dask collection: give the query of each row"):
+        GradientBoostingRanker().fit(frame, "target", group=[N_ROWS])
     with pytest.raises(ValueError, match="table must be a Dask dataframe"):
         DaskTable(FRAME)
     with pytest.raises(ValueError, match="patience must be"):

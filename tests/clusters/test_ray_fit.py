@@ -6,7 +6,6 @@ import signal
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -18,6 +17,7 @@ from fastens import (
 )
 from fastens.distributed import RayTable
 from fastens.options import EarlyStopping
+from reference.cluster_rows import content, make_frame
 
 psutil = pytest.importorskip("psutil")
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install fastens[ray]")
@@ -28,17 +28,7 @@ PATIENCE = 300.0  # actors import much, on a machine that may be busy
 COMMON = {"n_estimators": 6, "max_leaf_nodes": 8, "random_state": 4}
 
 
-def make_frame():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"size": rng.normal(size=N_ROWS), "number": rng.integers(0, 9, N_ROWS).astype(float)})
-    frame["word"] = rng.choice(["a", "b", "c"], N_ROWS)
-    frame.loc[: N_ROWS // 3, "word"] = "d"
-    target = frame["size"] + (frame["word"] == "b") + rng.normal(size=N_ROWS) / 2
-    frame = frame.assign(weight=rng.random(N_ROWS), target=target)
-    return frame.assign(label=np.where(frame["target"] > 0.5, "yes", "no"))
-
-
-FRAME = make_frame()
+FRAME = make_frame(N_ROWS).assign(label=lambda frame: np.where(frame["target"] > 0.5, "yes", "no"))
 TABLE = FRAME[["size", "number", "word"]]
 X, T = FRAME[["size", "number"]].to_numpy(), FRAME["target"].to_numpy()
 
@@ -48,11 +38,6 @@ def cluster():
     ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
     yield
     ray.shutdown()
-
-
-def content(model, tmp_path):
-    model.save(tmp_path / "model.fastens")
-    return (tmp_path / "model.fastens").read_bytes()
 
 
 def parts_of(values, n_parts=5):

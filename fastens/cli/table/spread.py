@@ -44,7 +44,7 @@ def cluster_at(address: str) -> Iterator[Any]:
     if not given.isdecimal() or int(given) == 0:
         raise CommandError(f"--dask: local:N must have a number of processes from 1; got {address!r}")
     threads = max(1, resolve_n_jobs(None) // int(given))
-    options = {"dashboard_address": None, "silence_logs": logging.ERROR}
+    options = {"dashboard_address": ":0", "silence_logs": logging.ERROR}  # any port that is free
     with (
         LocalCluster(n_workers=int(given), threads_per_worker=threads, **options) as cluster,
         Client(cluster, set_as_default=False) as client,
