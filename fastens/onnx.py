@@ -54,7 +54,7 @@ def register() -> None:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("fastens.onnx needs the package skl2onnx: pip install 'fastens[onnx]'") from error
 
-    for name in fastens.__all__:
+    for name in vars(fastens)["__all__"]:
         kind = getattr(fastens, name)
         if not hasattr(kind, "export") or issubclass(kind, TransformerMixin):
             continue

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 LINE = re.compile(r"^from ([\w.]+) import (\w+) as \2$", re.MULTILINE)
@@ -28,7 +29,9 @@ def public_names(package: str, file: str) -> tuple[list[str], Callable[[str], An
 
     def get(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            if name.startswith("_") or find_spec(f"{package}.{name}") is None:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return import_module(f"{package}.{name}")
         value = getattr(import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)  # found there from now on
         return value
