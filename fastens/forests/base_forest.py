@@ -15,7 +15,7 @@ from fastens.base import TrainingData
 from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.sparse_binned import AnyMatrix, binned, learned_and_binned
 from fastens.engine.comm import LOCAL, gathered
-from fastens.engine.forest.forests import ForestGrower, TreeSample
+from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune
 from fastens.engine.rows.sampling import Bootstrap, content_hashes
@@ -179,7 +179,9 @@ class BaseForest(TreeParameters, TreeModel):
         """Add trees to those of the store; the data are this rank's, and all ranks'."""
         here, everyone = data
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), len(everyone.y), self._bags()
-        total = _total_weight(Samples(bags, weight, 0, 1)[0], n_rows)
+        of_first = Samples(bags, weight, 0, 1)[0].weight
+        total = float(n_rows if of_first is None else of_first.sum())
+        del of_first  # else it stays while trees grow
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         rules = tree_rules(self, n_rows, total)
         target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
@@ -495,7 +497,3 @@ class BaseForest(TreeParameters, TreeModel):
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
         self._kept_rows = arrays.get(_KEPT_ROWS)
-
-
-def _total_weight(sample: TreeSample, n_rows: int) -> float:
-    return float(n_rows if sample.weight is None else sample.weight.sum())
