@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.sparse_binned import AnyMatrix, binned, learned_and_binned
 from fastens.engine.comm import LOCAL, gathered
-from fastens.engine.forest.forests import ForestGrower, TreeSample
+from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune
 from fastens.engine.parts import let_go
@@ -497,7 +497,3 @@ class BaseForest(TreeParameters, TreeModel):
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
         self._kept_rows = arrays.get(_KEPT_ROWS)
-
-
-def _total_weight(sample: TreeSample, n_rows: int) -> float:
-    return float(n_rows if sample.weight is None else sample.weight.sum())

@@ -182,10 +182,11 @@ class FitNeeds(NamedTuple):
     def place(self, limits: MemoryLimits, X: Any) -> Place:
         """Return where the codes of a table go; ValueError where the fit takes more memory than it may."""
         given = self.n_outputs, self.n_targets, self.is_weighted, self.n_validation
+        n_rows, n_columns = X.shape
         if issparse(X):
-            shape = TableShape(*X.shape, *given, X.nnz)
+            shape = TableShape(n_rows, n_columns, *given, X.nnz)
         else:
-            shape = TableShape(*X.shape, *given, None, X.kind, X.value_bytes)
+            shape = TableShape(n_rows, n_columns, *given, None, X.kind, X.value_bytes)
         needs = self.model._memory_needs(shape)
         return MEMORY if needs is None else limits.place(needs, type(self.model).__name__)
 
