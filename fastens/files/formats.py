@@ -76,9 +76,9 @@ def read_other(path: str, format_: str, table: str | None = None) -> pa.Table:
     if format_ == PARQUET:
         return pa.parquet.read_table(path, partitioning=None)
     if format_ == ARROW:
-        table = pa.feather.read_table(path)
-        table.validate(full=True)  # or places that a damaged file gives for texts are read, wherever they are
-        return table
+        found = pa.feather.read_table(path)
+        found.validate(full=True)  # or places that a damaged file gives for texts are read, wherever they are
+        return found
     if format_ == JSON_LINES:
         with opener(path)() as stream:
             return pa.json.read_json(stream)

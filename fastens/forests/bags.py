@@ -184,3 +184,8 @@ class Samples(Sequence[TreeSample]):
                 for place, of_rows in zip(places, weights, strict=True)
             )
         ]
+
+    def total_weight(self, n_rows: int) -> float:
+        """The weight of all rows that the first tree is grown on, of `n_rows`."""
+        weight = self[0].weight
+        return float(n_rows if weight is None else weight.sum())

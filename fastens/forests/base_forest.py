@@ -181,9 +181,8 @@ class BaseForest(TreeParameters, TreeModel):
         """Add trees to those of the store; the data are this rank's, and all ranks'."""
         here, everyone = data
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
-        total = _total_weight(Samples(bags, weight, 0, 1)[0], n_rows)
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
-        rules = tree_rules(self, n_rows, total)
+        rules = tree_rules(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows))
         target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators, own)

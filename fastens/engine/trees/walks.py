@@ -74,7 +74,7 @@ class PermutedLosses:
 
     def __init__(self, trees: TreeEnsemble, X: Any, column_of: NDArray[np.integer], n_threads: int) -> None:
         self._trees, self._column_of = trees, column_of
-        self._stored = csr_matrix(X) if issparse(X) else None
+        self._stored: csr_matrix | None = csr_matrix(X) if issparse(X) else None
         self._walker = None if issparse(X) else Walker(trees, trees.binning.transform(X, n_threads), column_of)
 
     def of_tree(
@@ -101,6 +101,7 @@ class PermutedLosses:
         if self._walker is not None:
             self._walker.permuted_losses(t, pairs, weight, y, answers, is_class, growth)
             return growth
+        assert self._stored is not None
         trees = self._trees
         columns, narrow = narrowed(trees.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
         stored, block = self._stored[:, columns], max(1, _BLOCK_VALUES // len(columns))
