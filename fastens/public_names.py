@@ -29,7 +29,7 @@ def public_names(package: str, file: str) -> tuple[list[str], Callable[[str], An
 
     def get(name: str) -> Any:
         if name not in homes:
-            if name.startswith("_") or find_spec(f"{package}.{name}") is None:
+            if not name.isidentifier() or name.startswith("_") or find_spec(f"{package}.{name}") is None:
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             return import_module(f"{package}.{name}")
         value = getattr(import_module(homes[name]), name)

@@ -49,6 +49,11 @@ def test_names_that_are_not_there():
         from fastens import Forest  # noqa: F401
 
 
+@pytest.mark.parametrize("name", ["bayes", "distributed", "onnx"])
+def test_packages_are_there_without_an_import_of_their_own(name):
+    assert f"fastens.{name}" in imported(f"import fastens; fastens.{name}")
+
+
 def test_names_of_any_package(tmp_path):
     (tmp_path / "__init__.pyi").write_text("# text\n\nfrom math import pi as pi\nfrom math import tau as t\nx: int\n")
     names, get, _ = public_names("math", str(tmp_path / "__init__.py"))

@@ -280,7 +280,7 @@ def test_logit_is_boosting_of_the_log_loss():
         min_samples_leaf=1,
         max_features=1.0,
         l2_regularization=0,
-        growth=Growth(min_child_weight=0),
+        growth=Growth(min_child_weight=0, rows_per_threshold=None),
     ).fit(X, y)
     np.testing.assert_allclose(logit.predict_proba(X), boosting.predict_proba(X), rtol=1e-12)
 

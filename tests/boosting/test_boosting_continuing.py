@@ -13,7 +13,7 @@ from sklearn.base import clone
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Categories, EarlyStopping
+from fastens.options import Categories, EarlyStopping, Growth
 from reference.models import LOSSES, make_model, make_target, outputs
 
 OPTIONS = {
@@ -223,7 +223,8 @@ def test_exposure_of_counts(X, rng):
 @pytest.mark.parametrize("loss", ["binary", "multiclass"])
 def test_init_score_of_classes_chains_models(loss, X, rng):
     y = make_target(loss, X, rng)
-    first = GradientBoostingClassifier(n_estimators=10, max_features=1.0).fit(X, y)
+    all_splits = {"max_features": 1.0, "growth": Growth(rows_per_threshold=None)}
+    first = GradientBoostingClassifier(n_estimators=10, **all_splits).fit(X, y)
     start = first.decision_function(X)
     second = clone(first).fit(X, y, init_score=start)
     both = clone(first).set_params(n_estimators=20).fit(X, y)

@@ -12,7 +12,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.dart import Dropout
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Dart
+from fastens.options import Dart, Growth
 from reference.models import LOSSES, make_model, make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
 
@@ -98,7 +98,7 @@ def test_a_checkpoint_keeps_the_best_round(kind, best_is_before, X, rng, tmp_pat
     y = np.column_stack([y, -y]) if kind == "targets" else y
     make = GradientBoostingClassifier if kind == "classes" else GradientBoostingRegressor
     options = {"n_iter_no_change": 200, "learning_rate": 0.8 if best_is_before else 0.05, "max_features": 1.0, **DART}
-    options |= {"linear_leaves": True} if kind == "linear_leaves" else {}
+    options |= {"linear_leaves": True} if kind == "linear_leaves" else {"growth": Growth(rows_per_threshold=None)}
     rows = {"X_val": X[250:], "y_val": y[250:]}
     at_once = make(n_estimators=60, **options).fit(X[:250], y[:250], **rows)
     path = tmp_path / "model"

@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import TweedieLoss
+from fastens.options import Growth, TweedieLoss
 from reference.sklearn_checks import parametrize_with_checks
 
 QUICK = {"n_estimators": 40, "learning_rate": 0.2, "min_samples_leaf": 100, "random_state": 0}
@@ -130,7 +130,8 @@ def test_custom_losses_equal_those_of_the_library(rng):
     assert len(own.validation_score_) > 0
     assert np.isfinite(own.validation_score_).all()
     own = GradientBoostingClassifier(loss=LogLoss(), **QUICK).fit(X, classes)
-    ours = GradientBoostingClassifier(l2_regularization=1.0, **QUICK).fit(X, classes)
+    ours = GradientBoostingClassifier(l2_regularization=1.0, growth=Growth(rows_per_threshold=None), **QUICK)
+    ours.fit(X, classes)
     np.testing.assert_allclose(own.predict_proba(X), ours.predict_proba(X), atol=1e-6)
     assert (pickle.loads(pickle.dumps(own)).predict(X) == own.predict(X)).all()
 
@@ -228,7 +229,7 @@ def test_l2_follows_the_noise_of_classes(rng):
     given = GradientBoostingClassifier(l2_regularization=3 * noise**0.5, **options).fit(X, y, init_score=start)
     np.testing.assert_allclose(found._ensemble.value, given._ensemble.value, rtol=1e-5)
     other = GradientBoostingClassifier(l2_regularization=3.0, **options).fit(X, y, init_score=start)
-    assert not np.allclose(found._ensemble.value, other._ensemble.value, rtol=1e-2)
+    assert not np.allclose(found.predict_proba(X), other.predict_proba(X), rtol=1e-2)
     of_numbers = (GradientBoostingRegressor(l2_regularization=l2, **options).fit(X, X[:, 1]) for l2 in (None, 1.0))
     np.testing.assert_array_equal(*(model.predict(X) for model in of_numbers))
 

@@ -51,6 +51,10 @@ def X(rng):
     return rng.normal(size=(500, 4))
 
 
+# The defaults with a loss that the library does not know.
+AS_CUSTOM = {"l2_regularization": 1.0, "growth": Growth(rows_per_threshold=None)}
+
+
 @pytest.fixture
 def y(X, rng):
     return np.array(["low", "middle", "up"])[np.digitize(X[:, 0] + 0.3 * rng.normal(size=500), [-0.7, 0.5])]
@@ -64,7 +68,7 @@ def test_sklearn_check(estimator, check):
 @pytest.mark.parametrize("options", [{}, {"subsample": 0.5}, {"boosting": "dart"}, {"linear_leaves": True}], ids=str)
 def test_one_that_the_library_has_gives_the_same_model(options, X, y):
     own = GradientBoostingClassifier(Started(), **QUICK, **options).fit(X, y)
-    ours = GradientBoostingClassifier(l2_regularization=1.0, **QUICK, **options).fit(X, y)
+    ours = GradientBoostingClassifier(**AS_CUSTOM, **QUICK, **options).fit(X, y)
     np.testing.assert_allclose(own.predict_proba(X), ours.predict_proba(X), atol=1e-5)
     assert (own.predict(X) == ours.predict(X)).mean() > 0.99
     assert own.decision_function(X).shape == (500, 3)
@@ -99,7 +103,7 @@ def test_rounds_threads_weights_and_validation(X, y, rng):
 def test_several_targets_of_different_numbers_of_classes(X, y):
     targets = np.column_stack([y, np.where(X[:, 1] > 0, "b", "a")]).astype(object)
     own = GradientBoostingClassifier(Started(), **QUICK).fit(X, targets)
-    ours = GradientBoostingClassifier(l2_regularization=1.0, **QUICK).fit(X, targets)
+    ours = GradientBoostingClassifier(**AS_CUSTOM, **QUICK).fit(X, targets)
     for each, other in zip(own.predict_proba(X), ours.predict_proba(X), strict=True):
         np.testing.assert_allclose(each, other, atol=1e-5)
 

@@ -19,6 +19,7 @@ from fastens import (
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
+    Growth,
 )
 from fastens.boosting.presets import N_FOLDS, QUALITIES
 
@@ -56,10 +57,11 @@ def test_mean_of_models_of_classes_in_raw_predictions():
     rng = np.random.default_rng(1)
     grid = rng.integers(0, 4, size=(300, 3)).astype(float)
     y = (grid[:, 0] + grid[:, 1] + rng.integers(0, 2, 300)).astype(int) // 3
-    model = folded(GradientBoostingClassifier, n_folds=4).fit(grid, y)
+    growth = Growth(rows_per_threshold=None)
+    model = folded(GradientBoostingClassifier, n_folds=4, growth=growth).fit(grid, y)
     raw = []
     for train, test in StratifiedKFold(4, shuffle=True, random_state=model._seed).split(grid, y):
-        alone = GradientBoostingClassifier(early_stopping=True, **FEW)
+        alone = GradientBoostingClassifier(early_stopping=True, growth=growth, **FEW)
         raw.append(alone.fit(grid[train], y[train], X_val=grid[test], y_val=y[test]).decision_function(grid))
     np.testing.assert_allclose(model.decision_function(grid), np.mean(raw, axis=0), rtol=1e-9, atol=1e-12)
 

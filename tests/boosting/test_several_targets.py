@@ -215,7 +215,7 @@ def test_early_stopping_and_metrics(X, Y):
     y = (Y > 0).astype(int)
     stopping = EarlyStopping(eval_metric=["accuracy", misses], refit=True)
     classifier = GradientBoostingClassifier(n_estimators=300, learning_rate=0.5, max_features=1.0)
-    classifier.set_params(early_stopping=stopping)
+    classifier.set_params(early_stopping=stopping, growth=Growth(rows_per_threshold=None))
     classifier.fit(X, y)
     assert classifier.best_iteration_ == np.argmax(classifier.validation_scores_["accuracy"]) + 1
     again = clone(classifier).set_params(n_estimators=classifier.best_iteration_, early_stopping=False).fit(X, y)

@@ -166,7 +166,6 @@ def test_faults_of_streams():
         fe.CascadeForestRegressor(),
         fe.ConformalRegressor(),
         fe.VersionSpaceClassifier(),
-        fe.ExactTreeAverageClassifier(),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -24,7 +24,7 @@ from fastens.engine.forest.sample cimport (
 from fastens.engine.forest.splits.score cimport uses_medians
 from fastens.engine.forest.splits.search cimport packed_total
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Open, Sample, Targets
-from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace
+from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, halvings
 from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
 from fastens.engine.forest.workspace cimport allocate_search, copy_node, free_grown, free_workspace, reserve_nodes
 from fastens.engine.ranks cimport Exchange, sum_over
@@ -56,14 +56,6 @@ cdef struct Branch:
 cdef inline bint has_squares(const ForestNode* node) noexcept nogil:
     """Whether this is a leaf of several rows; one question, not two whose answers no processor can guess."""
     return (node.left_child == 0) & (node.n_rows > 1)
-
-
-cdef inline Py_ssize_t halvings(Py_ssize_t n) noexcept nogil:
-    """How many levels a tree of so many rows has, about."""
-    cdef Py_ssize_t levels = 1
-    while n >> levels:
-        levels += 1
-    return levels
 
 
 cdef void _grow_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept nogil:

@@ -62,3 +62,11 @@ cdef enum:
 cdef inline Py_ssize_t branch_rows(Py_ssize_t n_entries) noexcept nogil:
     """Nodes of so many rows grow to branches that threads may share out; it does not depend on how many threads."""
     return min(max(n_entries // BRANCHES, <Py_ssize_t>MIN_BRANCH_ROWS), n_entries)
+
+
+cdef inline Py_ssize_t halvings(Py_ssize_t n) noexcept nogil:
+    """How many levels a tree of so many rows has, about."""
+    cdef Py_ssize_t levels = 1
+    while n >> levels:
+        levels += 1
+    return levels
