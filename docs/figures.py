@@ -42,10 +42,8 @@ def shown(record: Record, number: str = "") -> str:
 
 def facts(record: Record) -> str:
     """Where and when it was measured, as a list."""
-    how = f"commit {record['commit']}, {record['seconds']} s"
-    if record["seconds"] is None:
-        how = f"typed in commit {record['commit']}, before the command's output was kept"
-    return f"- {record['machine']}\n- {record['date']}, {how}; {record['other work']}"
+    how = f"{record['date']}, commit {record['commit']}, {record['seconds']} s"
+    return f"- {record['machine']}\n- {how}; {record['other work']}"
 
 
 def records() -> dict[str, Record]:
@@ -68,9 +66,8 @@ def contents() -> str:
     """A table of all files."""
     where, rows = pages(), [["figures", "date", "commit", "seconds"]]
     for name, record in sorted(records().items(), key=lambda item: item[1]["title"].lower()):
-        seconds = "typed" if record["seconds"] is None else f"{record['seconds']:,}"
         link = f"[{record['title']}]({where[name][-1].as_posix()})"
-        rows.append([link, record["date"], record["commit"], seconds])
+        rows.append([link, record["date"], record["commit"], f"{record['seconds']:,}"])
     return table(rows)
 
 
