@@ -30,7 +30,7 @@ _PAGES = 4 << 20
 _PAGE_ROW = 16
 _ARROW = 24 << 20
 # What threads and allocators take besides, whatever the table.
-_BESIDES = 8 << 20
+_BESIDES = 12 << 20
 # Bytes of a row to validate on: its target and weight, and for each output its raw prediction.
 _VALIDATED = 24
 _OF_OUTPUT = 16

@@ -13,7 +13,7 @@ from fastens.engine.splits.gain cimport (
 from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
 from fastens.engine.splits.split cimport look_at, thresholds_of_wide
 from fastens.engine.splits.workspace cimport Output, Workspace, sums_of_node
-from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint64_t
+from fastens.engine.structs cimport Feature, float64_t, int32_t, uint64_t
 
 
 cdef struct Best:
