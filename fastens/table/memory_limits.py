@@ -82,6 +82,11 @@ class MemoryLimits(NamedTuple):
         )
 
 
+def _with_gaps(n_bytes: int) -> int:
+    """With what allocators lose between blocks that threads take and give back."""
+    return n_bytes + n_bytes // 10
+
+
 class TableShape(NamedTuple):
     """What the memory of a fit depends on, besides parameters."""
 
@@ -142,13 +147,13 @@ class MemoryNeeds:
     @property
     def in_memory(self) -> int:
         """With the codes in memory."""
-        return max(self.held + self.codes, self.reading + max(self.given + self.codes, self.learning))
+        return _with_gaps(max(self.held + self.codes, self.reading + max(self.given + self.codes, self.learning)))
 
     @property
     def least(self) -> int:
         """With the codes in files, of which the fit holds what it is reading, and some more."""
         in_files = self.column + self.window
-        return max(self.held + in_files, self.reading + max(self.given + in_files, self.learning))
+        return _with_gaps(max(self.held + in_files, self.reading + max(self.given + in_files, self.learning)))
 
     @property
     def window(self) -> int:

@@ -287,7 +287,7 @@ MEASURED = [
 @pytest.mark.slow
 @linux_only
 def test_what_fits_take_is_within_their_estimates(tmp_path):
-    """At least what was measured, and at most one and a half times as much and 24 MB for small tables."""
+    """At least what was measured, and at most 1.6 times as much and 24 MB for small tables."""
     measured = """
     import ctypes
 
@@ -306,7 +306,7 @@ def test_what_fits_take_is_within_their_estimates(tmp_path):
     """.replace("MODELS", f"[{', '.join(MEASURED)}]")
     found = list(map(int, in_child(measured, tmp_path)))
     for model, taken, estimated in zip(MEASURED, found[::2], found[1::2], strict=True):
-        assert taken <= estimated <= 1.5 * taken + (24 << 20), (model, taken, estimated)
+        assert taken <= estimated <= 1.6 * taken + (24 << 20), (model, taken, estimated)
 
 
 @pytest.mark.slow
