@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from reference.splitmix import random_bits
+
 
 def quantise(gradients, hessians, constant_hessian=False):
     """Round to 12 and 10 bits (21 and 1 where hessians are constant), as kernels/quantise.pyx documents it."""
@@ -13,17 +15,6 @@ def quantise(gradients, hessians, constant_hessian=False):
     g = np.rint(gradients.astype(np.float64) * gradient_scale).astype(np.int64)
     h = np.maximum(1, np.rint(hessians.astype(np.float64) * hessian_scale).astype(np.int64))
     return g, h, gradient_scale, hessian_scale
-
-
-_WORD = 2**64 - 1
-
-
-def random_bits(seed, counter):
-    """Splitmix64, as engine/random.pxd has it."""
-    z = (seed + (counter + 1) * 0x9E3779B97F4A7C15) & _WORD
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-    return z ^ (z >> 31)
 
 
 def drawn(items, n, seed):
