@@ -31,6 +31,7 @@ _PAGE_ROW = 16
 _ARROW = 24 << 20
 # What threads and allocators take besides, whatever the table.
 _BESIDES = 12 << 20
+_MOST_GAPS = 32 << 20
 # Bytes of a row to validate on: its target and weight, and for each output its raw prediction.
 _VALIDATED = 24
 _OF_OUTPUT = 16
@@ -83,8 +84,8 @@ class MemoryLimits(NamedTuple):
 
 
 def _with_gaps(n_bytes: int) -> int:
-    """With what allocators lose between blocks that threads take and give back."""
-    return n_bytes + n_bytes // 10
+    """With what allocators lose between blocks that threads take and give back; large blocks leave no gaps."""
+    return n_bytes + min(n_bytes // 10, _MOST_GAPS)
 
 
 class TableShape(NamedTuple):

@@ -267,6 +267,13 @@ def test_a_fit_with_codes_in_files_keeps_to_the_limit_of_its_data(tmp_path):
     assert in_child(limited, tmp_path, n_rows=1_500_000) == ["True", "True"]
 
 
+def test_a_hundred_million_rows_fit_under_4_gigabytes():
+    """As the page on large tables has it."""
+    needs = fe.estimate_memory(fe.GradientBoostingRegressor(), 100_000_000, 28)
+    assert str(needs) == "7.26GB in memory, or 3.79GB and 6GB of disk"
+    assert needs.least < in_bytes("4GB")
+
+
 MEASURED = [
     "fe.GradientBoostingRegressor(n_estimators=2)",
     "fe.GradientBoostingRegressor(n_estimators=2, loss='absolute_error', early_stopping=True, subsample=0.5)",
