@@ -48,5 +48,5 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
 
 def _saved_class(name: str) -> type[Storable] | None:
     """The public class of a name, if files may hold one."""
-    found = getattr(fastens, name, None)
+    found = getattr(fastens, name) if name in vars(fastens)["__all__"] else None
     return found if hasattr(found, "_from_state") else None

@@ -301,7 +301,7 @@ def test_changed_arrays(content, path, data):
     assert_refused_or_safe(path)
 
 
-@pytest.mark.parametrize("kind", ["GradientBoostingRegressor", "BaseFastens", "os.system", "", "__import__"])
+@pytest.mark.parametrize("kind", ["GradientBoostingRegressor", "BaseFastens", "cli", "os.system", "", "__import__"])
 def test_other_kinds(kind, content, path):
     header, body = opened(content)
     path.write_bytes(sealed({**header, "kind": kind}, body))
