@@ -53,11 +53,6 @@ class Inspection:
     alone: dict[str, float]
     findings: list[Finding]
 
-    @property
-    def n_missing(self) -> int:
-        """How many cells hold nothing."""
-        return sum(column.n_missing for column in self.columns)
-
 
 def score_name(target: Target | None) -> str:
     """What a column alone is measured by."""

@@ -8,7 +8,7 @@ from rich.table import Table
 from fastens.cli.inspecting.columns import ColumnFacts
 from fastens.cli.inspecting.inspection import Inspection, score_name
 from fastens.cli.report.report import NO_VALUE, Report, shown
-from fastens.cli.table.columns import DESCRIPTIONS, TEXT
+from fastens.cli.table.columns import DESCRIPTIONS, TEXT, missing_cells
 from fastens.cli.table.target import CLASSIFICATION
 
 MOST_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
@@ -44,15 +44,13 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
 
 def table_facts(found: Inspection, title: str) -> list[tuple[str, str]]:
     """The size of the table and its target, each as a name and a text."""
-    n_incomplete = sum(facts.n_missing > 0 for facts in found.columns)
-    missing = f"{found.n_missing:,} cells, in {n_incomplete:,} columns" if found.n_missing else "nothing"
     kinds = [KINDS.get(facts.kind, facts.kind) for facts in found.columns]
     counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
     facts = [
         ("table", title),
         ("rows", f"{found.n_rows:,}"),
         ("columns", f"{len(kinds)} ({counts})"),
-        ("missing", missing),
+        ("missing", missing_cells([facts.n_missing for facts in found.columns])),
     ]
     if found.target is not None:
         n = len(np.unique(found.target.y))

@@ -6,7 +6,7 @@ text in training stays text in a table where every one of its values looks like 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -115,3 +115,12 @@ def _numbers(values: NDArray[np.floating]) -> pa.ChunkedArray:
 def n_distinct(column: pa.ChunkedArray) -> int:
     """How many values a column has, missing ones apart."""
     return len(column.drop_null().unique())
+
+
+def missing_cells(n_missing: Sequence[int]) -> str:
+    """How many cells are missing, and in how many columns, from the number of each column."""
+    n_columns = sum(n > 0 for n in n_missing)
+    if n_columns == 0:
+        return "nothing"
+    cells = "1 cell" if sum(n_missing) == 1 else f"{sum(n_missing):,} cells"
+    return f"{cells}, in {n_columns:,} column{'s' if n_columns > 1 else ''}"

@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from fastens.cli.table.bundled import bundled_table
 from fastens.cli.table.card import ModelCard
-from fastens.cli.table.columns import KIND_NAMES, TEXT, UNUSABLE, WORDS, column_kinds, features, kind_of, n_distinct
+from fastens.cli.table.columns import (
+    KIND_NAMES,
+    TEXT,
+    UNUSABLE,
+    WORDS,
+    column_kinds,
+    features,
+    kind_of,
+    missing_cells,
+    n_distinct,
+)
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.identifiers import COUNTER, DRAWN, NAMES, identifier, is_unrelated
 from fastens.cli.table.notes import column_notes, identifier_notes, text_notes
@@ -106,9 +116,7 @@ class Task:
     def _missing_facts(self) -> list[tuple[str, str]]:
         if isinstance(self.rows.X, Batches):
             return []  # not worth another pass
-        n_missing = [column.null_count for column in self.rows.X.columns]
-        incomplete = f"{sum(n_missing):,} cells, in {np.count_nonzero(n_missing)} columns"
-        return [("missing", incomplete if any(n_missing) else "nothing")]
+        return [("missing", missing_cells([column.null_count for column in self.rows.X.columns]))]
 
     def _target_facts(self) -> str:
         y = self.rows.y
