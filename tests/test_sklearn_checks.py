@@ -38,7 +38,7 @@ def test_sklearn_check(estimator, check):
 
 @pytest.fixture
 def few_trees(monkeypatch):
-    shrink_default_members(monkeypatch, 10)
+    shrink_default_members(monkeypatch, 3)
 
 
 @parametrize_with_checks([make(name) for name in BY_DEFAULT if name in WITH_MEMBERS])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +16,7 @@ import fastens as fe
 from fastens.engine.bins.places import TemporaryFiles
 from fastens.options import EarlyStopping
 from fastens.table.memory_limits import in_bytes, shown_bytes
+from reference.children import run_child
 
 RNG = np.random.default_rng(5)
 X = RNG.random((3000, 6)).round(2).astype(np.float32)
@@ -214,11 +213,7 @@ def test_a_ceiling_for_a_sparse_table(density):
 
 
 def in_child(code, folder, n_rows=500_000):
-    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1]), "MALLOC_ARENA_MAX": "1"}
-    command = [sys.executable, "-c", f"N_ROWS = {n_rows}\n" + PRELUDE + textwrap.dedent(code)]
-    done = subprocess.run(
-        command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
+    done = run_child(f"N_ROWS = {n_rows}\n" + PRELUDE + textwrap.dedent(code), folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

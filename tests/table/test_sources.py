@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from decimal import Decimal
@@ -30,6 +29,7 @@ from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.opening import open_table, split_columns
 from fastens.table.same_rows import SameRows
 from fastens.table.sources import is_source, open_batches
+from reference.children import run_child
 
 N_ROWS, N_FILES = 1200, 3
 
@@ -525,9 +525,7 @@ fastens.Source(table.to_reader(500), spill_dir=".").opened()
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_disk_too_full_for_a_stream(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}
-    command = [sys.executable, "-c", FULL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    done = run_child(FULL, folder=tmp_path)
     assert "OSError: spill_dir must be on a disk with room for a copy of X, a stream; got '.'" in done.stderr
     assert os.listdir(tmp_path) == []
 
@@ -561,10 +559,7 @@ def peak_of(path, n_parts):
         for _ in range(n_parts):
             part = {name: generator.normal(size=50_000) for name in names}
             writer.write_table(pa.table(part | {"y": part["x0"] + part["x1"]}))
-    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}
-    command = [sys.executable, "-c", PEAK, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=path.parent)
-    return int(done.stdout)
+    return int(run_child(PEAK, path, folder=path.parent).stdout)
 
 
 @pytest.mark.slow
