@@ -366,7 +366,7 @@ def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
     print(fit(needs.least), fit(needs.in_memory - 1), needs.column + needs.window, needs.disk)
     """
     low, high, window, disk = map(int, in_child(watched, tmp_path, n_rows=300_000))
-    assert 0 < low <= 1.2 * window + (1 << 20) < 0.6 * disk
+    assert 0 < low <= 1.2 * window + (2 << 20) < 0.6 * disk  # with some pages of libraries
     assert low < high
 
 
@@ -379,8 +379,8 @@ def test_a_fit_of_a_sparse_table_keeps_to_the_limit_of_its_address_space(model, 
     from scipy import sparse
 
     model = {model}
-    rows, columns = rng.integers(0, 2000, 100_000), rng.integers(0, 50_000, 100_000)
-    table = sparse.csr_matrix((rng.random(100_000), (rows, columns)), (2000, 50_000))
+    rows, columns = rng.integers(0, 2000, 100_000), rng.integers(0, 15_000, 100_000)
+    table = sparse.csr_matrix((rng.random(100_000), (rows, columns)), (2000, 15_000))
     y = table.sum(axis=1).A1
     model.fit(table[:100], y[:100])
     needs = fe.estimate_memory(model, *table.shape, n_stored=table.nnz)
@@ -389,4 +389,4 @@ def test_a_fit_of_a_sparse_table_keeps_to_the_limit_of_its_address_space(model, 
     model.fit(fe.Source(table, max_memory=needs.in_memory), y)
     print(needs.in_memory)
     """
-    assert int(in_child(limited, tmp_path, n_rows=3000)[0]) < 2 * 2000 * 50_000  # two bytes for each value
+    assert int(in_child(limited, tmp_path, n_rows=3000)[0]) < 2 * 2000 * 15_000  # two bytes for each value

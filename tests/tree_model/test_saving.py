@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 
 import joblib
 import numpy as np
@@ -16,7 +15,8 @@ from hypothesis import strategies as st
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, ModelFileError, storage
-from reference.models import LOSSES, make_model, make_target, outputs, same_python
+from reference.children import run_child
+from reference.models import LOSSES, make_model, make_target, outputs
 
 FITTED = (
     "n_features_in_",
@@ -191,7 +191,7 @@ def test_another_process_predicts_the_same(tmp_path, rng):
         "X = pandas.read_pickle(folder / 'frame.pickle');"
         "numpy.save(folder / 'out.npy', fastens.load(folder / 'model.fastens').predict(X))"
     )
-    subprocess.run([*same_python(), "-c", code, str(tmp_path)], check=True, timeout=60)
+    assert run_child(code, tmp_path, folder=tmp_path).returncode == 0
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), model.predict(frame))
 
 

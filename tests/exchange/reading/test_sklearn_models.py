@@ -193,6 +193,7 @@ def test_more_thresholds_than_codes(tmp_path, monkeypatch):
     assert model.to_dataframe()["feature"].dropna().isin(list("abcde")).all()
 
 
+@pytest.mark.slow
 def test_deep_forest_of_many_rows():
     rng = np.random.default_rng(0)
     many = rng.normal(size=(30_000, 2))
