@@ -49,6 +49,7 @@ def test_names_that_are_not_there():
         from fastens import Forest  # noqa: F401
 
 
+@pytest.mark.slow
 def test_packages_are_there_without_an_import_of_their_own():
     assert imported("import fastens; fastens.onnx; fastens.distributed; fastens.bayes") >= {
         "fastens.onnx",
@@ -79,6 +80,7 @@ def test_the_package_alone_is_light():
     assert imported("import fastens, fastens.bayes") & {"numpy", "scipy", "sklearn", "pandas", "narwhals"} == set()
 
 
+@pytest.mark.slow
 def test_estimators_leave_for_later_what_a_fit_does_without():
     names = "GradientBoostingClassifier, RandomForestRegressor, AdaBoostClassifier, GaussianNB"
     later = {f"sklearn.{part}" for part in ("ensemble", "inspection", "linear_model", "metrics", "model_selection")}

@@ -65,6 +65,7 @@ def test_names_and_values_are_text(run, houses, write_csv, model):
     assert any(NASTY in text for text in found.texts)
 
 
+@pytest.mark.slow
 def test_rows_held_out_are_found_again(run, houses, write_csv):
     table = houses.drop_columns("price")
     path = write_csv(table)
@@ -187,6 +188,7 @@ def test_wrong_input_is_one_line(run, houses, write_csv, tmp_path, options, mess
     assert message in done.err
 
 
+@pytest.mark.slow
 def test_rows_without_a_target_are_left_out_of_the_scores(run, houses, write_csv, tmp_path):
     price = np.array(houses["price"].to_pylist())
     price[::3] = np.nan

@@ -67,6 +67,7 @@ def others(path):
     )
 
 
+@pytest.mark.slow
 def test_every_public_estimator_is_a_kind_or_says_what_to_do(run, houses, write_csv):
     kinds = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
     known = {type(kind()) for kind in kinds} | {kind for kind, _ in ELSEWHERE.values()}

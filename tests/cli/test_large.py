@@ -61,6 +61,7 @@ def test_the_model_is_that_of_the_table_in_memory(run, houses, large_files, monk
     assert cards[0]["split"] == cards[1]["split"]
 
 
+@pytest.mark.slow
 def test_a_ceiling_for_memory(run, large_files, monkeypatch):
     """Files of any size are read in batches under it, and codes that do not fit are files: the same model."""
     given = ["train", "*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 3]
@@ -110,6 +111,7 @@ def test_predictions_part_by_part(run, houses, large_files, out):
         assert pq.ParquetFile(out).metadata.num_row_groups > 4
 
 
+@pytest.mark.slow
 def test_only_columns_that_are_needed_are_read(run, houses, large_files):
     """The pages of a column that the model does not use are spoilt, and nobody sees it."""
     run("train", "*.parquet", "--target", "price", "--drop", "sold,built", "--n-estimators", 4)
@@ -205,6 +207,7 @@ def test_a_full_disk(run, large_files):
     assert not (large_files / "out.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_disk_too_full_for_codes(run, large_files):
     given = ["train", "part0.parquet", "--target", "price", "--drop", "sold", "--spill-dir", str(large_files)]
@@ -234,6 +237,7 @@ def test_a_bar_of_rows(run, large_files):
     assert sum(seen[1:]) == 300
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch):
     given = ["*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 25]
     run("train", *given, "-o", "whole.fastens")

@@ -46,6 +46,7 @@ def paths(model):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     kind=st.sampled_from(EVERY),

@@ -328,6 +328,7 @@ def test_a_full_disk_is_named(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize(
     "model",
@@ -370,6 +371,7 @@ def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
     assert low < high
 
 
+@pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize(
     "model", ["fe.GradientBoostingRegressor(n_estimators=2, n_jobs=1)", "fe.RandomForestRegressor(2, n_jobs=1)"]

@@ -193,6 +193,7 @@ def test_every_ensemble(name, options, folder):
     np.testing.assert_array_equal(model.predict(source), whole.predict(X))
 
 
+@pytest.mark.slow
 def test_tables_without_a_target(folder):
     columns = ["size", "count", "flag"]
     source = open_batches(str(folder / "*.parquet")).select(columns)
@@ -266,6 +267,7 @@ def test_types_that_are_no_features(kind):
         fe.DecisionTreeRegressor().fit(lambda: reader(table), np.arange(N_ROWS))
 
 
+@pytest.mark.slow
 def test_types_that_change_between_files(tmp_path):
     frames = [FRAME[:500], FRAME[500:].astype({"count": float})]
     frames[1].loc[700, "count"] = 0.5
@@ -278,6 +280,7 @@ def test_types_that_change_between_files(tmp_path):
         fe.DecisionTreeRegressor().fit(str(tmp_path / "?.parquet"), "price")
 
 
+@pytest.mark.slow
 def test_types_of_csv_are_those_of_all_rows(tmp_path):
     lines = ["a;b;c;d;e;f;g"] + ["1;1,5;?;2020-01-01;;x;31.12.2020"] * 100_000
     lines += ["2,5;3;maybe;2020-01-01 10:00:00;7;;1.1.2021", "1;;;;;;"]

@@ -220,6 +220,7 @@ def test_truncated_files(content, path):
             fastens.load(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_changed_bytes(content, path, data):
@@ -281,6 +282,7 @@ def assert_refused_or_safe(path):
 STRANGE = [None, True, -1, 0, 7, 2**70, 1e308, float("nan"), "", "x", [], {}, [[]], [None], {"pairs": 3}, ["a", "a"]]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X has feature names")
 def test_changed_headers(content, path, rng):
     header, body = opened(content)
@@ -290,6 +292,7 @@ def test_changed_headers(content, path, rng):
             assert_refused_or_safe(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_changed_arrays(content, path, data):

@@ -76,6 +76,7 @@ few_floats = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(few_floats, st.integers(2, 12))
 def test_bins_as_naive_for_any_floats(rows, max_bins):
@@ -143,6 +144,7 @@ def cut_in_parts(rng, n_rows, n_parts):
     return np.split(rng.permutation(n_rows), np.sort(rng.integers(0, n_rows, n_parts - 1)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 120), st.integers(1, 150), st.integers(2, 40))
 def test_weights_mean_repetition(seed, n_rows, n_sample, max_bins):
@@ -158,6 +160,7 @@ def test_weights_mean_repetition(seed, n_rows, n_sample, max_bins):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 300), st.integers(1, 150), st.booleans())
 def test_parts_make_the_whole(seed, n_rows, n_sample, is_weighted):
@@ -218,6 +221,7 @@ def test_sampled_bins_are_near_even(long_table):
     assert 0.8 < sizes.min() < sizes.max() < 1.2
 
 
+@pytest.mark.slow
 def test_sampled_bins_do_not_depend_on_threads_order_or_layout(long_table, rng):
     whole = learn_binning(long_table, n_threads=1)
     assert_same(learn_binning(np.asfortranarray(long_table), n_threads=2), whole)

@@ -48,6 +48,7 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
     assert_like_twin(tree, twin.grow(gradients, hessians))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [
@@ -70,6 +71,7 @@ def test_rules_hold_as_in_the_twin(rules, weighted):
     assert_like_twin(tree, twin.grow(gradients, hessians, weight))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_per_threshold", [20, 100, 10**6])
 @pytest.mark.parametrize(("n_rows", "max_bins", "weighted"), [(300, 255, False), (900, 60, True), (4000, 60, False)])
 def test_thresholds_are_drawn_as_in_the_twin(n_rows, max_bins, weighted, rows_per_threshold):
@@ -153,6 +155,7 @@ def test_constraints_as_in_the_twin(rules, n_rows, categorical):
     assert_like_twin(TreeGrower(matrix, rules).grow(gradients, hessians), twin.grow(gradients, hessians), rel=2e-3)
 
 
+@pytest.mark.slow
 def test_constant_hessians_have_finer_gradients():
     X, gradients, _ = make_rows(2000)
     matrix, rules = bin_rows(X, max_bins=50), GrowthRules(max_leaf_nodes=20)

@@ -68,6 +68,7 @@ def test_threads_do_not_matter(rng):
     assert np.array_equal(one[3], many[3])
 
 
+@pytest.mark.slow
 def test_more_cells_than_are_counted_at_once(rng):
     codes, y, w = make(rng, n_rows=300, n_features=40, n_classes=40, n_codes=90)
     found = finder(codes, y, 40).find(w, 0)

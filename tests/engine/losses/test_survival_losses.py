@@ -43,6 +43,7 @@ def test_cox_loss_and_gradient(rng):
     assert (bound > 0).sum() >= (y[:, 0] == y[:, 1]).sum()
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_cox_bound_the_curvature(rng):
     y, raw = censored(rng, 12), rng.normal(size=12)
     weight = np.ones(12)

@@ -108,6 +108,7 @@ def test_boosting_of_classes(loss, target, tmp_path):
     np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), model.predict(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "quantile", "poisson", "gamma"])
 @pytest.mark.parametrize("categorical", [None, [4]])
 def test_histogram_boosting_of_numbers(loss, categorical, tmp_path):
@@ -125,6 +126,7 @@ def test_histogram_boosting_of_numbers(loss, categorical, tmp_path):
     np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), model.predict(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [TWO, CLASSES], ids=["two", "three"])
 def test_histogram_boosting_of_frames(target):
     frame = pd.DataFrame({"a": X[:, 0], "name": np.array(["x", "y", "ä"])[X[:, 4].astype(int) % 3], "m": X[:, 2]})
