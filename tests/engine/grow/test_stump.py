@@ -7,7 +7,9 @@ import pytest
 from fastens.engine.grow.stump import StumpFinder
 from fastens.engine.splits.criterion import CRITERIA
 
+from fastens.engine.bins.sparse_binned import SparseCodes
 from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
+from reference.threads_comm import on_ranks
 
 
 def make(rng, n_rows=60, n_features=5, n_classes=2, n_codes=9, dtype=np.uint8):
@@ -16,10 +18,15 @@ def make(rng, n_rows=60, n_features=5, n_classes=2, n_codes=9, dtype=np.uint8):
     return codes, y, rng.integers(0, 1000, n_rows)
 
 
-def finder(codes, y, n_classes, n_threads=1, categorical=()):
+def finder(codes, y, n_classes, n_threads=1, categorical=(), columns=None):
     n_codes = np.full(len(codes), codes.max() + 1, dtype=np.int32)
     kinds = np.isin(np.arange(len(codes)), categorical).astype(np.uint8)
-    return StumpFinder(codes, n_codes, kinds, y, n_classes, n_threads)
+    return StumpFinder(codes if columns is None else columns, n_codes, kinds, y, n_classes, n_threads)
+
+
+def assert_same_stump(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def found_impurity(found, codes, y, w, n_classes, criterion):
@@ -63,9 +70,36 @@ def test_threads_do_not_matter(rng):
     codes, y, _ = make(rng, n_rows=9000, n_features=13, n_codes=200)
     w = rng.integers(0, 2**40, 9000)
     one, many = (finder(codes, y, 2, n_threads).find(w, 0) for n_threads in (1, 5))
-    assert one[:2] == many[:2]
-    assert np.array_equal(one[2], many[2])
-    assert np.array_equal(one[3], many[3])
+    assert_same_stump(one, many)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_of_sparse_rows_stored_codes_are_enough(rng, dtype, n_classes):
+    codes, y, w = make(rng, n_rows=300, n_features=7, n_classes=n_classes, dtype=dtype)
+    of_zero = rng.integers(0, 9, len(codes)).astype(dtype)
+    codes = np.where(rng.random(codes.shape) < 0.8, of_zero[:, None], codes)
+    feature, rows = np.nonzero(codes != of_zero[:, None])
+    starts = np.searchsorted(feature, np.arange(len(codes) + 1))
+    columns = SparseCodes(rows.astype(np.int32), starts, codes[feature, rows], of_zero, 300)
+    for criterion in CRITERIA.values():
+        for_all, for_stored = (finder(codes, y, n_classes, columns=each).find(w, criterion) for each in (None, columns))
+        assert_same_stump(for_stored, for_all)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_on_several_ranks(rng, n_classes):
+    codes, y, w = make(rng, n_rows=300, n_features=9, n_classes=n_classes)
+    codes[0, :3] = 8  # whatever rows a rank has, it has the codes of all
+
+    def find(comm):
+        rows = slice(100 * comm.rank, 100 * (comm.rank + 1))
+        own = np.ascontiguousarray(codes[:, rows])
+        n_codes, kinds = np.full(len(codes), 9, np.int32), np.zeros(len(codes), np.uint8)
+        return StumpFinder(own, n_codes, kinds, y[rows].copy(), n_classes, 1).find(w[rows].copy(), 0, comm)
+
+    for found in on_ranks(3, find):
+        assert_same_stump(found, finder(codes, y, n_classes).find(w, 0))
 
 
 @pytest.mark.slow
