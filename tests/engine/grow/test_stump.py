@@ -57,6 +57,18 @@ def test_best_of_all_subsets_of_categories(rng, criterion):
         assert found_impurity(found, codes, y, w, 2, criterion) == pytest.approx(best, rel=1e-9)
 
 
+def test_categories_are_ordered_by_the_share_of_every_class(rng):
+    for _ in range(20):
+        codes, y, w = make(rng, n_rows=300, n_features=1, n_codes=9, n_classes=3)
+        of_codes = np.array([class_weights(y, w, codes[0] == code, 3) for code in range(9)])
+        splits = []
+        for shares in (of_codes / of_codes.sum(axis=1, keepdims=True)).T:
+            sums = np.cumsum(of_codes[np.argsort(shares)], axis=0)
+            splits += [impurity(left, "gini") + impurity(sums[-1] - left, "gini") for left in sums[:-1]]
+        found = finder(codes, y, 3, categorical=[0]).find(w, CRITERIA["gini"])
+        assert found_impurity(found, codes, y, w, 3, "gini") == pytest.approx(min(splits), rel=1e-9)
+
+
 def test_categories_of_three_classes_come_close(rng):
     ratios = []
     for _ in range(20):
