@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse
+from fastens.engine.bins.sketch import kth_distinct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -391,3 +392,13 @@ def test_bins_and_codes_in_one_go_of_categories_and_sparse_rows(rng):
         binning, matrix = learn_and_bin(table, None, 800, categorical)
         assert_same(binning, learn_binning(table, None, 800, categorical))
         assert np.array_equal(matrix.records, binning.transform(table).records)
+
+
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_the_kth_of_distinct_numbers(rng, n):
+    numbers = rng.integers(0, 2**64, n, dtype=np.uint64)
+    numbers = np.append(numbers, numbers[: n // 2])
+    for k in range(1, n + 1):
+        assert kth_distinct(numbers.copy(), np.empty_like(numbers), k) == np.sort(numbers[:n])[k - 1]
+    for k in (n + 1, len(numbers) + 1):
+        assert kth_distinct(numbers.copy(), np.empty_like(numbers), k) is None
