@@ -154,5 +154,7 @@ def test_bad_lengths_are_refused():
     codes = np.ones((2, 5), dtype=np.uint8)
     with pytest.raises(ValueError, match="classes must have 5 entries"):
         finder(codes, np.zeros(4, np.uint16), 2)
+    with pytest.raises(ValueError, match="n_codes and is_categorical must have one entry per feature"):
+        StumpFinder(codes, np.ones(3, np.int32), np.zeros(2, np.uint8), np.zeros(5, np.uint16), 2, 1)
     with pytest.raises(ValueError, match="weights must have 5 entries"):
         finder(codes, np.zeros(5, np.uint16), 2).find(np.ones(4, np.int64), 0)
