@@ -111,7 +111,6 @@ class BuildKernels(build_ext):
             shared_utility_qualified_name=MEMORYVIEWS,
             nthreads=n_jobs if os.name == "posix" else 0,
             force=bool(self.force) or DEBUG or COVERAGE,
-            emit_linenums=COVERAGE,
         )
         sources = {extension.name: extension.sources for extension in translated}
         for extension in self.extensions:

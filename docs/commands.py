@@ -6,22 +6,21 @@ block of bash each line is a command. Tables of the pages come from FASTENS_DATA
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import tempfile
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-import fastens
+from fastens.cli import main
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = str(Path(fastens.__file__).parents[1])
 DATA = Path(os.environ.get("FASTENS_DATA", HERE.parents[1] / "shared" / "data"))
 BLOCK = re.compile(
     r"^```(?:console\n\$ (?P<console>fastens [^\n]*)\n(?P<printed>.*?)|bash\n(?P<bash>fastens .*?))^```", re.S | re.M
@@ -55,17 +54,11 @@ def prepare(text: str, folder: Path) -> None:
 
 def run(command: str, folder: Path) -> str:
     """What a command prints; an error if it fails."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fastens", *shlex.split(command)[1:]],
-        cwd=folder,
-        env=os.environ | {"COLUMNS": "100", "PYTHONPATH": PACKAGES, "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{command}: {done.stderr}")
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.rstrip().splitlines())
+    with chdir(folder), redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as told:
+        code = main(shlex.split(command)[1:])
+    if code:
+        raise RuntimeError(f"{command}: {told.getvalue()}")
+    return "".join(f"{line.rstrip()}\n" for line in printed.getvalue().rstrip().splitlines())
 
 
 def told_again(text: str) -> str:

@@ -230,6 +230,7 @@ def test_files_stay_short():
     assert {path: n for path, n in n_lines.items() if n > MAX_FILE_LINES} == {}
 
 
+@pytest.mark.slow
 def test_functions_fit_on_a_screen():
     n_lines = {(relative(path), each.name): len(each.lines) for path in SOURCES for each in functions(path)}
     assert {function: n for function, n in n_lines.items() if n > MAX_FUNCTION_LINES} == {}

@@ -2,7 +2,7 @@
 
 No crash, no hang, no memory beyond 2 GiB, no NaN or infinity out of finite targets, no answer that is no class, the
 same predictions from a pickle and with two threads. How many tables each estimator meets: FASTENS_EXAMPLES (default
-30; where it is set they are drawn anew in each run).
+12; where it is set they are drawn anew in each run).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from properties.tables import FORMS, LABELS, NUMBERS, OTHERS, TARGETS, WEIGHTS
 from properties.trial import Case, refuse, run
 from properties.worker import Worker
 
-N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "30"))
+N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "12"))
 EXAMPLES = settings(
     max_examples=N_EXAMPLES,
     derandomize="FASTENS_EXAMPLES" not in os.environ,

@@ -99,6 +99,7 @@ def test_flipped_bits_are_noticed(path):
             storage.load(path)
 
 
+@pytest.mark.slow
 def test_truncation_is_noticed(path):
     content = path.read_bytes()
     for length in [*range(200), *range(200, len(content), 7)]:

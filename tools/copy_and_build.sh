@@ -6,7 +6,7 @@ CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 COPY=$(mktemp -d)
 trap 'rm -rf "$COPY"' EXIT
 
-git -C "$CHECKOUT" ls-files -z --cached --others --exclude-standard -- fastens tests setup.py pyproject.toml README.md LICENSE |
+git -C "$CHECKOUT" ls-files -z --cached --others --exclude-standard -- fastens tests contrib setup.py pyproject.toml README.md LICENSE |
     (cd "$CHECKOUT" && xargs -0 sh -c 'for f; do [ -f "$f" ] && printf "%s\0" "$f"; done' sh) |
     tar -C "$CHECKOUT" --null -T - -cf - | tar -C "$COPY" -xf -
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections import defaultdict
 from itertools import groupby
@@ -11,7 +12,6 @@ from pathlib import Path
 import coverage
 
 LEAST = 95.0
-KERNELS = {".pyx", ".pxd", ".h"}
 
 
 def python_lines() -> dict[str, dict[int, bool]]:
@@ -25,20 +25,38 @@ def python_lines() -> dict[str, dict[int, bool]]:
     return found
 
 
+def places_in_kernel(generated: Path) -> dict[int, tuple[str, int]]:
+    """The place in a kernel that each line of its C comes from, as its comments tell; none of code that Cython adds."""
+    places: dict[int, tuple[str, int]] = {}
+    place, is_of_kernel = None, False
+    for number, line in enumerate(generated.read_text(encoding="utf-8").splitlines(), start=1):
+        if section := re.match(r"/\* #### Code section: (\w+)", line):
+            place, is_of_kernel = None, section[1] in {"module_code", "init_module"}
+        elif comment := re.match(r' */\* "(fastens/.+)":(\d+)$', line):
+            place = comment[1], int(comment[2])
+        elif line.endswith("/* function exit code */"):
+            place = None
+        elif place and is_of_kernel:
+            places[number] = place
+    return places
+
+
 def kernel_lines() -> dict[str, dict[int, bool]]:
-    """The same of kernels; a line runs if it does in any module that it is compiled into."""
+    """The same of kernels and headers; a line runs if it does in any module that it is compiled into."""
     found: dict[str, dict[int, bool]] = defaultdict(dict)
     for notes in sorted(Path("build").rglob("*.gcno")):
         printed = subprocess.run(["gcov", "--json-format", "--stdout", notes], capture_output=True, check=True).stdout
         for file in json.loads(printed)["files"]:
             path = Path(file["file"])
-            if path.suffix in KERNELS and path.parts[0] == "fastens" and path.is_file():
-                lines, n_lines = found[path.as_posix()], len(path.read_text(encoding="utf-8").splitlines())
-                for line in file["lines"]:
-                    number = line["line_number"]
-                    # Cython's own functions follow those of the file, and have no lines of it.
-                    if number <= n_lines and not line.get("function_name", "").startswith("__Pyx"):
-                        lines[number] = lines.get(number, False) or line["count"] > 0
+            if path.parts[0] != "fastens":
+                continue
+            places = places_in_kernel(path) if path.suffix == ".c" else None
+            for line in file["lines"]:
+                number = line["line_number"]
+                place = (path.as_posix(), number) if places is None else places.get(number)
+                if place is not None:
+                    lines = found[place[0]]
+                    lines[place[1]] = lines.get(place[1], False) or line["count"] > 0
     return dict(sorted(found.items()))
 
 

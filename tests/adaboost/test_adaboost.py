@@ -54,6 +54,7 @@ def check_notes(notes, ours):
     np.testing.assert_allclose(ours[1], notes[1], rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.5, 0.25, 0.1])
 def test_first_notes_with_twice_the_learning_rate(noisy, rate):
     X, y = noisy
@@ -140,6 +141,7 @@ def test_a_class_without_weight_is_absent():
     assert model.classes_.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_ten_thousand_rounds_leave_the_weights_finite(rng):
     # Two bumps on a line: the weights of the easy rows go far below the smallest float.
     X = np.arange(12.0)[:, None]

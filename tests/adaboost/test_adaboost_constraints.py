@@ -34,6 +34,7 @@ def assert_monotone(respond, X):
             before = now
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
@@ -62,6 +63,7 @@ def test_no_classifier_breaks_a_constraint(algorithm, max_depth, resample, optio
     assert_monotone(lambda rows: model.predict_proba(rows)[:, 1], X)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     loss=st.sampled_from(["linear", "square", "exponential"]),

@@ -103,6 +103,7 @@ def test_saving_of_given_regressors(tmp_path):
     np.testing.assert_array_equal(fastens.load(path, allow_pickle=True).predict(X), foreign.predict(X))
 
 
+@pytest.mark.slow
 def test_trees_of_more_nodes_than_sixteen_bits_can_count(rng):
     X = rng.uniform(size=(150_000, 3))
     y = rng.integers(0, 2, 150_000)

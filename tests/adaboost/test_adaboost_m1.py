@@ -103,6 +103,7 @@ def drawing(X, y, learn, seed):
     return draw_and_learn
 
 
+@pytest.mark.slow
 def test_third_notes_draw_and_start_again(rng):
     X = rng.normal(size=(80, 3))
     y = np.where(rng.random(80) < 0.4, rng.integers(0, 3, 80), np.digitize(X[:, 0], [-0.5, 0.8]))

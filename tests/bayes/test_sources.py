@@ -122,6 +122,7 @@ def watched(path, monkeypatch):
     return batches, seen
 
 
+@pytest.mark.slow
 def test_columns_of_texts_without_any(tmp_path):
     """They are columns of numbers, of which none is known: found out when all rows have been read."""
     frame = FRAME[["word", "count", "kind"]].assign(none=pd.Series([None] * N_ROWS, dtype="str"))
@@ -133,6 +134,7 @@ def test_columns_of_texts_without_any(tmp_path):
         assert_same(clone(model).fit(X, frame["kind"]), clone(model).fit(source, "kind"))
 
 
+@pytest.mark.slow
 def test_the_first_rows_of_a_source_for_a_model_that_learns_more(tmp_path):
     FRAME[[*CATEGORIES, "kind"]].to_parquet(tmp_path / "rows.parquet")
     classes = ["little", "much"]

@@ -79,6 +79,7 @@ def breaks_of_order(model, X, signs):
 LOSSES = ["squared_error", "log_loss", "absolute_error", "quantile", "huber", "poisson", "gamma"]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -127,6 +128,7 @@ ROUNDS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -149,6 +151,7 @@ def test_quantiles_never_cross_and_are_monotone(seed, levels, signs, growth, ext
     assert breaks_of_order(model, X, signs) < 1e-10
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

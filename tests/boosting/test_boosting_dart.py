@@ -24,6 +24,7 @@ def X(rng):
     return rng.standard_normal((400, 4))
 
 
+@pytest.mark.slow
 def test_which_rounds_are_left_out():
     dropout = Dropout(Dart(0.2, 0.3, None), 0.1, 7)
     drawn = [dropout.draw(index).rounds for index in range(2000)]

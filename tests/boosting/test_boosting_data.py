@@ -95,6 +95,7 @@ def test_any_scale_of_a_feature(scale, X, y):
     np.testing.assert_array_equal(fit(X * scale, y).predict(X * scale), fit(X, y).predict(X))
 
 
+@pytest.mark.slow
 def test_wide_tables(rng):
     X = rng.standard_normal((60, 10_000)).astype(np.float32)
     X[:, 1] = X[:, 9_999] ** 2

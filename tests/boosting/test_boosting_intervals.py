@@ -303,6 +303,7 @@ def test_nothing_before_a_fit(rng):
 # Real tables --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target", "options"),
     [
@@ -324,6 +325,7 @@ def test_intervals_cover_on_real_tables(load_table, name, target, options):
     assert np.mean(found) == pytest.approx(0.9, abs=noise(third, third, 8) + 0.003)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), [("adult", "income"), ("oml_first_order_theorem_proving", "target")])
 @pytest.mark.parametrize("conformity", ["lac", "aps"])
 def test_sets_cover_on_real_tables(load_table, name, target, conformity):

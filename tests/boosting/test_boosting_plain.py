@@ -23,6 +23,7 @@ def table(rng):
     return X, X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=240)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 3])
 def test_regression_is_the_naive_one(table, rng, depth):
     X, y = table
@@ -47,6 +48,7 @@ def test_two_classes_are_the_naive_ones(table, rng, depth, share):
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-naive(X))), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_three_classes_are_the_naive_ones(table):
     X, y = table
     y = np.digitize(y, [-0.8, 0.6])
@@ -131,6 +133,7 @@ def test_where_leaves_have_no_hessian_nothing_changes():
     np.testing.assert_array_equal(a.predict(X), b.predict(X))
 
 
+@pytest.mark.slow
 def test_several_targets_and_levels(table):
     X, y = table
     Y = np.column_stack([y, np.abs(y)])
@@ -154,6 +157,7 @@ def test_continuing_and_refitting_leaves():
     np.testing.assert_allclose(same.decision_function(X), at_once.decision_function(X), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_right_leave_everything_finite():
     X, y = np.repeat([[0.0], [1.0]], 500, axis=0), np.repeat([0, 1], 500)
     y[[0, -1]] = 1, 0

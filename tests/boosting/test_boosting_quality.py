@@ -90,6 +90,7 @@ def compare(ours, theirs):
     assert ours < 1.06 * theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", CLASSES)
 def test_log_loss_as_lightgbm(table, split):
     lightgbm = pytest.importorskip("lightgbm")
@@ -97,6 +98,7 @@ def test_log_loss_as_lightgbm(table, split):
     compare(class_loss(GradientBoostingClassifier(**OURS), data), class_loss(lightgbm.LGBMClassifier(**LIGHTGBM), data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", NUMBERS)
 def test_squared_error_as_lightgbm(table, split):
     lightgbm = pytest.importorskip("lightgbm")
@@ -104,6 +106,7 @@ def test_squared_error_as_lightgbm(table, split):
     compare(number_loss(GradientBoostingRegressor(**OURS), data), number_loss(lightgbm.LGBMRegressor(**LIGHTGBM), data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["adult", "electricity", "magic_telescope"])
 def test_log_loss_as_scikit_learn(table, split):
     data = split(table, CLASSES[table])
@@ -111,6 +114,7 @@ def test_log_loss_as_scikit_learn(table, split):
     compare(class_loss(GradientBoostingClassifier(**OURS), data), theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", NUMBERS)
 def test_squared_error_as_scikit_learn(table, split):
     data = split(table, NUMBERS[table])
@@ -126,6 +130,7 @@ OTHER_LOSSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", OTHER_LOSSES)
 @pytest.mark.parametrize("table", ["california_housing", "bike_sharing_hour"])
 def test_other_losses_as_scikit_learn(loss, table, split):
@@ -135,6 +140,7 @@ def test_other_losses_as_scikit_learn(loss, table, split):
     compare(number_loss(GradientBoostingRegressor(loss, **options, **OURS), data, score), theirs)
 
 
+@pytest.mark.slow
 def test_quantiles_hold_on_new_rows(split):
     X, y, X_test, y_test = split("california_housing", "median_house_value")
     for level in (0.1, 0.5, 0.9):
@@ -151,6 +157,7 @@ def test_robust_losses_stand_outliers(loss, split):
     assert number_loss(GradientBoostingRegressor(), (X, spoilt, X_test, y_test)) > 100 * clean
 
 
+@pytest.mark.slow
 def test_counts_of_claims(split):
     """Poisson with exposure as weight: few claims, many zeros."""
     X, y, X_test, y_test = split("fremtpl2_freq", "ClaimNb")
@@ -186,6 +193,7 @@ def test_tables_of_scikit_learn(name):
         assert ours < 1.1 * theirs  # some 200 test rows, few of which are wrong
 
 
+@pytest.mark.slow
 def test_xgboost_on_the_same_settings(split):
     xgboost = pytest.importorskip("xgboost")
     X, y, X_test, y_test = split("california_housing", "median_house_value")

@@ -57,6 +57,7 @@ def test_classes_with_default_parameters(weights, size):
         assert_same_models(size, lambda: GradientBoostingClassifier(**COMMON), y, WEIGHTS.get(weights))
 
 
+@pytest.mark.slow
 def test_exponential_loss_and_least_squares():
     options = COMMON | {"categorical_features": [4, 5]}
     assert_same_models(3, lambda: GradientBoostingClassifier("exponential", **options), BINARY)
@@ -82,6 +83,7 @@ def test_survival(loss, weights, size):
         np.testing.assert_array_equal(at, expected.predict_survival_function(X[:20], times=[0.5, 1.0, 2.0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weights", [None, "whole"])
 def test_ranking_of_whole_queries(weights, size):

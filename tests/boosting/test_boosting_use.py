@@ -144,6 +144,7 @@ def test_early_stopping_keeps_the_best_round(loss, X, rng):
     np.testing.assert_array_equal(outputs(model, X), outputs(shorter, X))
 
 
+@pytest.mark.slow
 def test_early_stopping_on_a_part_of_the_rows(X, rng):
     y = make_target("multiclass", X, rng)
     options = {"n_estimators": 200, "early_stopping": True, "validation_fraction": 0.3, "random_state": 7}

@@ -83,6 +83,7 @@ def test_only_the_first_rank_writes(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["0.fastens"]
 
 
+@pytest.mark.slow
 def test_a_warm_start_goes_on():
     def work(comm):
         model, own = GradientBoostingRegressor(warm_start=True, subsample=0.7, **COMMON), rows_of(comm)
@@ -96,6 +97,7 @@ def test_a_warm_start_goes_on():
             np.testing.assert_array_equal(found, expected[name], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_offsets_and_a_second_fit_to_all_rows(size):
     offset = np.random.default_rng(3).normal(size=N_ROWS)

@@ -79,6 +79,7 @@ def test_folds_draw_rows_of_their_own():
     )
 
 
+@pytest.mark.slow
 def test_kinds_of_tables():
     frame = pd.DataFrame(X).assign(kind=pd.Categorical(np.array(["a", "b", "c"])[KINDS]))
     model = folded(categories=Categories(encoding="target")).fit(frame, Y)
@@ -162,6 +163,7 @@ def test_interrupted_fits_leave_the_mean_so_far():
     assert model.score(X, Y) > 0.5
 
 
+@pytest.mark.slow
 def test_time_is_kept():
     model = GradientBoostingRegressor(
         n_estimators=10_000_000, n_iter_no_change=10_000_000, early_stopping=EarlyStopping(folds=3, time_limit=0.9)
@@ -173,6 +175,7 @@ def test_time_is_kept():
     assert one.n_estimators_ < len(one.validation_score_) + 1 < 10_000_000
 
 
+@pytest.mark.slow
 def test_short_time_raises_the_rate():
     """A rate at which hardly anything would be learned in the time is raised: the model is of use."""
     options = {"n_estimators": 10**6, "learning_rate": 1e-6, "n_iter_no_change": 10**6, "min_samples_leaf": 5}

@@ -228,6 +228,7 @@ def test_contributions_are_shapley_values(loss, options, X, rng):
         np.testing.assert_allclose(np.squeeze(found), pairs[i], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_contributions_against_rows_are_shapley_values(n_targets):
     """Rows and background rows that lack values of the leaves' lines: these are then of no effect."""
@@ -263,6 +264,7 @@ def test_probabilities_against_rows():
     np.testing.assert_allclose(found.values, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_contributions_add_up(loss, X, rng, tmp_path):
     y = make_target(loss, X, rng)

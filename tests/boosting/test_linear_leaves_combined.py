@@ -196,6 +196,7 @@ def test_lines_pay_for_targets_that_are_planes(rng):
     assert 1 - linear.score(X[500:], Y[500:]) < 0.2 * (1 - constant.score(X[500:], Y[500:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_rounds_for_all_targets_later_are_all_at_once(kind, X, Y, tmp_path):
     assert_same_rounds(GradientBoostingRegressor(n_estimators=15, **LINEAR, **KINDS[kind]), X, Y, tmp_path)
@@ -203,6 +204,7 @@ def test_more_rounds_for_all_targets_later_are_all_at_once(kind, X, Y, tmp_path)
     assert_same_rounds(GradientBoostingClassifier(n_estimators=8, **LINEAR, **KINDS[kind]), X, labels, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "dart"])
 def test_weights_of_rows_with_several_targets_are_copies(kind, X, Y, rng):
     weight = rng.integers(0, 3, 400)
@@ -212,6 +214,7 @@ def test_weights_of_rows_with_several_targets_are_copies(kind, X, Y, rng):
     np.testing.assert_allclose(weighted.predict(X), copied.predict(X), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_new_leaf_values_for_several_targets(X, Y):
     labels = np.column_stack([Y[:, 0] > 0, np.digitize(Y[:, 1], [-0.5, 0.5])]).astype(int)
     for model, y in ((GradientBoostingRegressor(**LINEAR), Y), (GradientBoostingClassifier(**LINEAR), labels)):

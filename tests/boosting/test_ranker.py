@@ -208,6 +208,7 @@ def test_wrong_relevance(table):
         GradientBoostingRanker().fit(X, y - 1, qid=qid)
 
 
+@pytest.mark.slow
 def test_as_good_as_lightgbm_on_its_own_table(load_table):
     lightgbm = pytest.importorskip("lightgbm")
     frame = load_table("rank_lightgbm")

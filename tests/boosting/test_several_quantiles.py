@@ -76,6 +76,7 @@ def along(model, X, column):
     return found.reshape(25, 20, *found.shape[1:])
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**16),
     n_targets=st.integers(2, 4),
@@ -255,6 +256,7 @@ def test_expectiles_never_cross_and_do_not_depend_on_threads(kind, n_targets, da
             assert (SIGNS[column] * np.diff(along(model, X, column), axis=1)).min() >= -1e-9
 
 
+@pytest.mark.slow
 def test_the_score_of_expectiles_is_what_they_save_of_their_loss(data, rng):
     (X, Y), weight = data, rng.random(400)
     model = expectiles_of().fit(X, Y)

@@ -254,6 +254,7 @@ def test_new_values_for_old_leaves(loss, X, Y):
 # Explaining --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_contributions_importances_and_pictures(X, Y, labels):
     pytest.importorskip("matplotlib").use("Agg")
     frame = pd.DataFrame(X, columns=list("abcde"))

@@ -1,8 +1,5 @@
 """Sparse tables: the models of the dense table to the bit, in memory that goes with the values stored."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
 from fastens.engine.bins.sparse_binned import SparseCodes, SparseMatrix
 from fastens.options import EarlyStopping
+from reference.children import run_child
 
 N_ROWS, N_COLUMNS = 500, 60
 FEW = {"n_estimators": 6, "random_state": 0, "early_stopping": False}
@@ -197,9 +195,5 @@ print(round(float((model.predict(X) == y).mean()), 3) > 0.5)
 )
 def test_a_million_columns_in_less_memory_than_a_byte_for_each_value(tmp_path):
     """Dense codes alone would be 3 GB."""
-    folder = str(Path(fastens.__file__).resolve().parents[1])
-    environment = os.environ | {"PYTHONPATH": folder, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", LARGE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_child(LARGE, folder=tmp_path)
     assert (done.stdout.strip(), done.returncode) == ("True", 0), done.stderr[-2000:]

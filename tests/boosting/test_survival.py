@@ -36,6 +36,7 @@ def test_sklearn_check(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", LOSSES)
 def test_it_learns(table, parameters):
     X, y, centre = table

@@ -12,6 +12,7 @@ import pytest
 
 import fastens
 from fastens.cli.table.errors import CommandError
+from reference.children import COMMAND, run_child
 
 
 def fastens_command(*arguments: object, folder: Path, **variables: str) -> subprocess.CompletedProcess:
@@ -31,14 +32,14 @@ def test_from_the_table_to_predictions(houses, write_csv, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "RMSE" in done.stdout
     assert "\x1b" not in done.stdout
-    done = fastens_command("predict", "model.fastens", "table.csv", "-o", "out.csv", folder=tmp_path)
+    done = run_child(COMMAND, "predict", "model.fastens", "table.csv", "-o", "out.csv", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 301
 
 
 @pytest.mark.slow
 def test_a_mistake(tmp_path):
-    done = fastens_command("train", "none.csv", "--target", "y", folder=tmp_path)
+    done = run_child(COMMAND, "train", "none.csv", "--target", "y", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "fastens: no such file: none.csv\n")
 
 

@@ -1,7 +1,6 @@
-"""The report of every kind of model, and the table of contributions."""
+"""The report of a model, and the table of contributions."""
 
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pyarrow as pa
@@ -10,64 +9,12 @@ import pyarrow.parquet
 import pytest
 
 import fastens
-from fastens.cli.table.target import CLASSIFICATION
-from reference.cli_kinds import BOTH, quick
-
-VOID = {"meta"}
-
-
-class Page(HTMLParser):
-    """Checks that elements close in order; collects headings, texts, and whatever would be loaded."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.headings, self.texts, self.loaded, self.seen = [], [], [], [], set()
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.add(tag)
-        if tag not in VOID:
-            self.open.append(tag)
-        self.loaded += [value for name, value in attrs if name in ("src", "href") and not value.startswith("#")]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-        if self.open[-1:] == ["h2"]:
-            self.headings.append(data)
-
-
-def page(path="report.html"):
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    found = Page(text)
-    assert found.loaded == []
-    assert "nan" not in re.sub(r"<style>.*?</style>|<text.*?</text>|<t[dh].*?</t[dh]>", "", text, flags=re.DOTALL)
-    return found
+from reference.report_pages import page
 
 
 def train(run, path, target, *options):
     done = run("train", path, "--target", target, *options)
     assert (done.code, done.err) == (0, "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "task"), BOTH)
-def test_every_family(run, houses, write_csv, name, task):
-    target, other = ("sold", "price") if task == CLASSIFICATION else ("price", "sold")
-    path = write_csv(houses.drop_columns(other))
-    train(run, path, target, "--model", name, *quick(name))
-    done = run("explain", "model.fastens", path)
-    assert (done.code, done.err) == (0, "")
-    found = page()
-    own = "Can the probabilities be trusted?" if task == CLASSIFICATION else "How wrong, and where?"
-    assert found.headings[:3] == ["Scores", own, "Which columns matter?"]
-    assert {"How do predictions depend on them?", "Why this prediction?", "The model"} <= set(found.headings)
-    explains = hasattr(fastens.load("model.fastens"), "predict_contributions")
-    assert ("contributions" in done.out) == explains == ("What do their values do?" in found.headings)
 
 
 @pytest.mark.parametrize("leaves", [(), ("--linear-leaves", "--linear-leaves.l2", 5)])
@@ -118,6 +65,7 @@ def test_names_and_values_are_text(run, houses, write_csv, model):
     assert any(NASTY in text for text in found.texts)
 
 
+@pytest.mark.slow
 def test_rows_held_out_are_found_again(run, houses, write_csv):
     table = houses.drop_columns("price")
     path = write_csv(table)
@@ -240,6 +188,7 @@ def test_wrong_input_is_one_line(run, houses, write_csv, tmp_path, options, mess
     assert message in done.err
 
 
+@pytest.mark.slow
 def test_rows_without_a_target_are_left_out_of_the_scores(run, houses, write_csv, tmp_path):
     price = np.array(houses["price"].to_pylist())
     price[::3] = np.nan

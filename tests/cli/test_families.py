@@ -13,11 +13,12 @@ from fastens.cli.models.models import ELSEWHERE, FAMILIES, TEXT, estimator_class
 from fastens.cli.models.parameters import PARAMETERS, _signature, directions
 from fastens.cli.table.target import CLASSIFICATION
 from reference.cli_kinds import BOTH, OF_COLUMNS, quick
+from reference.report_pages import page
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "task"), BOTH)
-def test_train_predict_evaluate(run, houses, write_csv, name, task):
+def test_train_predict_evaluate_explain(run, houses, write_csv, name, task):
     target, other = ("sold", "price") if task == CLASSIFICATION else ("price", "sold")
     path = write_csv(houses.drop_columns(other))
     done = run("train", path, "--target", target, "--model", name, *quick(name))
@@ -35,6 +36,14 @@ def test_train_predict_evaluate(run, houses, write_csv, name, task):
         np.testing.assert_allclose(both.sum(axis=1), 1)
     done = run("evaluate", "model.fastens", path)
     assert (done.code, done.err) == (0, "")
+    done = run("explain", "model.fastens", path)
+    assert (done.code, done.err) == (0, "")
+    found = page()
+    own = "Can the probabilities be trusted?" if task == CLASSIFICATION else "How wrong, and where?"
+    assert found.headings[:3] == ["Scores", own, "Which columns matter?"]
+    assert {"How do predictions depend on them?", "Why this prediction?", "The model"} <= set(found.headings)
+    explains = hasattr(fastens.load("model.fastens"), "predict_contributions")
+    assert ("contributions" in done.out) == explains == ("What do their values do?" in found.headings)
 
 
 @pytest.mark.slow
@@ -58,6 +67,7 @@ def others(path):
     )
 
 
+@pytest.mark.slow
 def test_every_public_estimator_is_a_kind_or_says_what_to_do(run, houses, write_csv):
     kinds = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
     known = {type(kind()) for kind in kinds} | {kind for kind, _ in ELSEWHERE.values()}

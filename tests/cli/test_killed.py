@@ -10,66 +10,27 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 import fastens
 from fastens.tuning.state import SearchFile
+from reference.children import COMMAND, LONG, run_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 N_KILLS = int(os.environ.get("FASTENS_KILLS", "2"))
-LONG = 100.0
 WHOLE_AND_RESUMED = ("whole.fastens", "model.fastens")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fastens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-# Runs commands in children of a process that has imported everything, each for so long; prints how it ended. Only the
-# parent sends the signal, as it alone knows that the child is still there.
-FORKER = """
-import json, os, sys, time
-from fastens.cli import main
-out = os.fdopen(os.dup(1), "w")
-null = os.open(os.devnull, os.O_RDWR)
-os.dup2(null, 1); os.dup2(null, 2)
-try:
-    main(["--help"])
-except SystemExit:
-    pass
-print("ready", file=out, flush=True)
-for line in sys.stdin:
-    arguments, seconds, number = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os._exit(main(arguments))
-    end, done = time.monotonic() + seconds, (0, 0)
-    while time.monotonic() < end and done[0] == 0:
-        done = os.waitpid(child, os.WNOHANG)
-        time.sleep(0.001)
-    if done[0] == 0:
-        os.kill(child, number)
-        done = os.waitpid(child, 0)
-    print(os.waitstatus_to_exitcode(done[1]), file=out, flush=True)
-"""
 
 
 @pytest.fixture
 def forked(tmp_path):
     """Run a command in a child, which gets a signal after so many seconds; its exit code."""
-    command = [sys.executable, "-c", FORKER]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, **pipes) as process:
-        assert process.stdout.readline() == "ready\n"
 
-        def run_command(arguments, after=LONG, number=signal.SIGKILL):
-            print(
-                json.dumps([[str(argument) for argument in arguments], after, number]), file=process.stdin, flush=True
-            )
-            return int(process.stdout.readline())
+    def run_command(arguments, after=LONG, number=signal.SIGKILL):
+        return run_child(COMMAND, *arguments, folder=tmp_path, after=after, number=number).returncode
 
-        yield run_command
-        process.stdin.close()
+    return run_command
 
 
 def moments(forked, arguments):

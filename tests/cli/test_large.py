@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,9 @@ from fastens.cli.report import progress
 from fastens.cli.table import large
 from fastens.files import csv_streams
 from fastens.table import sources
+from reference.children import COMMAND, run_child
+
+LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}));"
 
 
 @pytest.fixture
@@ -59,6 +61,7 @@ def test_the_model_is_that_of_the_table_in_memory(run, houses, large_files, monk
     assert cards[0]["split"] == cards[1]["split"]
 
 
+@pytest.mark.slow
 def test_a_ceiling_for_memory(run, large_files, monkeypatch):
     """Files of any size are read in batches under it, and codes that do not fit are files: the same model."""
     given = ["train", "*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 3]
@@ -108,6 +111,7 @@ def test_predictions_part_by_part(run, houses, large_files, out):
         assert pq.ParquetFile(out).metadata.num_row_groups > 4
 
 
+@pytest.mark.slow
 def test_only_columns_that_are_needed_are_read(run, houses, large_files):
     """The pages of a column that the model does not use are spoilt, and nobody sees it."""
     run("train", "*.parquet", "--target", "price", "--drop", "sold,built", "--n-estimators", 4)
@@ -194,46 +198,26 @@ def test_files_that_are_not_as_the_others(run, large_files, change, message):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_full_disk(run, large_files):
-    import resource
-
     run("train", "*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 4)
-    code = "import sys; from fastens.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "predict", "model.fastens", "part0.parquet", "-o", "out.csv", "--keep-all"],
-        cwd=large_files,
-        env=os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1])},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    given = ("predict", "model.fastens", "part0.parquet", "-o", "out.csv", "--keep-all")
+    done = run_child(LIMIT.format(2000) + COMMAND, *given, folder=large_files)
     assert done.returncode == 2, done.stderr
     assert re.match(r"fastens: cannot write out\.csv: .*File too large", done.stderr)
     assert left_over(large_files) == []
     assert not (large_files / "out.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_disk_too_full_for_codes(run, large_files):
-    import resource
-
     given = ["train", "part0.parquet", "--target", "price", "--drop", "sold", "--spill-dir", str(large_files)]
     least = re.search(r"at least ([\d.]+ ?[kMG]?B)", run(*given, "--max-memory", "1MB").err)[1]
     names = sorted(os.listdir(large_files))
     code = (
-        "import sys; from fastens.cli import main; from fastens.table.memory_limits import MemoryNeeds;"
+        "from fastens.table.memory_limits import MemoryNeeds;"
         "MemoryNeeds.in_memory = property(lambda needs: 1 << 60);"  # codes of so few rows would fit
-        "sys.exit(main(sys.argv[1:]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *given, "--max-memory", least],
-        cwd=large_files,
-        env=os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1])},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_child(LIMIT.format(500) + code + COMMAND, *given, "--max-memory", least, folder=large_files)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert re.match(r"fastens: .*spill_dir or path must be on a disk with room for \d+ more bytes", line)
@@ -253,6 +237,7 @@ def test_a_bar_of_rows(run, large_files):
     assert sum(seen[1:]) == 300
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch):
     given = ["*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 25]
     run("train", *given, "-o", "whole.fastens")
@@ -307,14 +292,7 @@ def test_predictions_take_the_memory_of_a_part(tmp_path):
         with pq.ParquetWriter(path, first.schema) as file:
             for _ in range(n_parts):
                 file.write_table(first)
-        done = subprocess.run(
-            [sys.executable, "-c", PEAK, "model.fastens", path.name, "out.parquet"],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1])},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = run_child(PEAK, "model.fastens", path.name, "out.parquet", folder=tmp_path)
         return int(done.stdout)
 
     # 700 000 rows more are 112 MB of floats.

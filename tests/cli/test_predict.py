@@ -60,6 +60,7 @@ def test_values_are_in_the_order_of_the_rows_whatever_the_format(run, train, hou
     assert np.corrcoef(a, np.array(houses["price"]))[0, 1] > 0.9
 
 
+@pytest.mark.slow
 def test_columns_are_kept_before_the_predictions(run, train, houses):
     path = train("price")
     assert run("predict", "model.fastens", path, "-o", "out.parquet", "--keep", "town,price").code == 0
@@ -215,6 +216,7 @@ def test_a_truncated_model(run, train, tmp_path):
     assert "cannot read the model" in result.err
 
 
+@pytest.mark.slow
 def test_several_outputs_have_columns_of_their_own(run, houses):
     """Of models saved from Python; the command line trains none with several outputs."""
     X = pa.table({name: houses[name] for name in ("rooms", "area")})

@@ -82,6 +82,7 @@ def test_none_and_losses(run, houses, write_csv):
     assert model < constant
 
 
+@pytest.mark.slow
 def test_columns_left_out_and_made_categories(run, houses, write_csv):
     names = pa.array([f"house {i}" for i in range(300)])
     path = write_csv(houses.append_column("name, or number", names))

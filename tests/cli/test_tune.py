@@ -8,6 +8,7 @@ import fastens
 QUICK = ("--folds", 3, "--n-jobs", 1)
 
 
+@pytest.mark.slow
 def test_a_search_and_its_files(run, houses, write_csv, tmp_path):
     path = write_csv(houses)
     result = run("tune", path, "--target", "sold", "--trials", 4, *QUICK)

@@ -71,6 +71,7 @@ def frame_of(n_parts, frame=FRAME):
     return dd.from_pandas(frame, npartitions=n_parts, sort=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_workers", "n_parts"), [(1, 2), (2, 5), (3, 1), (3, 13)])
 def test_names_of_columns(client, tmp_path, n_workers, n_parts):
     expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME, "target", sample_weight="weight"), tmp_path)
@@ -89,6 +90,7 @@ def test_forests(client, tmp_path, kind):
     assert content(model, tmp_path) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", OTHERS, ids=lambda model: type(model).__name__)
 def test_other_classifiers(client, tmp_path, model):
     table = TABLE.assign(label=np.where(T > 1, "yes", "no"))
@@ -97,6 +99,7 @@ def test_other_classifiers(client, tmp_path, model):
     assert content(model.fit(frame[frame["size"] > -99], "label"), tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_arrays_and_delayed_partitions(client, tmp_path):
     labels = np.where(T > 1, "yes", "no")
     expected = content(GradientBoostingClassifier(subsample=0.5, **COMMON).fit(X, labels), tmp_path)
@@ -113,6 +116,7 @@ def test_arrays_and_delayed_partitions(client, tmp_path):
         assert content(model, tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_texts(client, tmp_path):
     words = FRAME["word"] + " ham and spam " + FRAME["number"].astype(str)
     expected = content(TextClassifier(min_df=3).fit(words, T > 1), tmp_path)
@@ -123,6 +127,7 @@ def test_texts(client, tmp_path):
     np.testing.assert_array_equal(model.predict(frame["text"]).compute(), model.predict(words))
 
 
+@pytest.mark.slow
 def test_rows_to_validate_on(client, tmp_path):
     options = COMMON | {"n_estimators": 30, "early_stopping": EarlyStopping(eval_metric=["r2", "loss"])}
     options |= {"n_iter_no_change": 2, "learning_rate": 0.8}
@@ -135,6 +140,7 @@ def test_rows_to_validate_on(client, tmp_path):
     assert content(model, tmp_path) == content(expected, tmp_path)
 
 
+@pytest.mark.slow
 def test_encoded_categories_and_rows_held_out(client, tmp_path):
     options = COMMON | {"early_stopping": True, "categories": Categories(encoding="target"), "oob_score": True}
     options |= {"subsample": 0.6}
@@ -145,6 +151,7 @@ def test_encoded_categories_and_rows_held_out(client, tmp_path):
     np.testing.assert_array_equal(model.oob_decision_function_, expected.oob_decision_function_)
 
 
+@pytest.mark.slow
 def test_queries_and_times(client, tmp_path):
     qid, relevance = np.repeat(np.arange(30), 50), np.digitize(T, [0.0, 1.5])
     weights = {"query_weight": np.arange(30) % 3 / 2}
@@ -168,6 +175,7 @@ def test_queries_and_times(client, tmp_path):
     assert content(model, tmp_path) == content(expected, tmp_path)
 
 
+@pytest.mark.slow
 def test_empty_partitions(client, tmp_path):
     expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME[FRAME["size"] > 2], "target"), tmp_path)
     frame = frame_of(60)
@@ -175,6 +183,7 @@ def test_empty_partitions(client, tmp_path):
     assert content(model, tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_callbacks_are_called_here(client, tmp_path, capsys):
     seen = []
 
@@ -193,6 +202,7 @@ def test_callbacks_are_called_here(client, tmp_path, capsys):
     assert content(GradientBoostingRegressor(**COMMON).fit(frame_of(7), "target", resume=path), tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_an_error_of_a_callback_is_raised_here(client):
     def fail(env):
         if env.iteration == 2:
@@ -204,6 +214,7 @@ def test_an_error_of_a_callback_is_raised_here(client):
     assert model.n_iter_ == 3
 
 
+@pytest.mark.slow
 def test_errors_name_what_is_wrong(client):
     frame, model = frame_of(3), GradientBoostingRegressor(**COMMON)
     with pytest.raises(ValueError, match=r"y must have the 3 partitions of X; it has 2\."):
@@ -230,6 +241,7 @@ def test_errors_name_what_is_wrong(client):
         DaskTable(frame, patience=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [None, 2])
 def test_a_worker_leaves(tmp_path, folds):
     options = COMMON | {"n_estimators": 8, "early_stopping": EarlyStopping(folds=folds) if folds else False}
@@ -253,6 +265,7 @@ def test_a_worker_leaves(tmp_path, folds):
     assert rounds.count(0) == (1 if folds is None else 3)
 
 
+@pytest.mark.slow
 def test_two_fits_at_once(client, tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 

@@ -117,6 +117,7 @@ def test_what_belongs_to_rows_is_divided_with_them():
         model.predict(frame_of(), init_score=frame_of(n_parts=2)["target"])
 
 
+@pytest.mark.slow
 def test_scores():
     frame, rows = frame_of(), FRAME[COLUMNS]
     model = GradientBoostingClassifier(n_estimators=3).fit(rows, FRAME["label"])
@@ -149,6 +150,7 @@ def test_errors_come_at_once():
         GaussianNB().fit(FRAME[["size", "number"]], FRAME["label"]).predict(frame_of()[["number"]])
 
 
+@pytest.mark.slow
 def test_workers(tmp_path):
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     model = GradientBoostingRegressor(n_estimators=3).fit(X, T[:, 0])

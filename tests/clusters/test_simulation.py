@@ -54,6 +54,7 @@ def test_rounds_exchange_what_they_do_on_a_cluster():
     assert simulate(found[-1], 4).n_bytes > 0
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_bytes_of_a_plan_are_those_of_a_cluster():
     distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")

@@ -38,6 +38,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_any_number_of_threads_and_one_at_a_time(name, tumours):
     X, y = tumours
@@ -74,6 +75,7 @@ def test_bags_are_bootstrap_samples(tumours):
     assert (counts.sum(axis=1) == 100).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [None, OtherTree(), LogisticRegression(max_iter=5000)])
 def test_out_of_bag_score_is_that_of_new_rows(estimator, tumours):
     X, y = tumours
@@ -167,6 +169,7 @@ def test_a_bag_of_one_class():
     assert model.predict_proba(X).shape == (12, 2)
 
 
+@pytest.mark.slow
 def test_saving(tumours, tmp_path):
     X, y = tumours
     path = tmp_path / "bag.fastens"

@@ -38,6 +38,7 @@ def test_layers_stop_when_the_loss_stops_falling(table):
     assert len(model.estimators_) == model.n_layers_
 
 
+@pytest.mark.slow
 def test_a_layer_gets_the_columns_and_honest_predictions(table):
     X, y = table
     model = CascadeForestClassifier(forests(), max_layers=2, n_iter_no_change=2, cv=KFold(4), random_state=0).fit(X, y)
@@ -52,6 +53,7 @@ def test_a_layer_gets_the_columns_and_honest_predictions(table):
     assert 0.1 < model.validation_losses_[0] < 0.7
 
 
+@pytest.mark.slow
 def test_shuffled_labels_give_chance(table):
     X, y = table
     model = CascadeForestClassifier(forests(), random_state=0).fit(X, np.random.default_rng(0).permutation(y))
@@ -66,6 +68,7 @@ def test_validation_rows(table):
     assert min(model.validation_losses_) == pytest.approx(brier)
 
 
+@pytest.mark.slow
 def test_random_state_fixes_the_result_for_any_threads(table):
     X, y = table
     one, two = (
@@ -75,6 +78,7 @@ def test_random_state_fixes_the_result_for_any_threads(table):
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_regression_file_and_pickle(tmp_path):
     X, y = make_regression(300, 8, n_informative=5, noise=5.0, random_state=0)
     members = [("forest", RandomForestRegressor(20)), ("extra", ExtraTreesRegressor(20))]

@@ -108,12 +108,14 @@ def test_sets_cover_over_training_sets(conformity, cv, rng):
     assert conformity != "lac" or np.mean(found) < 0.935
 
 
+@pytest.mark.slow
 def test_a_bad_model_covers_as_well(rng):
     X, y = make_rows(rng, 4000)
     model = ConformalRegressor(DummyRegressor(), random_state=0).fit(X[:2000], y[:2000])
     assert covers(model.predict_interval(X[2000:], 0.9), y[2000:]) == pytest.approx(0.9, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [None, 5], ids=str)
 def test_quantile_regression_adapts(cv, rng):
     X, y = make_rows(rng, 3000)
@@ -166,6 +168,7 @@ def test_few_rows_or_columns_of_quantiles_have_one_width(rng):
         assert len(given.estimators_) == (cv or 1)
 
 
+@pytest.mark.slow
 def test_rows_in_several_forms_have_local_widths(rng):
     X, y = make_rows(rng, 200)
     X[np.abs(X) < 0.5] = 0
@@ -282,6 +285,7 @@ def test_sets_by_hand(rng):
 # What is held out --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_groups_are_held_out_whole(rng):
     """Rows of a group share an error; held out one by one they would promise too much."""
     group = np.repeat(np.arange(100), 10)
@@ -315,6 +319,7 @@ def test_share_held_out(rng):
         assert [len(part.above) for part in model._parts] == [n_rows]
 
 
+@pytest.mark.slow
 def test_seed_draws_the_rows(rng):
     X, y = make_rows(rng, 100)
     first, same, other = (ConformalRegressor(Ridge(), random_state=s).fit(X, y).predict(X) for s in (0, 0, 1))
@@ -358,6 +363,7 @@ def test_classes_missing_from_a_part(rng):
 # As any estimator --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -390,6 +396,7 @@ def test_sets_survive_a_file(estimator, by_class, tmp_path):
     np.testing.assert_array_equal(same.predict_set(X, 0.7), model.predict_set(X, 0.7))
 
 
+@pytest.mark.slow
 def test_threads_do_not_matter(rng):
     X, y = make_rows(rng, 300)
     one, two = (
@@ -413,6 +420,7 @@ def test_weights_are_repetition(rng):
     np.testing.assert_array_equal(weighted.predict_interval(X, 0.8), many.predict_interval(X, 0.8))
 
 
+@pytest.mark.slow
 def test_frames_and_pipelines(rng):
     X, y = make_rows(rng, 200)
     frame = pd.DataFrame(X, columns=list("abc")).assign(d=pd.Categorical(np.where(X[:, 0] > 0, "up", "down")))
@@ -423,6 +431,7 @@ def test_frames_and_pipelines(rng):
     assert covers(scaled.predict_interval(X, 0.9), y) > 0.8
 
 
+@pytest.mark.slow
 def test_searches_reach_the_estimator(rng):
     X, y = make_rows(rng, 150)
     search = GridSearchCV(ConformalRegressor(Ridge(), random_state=0), {"estimator__alpha": [0.1, 1e6]}, cv=3).fit(X, y)
@@ -504,6 +513,7 @@ def test_wrong_coverage(rng):
 # Rows held out --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [False, True])
 @pytest.mark.parametrize("kind", [ConformalClassifier, ConformalRegressor])
 def test_what_is_held_out_follows_rows_and_copies(kind, frame, rng):

@@ -66,6 +66,7 @@ def said_before(table, n_columns):
     return [table[:, : table.shape[1] - n_columns]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
 def test_cascade_stacking_of_classifiers(load):
     X, y = load(return_X_y=True)
@@ -138,6 +139,7 @@ class Bagged:
         return np.mean([model.predict_proba(table) for model in self.models], axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [False, True])
 def test_a_deep_forest_on_validation_rows_and_in_a_file(frame, tmp_path):
     X, y = load_diabetes(return_X_y=True, as_frame=frame)

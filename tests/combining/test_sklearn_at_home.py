@@ -268,6 +268,7 @@ named = np.column_stack([np.array(["no", "yes"])[labels[:, 0]], np.array(["a", "
 FOREST = RandomForestClassifier(10, random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("final", [None, "boosting", KNeighborsClassifier(), OtherForest(10, random_state=0)])
 def test_stacking_of_several_targets(final):
     members = [("ours", FOREST), ("theirs", OtherForest(10, random_state=0)), ("line", RidgeClassifier())]
@@ -282,6 +283,7 @@ def test_stacking_of_several_targets(final):
         assert ((proba[:, 1] > 0.5) == target).mean() > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", [FOREST, OtherForest(10, random_state=0)])
 @pytest.mark.parametrize("method", ["predict", "predict_proba"])
 def test_stacking_of_several_targets_of_any_number_of_classes(member, method):

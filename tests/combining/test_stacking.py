@@ -97,6 +97,7 @@ def test_out_of_fold_predictions_come_from_models_without_the_row(table, refit, 
     np.testing.assert_allclose(model.transform(X), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_same_as_scikit_learn_at_equal_settings(table):
     X, y = table
     peer = PeerStack(members(), LogisticRegression(), cv=4).fit(X, y)
@@ -106,6 +107,7 @@ def test_same_as_scikit_learn_at_equal_settings(table):
     np.testing.assert_array_equal(model.predict(X), peer.predict(X))
 
 
+@pytest.mark.slow
 def test_labels_of_any_kind(table):
     X, y = table
     names = np.array(["c", "a", "b"])[y]
@@ -116,6 +118,7 @@ def test_labels_of_any_kind(table):
     assert linear.score(X, names) > 0.8
 
 
+@pytest.mark.slow
 def test_groups_and_time(binary):
     X, y = binary
     groups = np.arange(len(y)) // 50
@@ -136,6 +139,7 @@ def test_levels_in_time_use_only_rows_with_predictions(binary):
     assert model.score(X, y) > 0.7
 
 
+@pytest.mark.slow
 def test_two_levels_are_two_stacks(binary):
     X, y = binary
     first, second = [("a", boosting()), ("b", GaussianNB())], [("c", LogisticRegression())]
@@ -193,12 +197,14 @@ def test_binned_once_for_all_members_of_a_fold(binary, monkeypatch):
         np.testing.assert_array_equal(model.named_estimators_[name].predict_proba(X), alone.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_threads(table):
     X, y = table
     one, many = (StackingClassifier(members(), n_jobs=n, cv=3).fit(X, y) for n in (1, 3))
     np.testing.assert_array_equal(one.predict_proba(X), many.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_random_state_seeds_members_without_a_seed(binary):
     X, y = binary
     model = StackingClassifier(
@@ -285,6 +291,7 @@ class Counts(GaussianNB):
         return super().fit(X, y, sample_weight)
 
 
+@pytest.mark.slow
 def test_finished_members_are_kept_when_a_later_one_fails(binary):
     X, y = binary
     Counts.fits, Fails.broken = 0, True
@@ -375,6 +382,7 @@ def test_bad_input_is_named(binary, parameters, message):
         StackingClassifier(**{"estimators": members(), **parameters}).fit(X, y)
 
 
+@pytest.mark.slow
 def test_diagram_pickle_and_set_output(binary):
     X, y = binary
     model = StackingClassifier(members(), cv=3).fit(X, y)
@@ -393,6 +401,7 @@ def test_default_members(binary):
     assert model.score(X[150:], y[150:]) > 0.8
 
 
+@pytest.mark.slow
 def test_nested_stacks(binary):
     X, y = binary
     inner = StackingClassifier([("x", boosting()), ("y", GaussianNB())], cv=3)
@@ -403,6 +412,7 @@ def test_nested_stacks(binary):
 # Files --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_composed_model_is_one_file(binary, tmp_path):
     X, y = binary
     inner = StackingClassifier([("x", boosting()), ("y", boosting(5))], cv=3)

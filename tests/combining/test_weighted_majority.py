@@ -53,6 +53,7 @@ def row_by_row(experts, X, y, algorithm, beta):
     return weights / weights.sum(), mistakes, lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["weighted_majority", "hedge"])
 @pytest.mark.parametrize("beta", [0.5, 0.9])
 def test_online_is_the_algorithm_row_by_row(table, experts, algorithm, beta):
@@ -142,6 +143,7 @@ def test_fit_weighs_by_out_of_fold_errors(table):
     assert model.score(X, y) > 0.7
 
 
+@pytest.mark.slow
 def test_covariance_halves_the_weight_of_twins(table):
     X, y = table
     twins = [("a", GaussianNB()), ("b", GaussianNB()), ("c", LogisticRegression())]

@@ -15,6 +15,7 @@ from reference import conformal as naive
 COVERAGES = st.sampled_from([0.07, 0.5, 0.8, 0.9, 0.95, 0.99])
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), n_folds=st.integers(1, 6), coverage=COVERAGES)
 def test_ends_are_those_of_all_sums_in_order(seed, n_folds, coverage):
     rng, folds = naive.make_folds(seed, n_folds)

@@ -97,6 +97,7 @@ def test_folds_where_there_are_no_rows_to_stop_by(load):
     assert model.model.early_stopping.folds == 4
 
 
+@pytest.mark.slow
 def test_keeps_to_the_time(load):
     model = load("model").FastensModel("regression", n_estimators=10**7, n_iter_no_change=10**7)
     start = time.monotonic()

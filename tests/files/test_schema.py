@@ -53,6 +53,7 @@ def written(value: float, decimal: str, thousands: str, frame: str) -> str:
     return frame.format(("-" if value < 0 else "") + digits)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     values=st.lists(st.integers(-(10**9), 10**9), min_size=2, max_size=20),

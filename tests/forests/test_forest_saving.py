@@ -81,6 +81,7 @@ def test_files_that_do_not_fit_together_are_refused(change, rows, tmp_path):
         fastens.load(tmp_path / "model.fastens")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_bins", [255, 1000])
 def test_a_pickle_is_a_quarter_of_the_peers(max_bins, rng):
     X = rng.standard_normal((3000, 8)).astype(np.float32)

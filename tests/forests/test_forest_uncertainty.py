@@ -72,6 +72,7 @@ def noisy():
     return X, y + 4 * X[:, 0] * np.random.default_rng(1).standard_normal(3000)
 
 
+@pytest.mark.slow
 def test_quantiles_without_leaves(noisy):
     X, y = noisy
     levels = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
@@ -82,6 +83,7 @@ def test_quantiles_without_leaves(noisy):
         np.testing.assert_allclose((y[1500:, None] <= found).mean(axis=0), levels, atol=0.09)
 
 
+@pytest.mark.slow
 def test_rows_to_calibrate_by_are_drawn_by_content(noisy, monkeypatch):
     X, y = noisy
     order = np.random.default_rng(2).permutation(1500)
@@ -115,6 +117,7 @@ def test_intervals_survive_a_file(noisy, tmp_path):
     np.testing.assert_array_equal(same.predict_quantiles(X), forest.predict_quantiles(X))
 
 
+@pytest.mark.slow
 def test_intervals_and_quantiles_cover(rng):
     X, y = make_friedman1(3000, noise=1.0, random_state=0)
     y += 3 * X[:, 0] * rng.standard_normal(3000)

@@ -24,6 +24,7 @@ def with_outliers(rng, n_rows=1000):
     return X, is_outlier
 
 
+@pytest.mark.slow
 def test_finds_what_scikit_learn_finds(rng):
     X, is_outlier = with_outliers(rng)
     ours = IsolationForest(random_state=0).fit(X).score_samples(X)

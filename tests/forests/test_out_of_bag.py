@@ -203,6 +203,7 @@ def test_votes(target, rows):
 # Importance --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["binary", "classes", "numbers", "number targets"])
 def test_permutation_importance_agrees_with_a_slow_one(target, rows):
     X, targets = rows
@@ -312,6 +313,7 @@ def test_scores_of_members_of_numbers(rows):
     np.testing.assert_allclose(model.oob_scores_, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
 def test_permutation_importance_of_sparse_rows_is_that_of_an_array(kind, monkeypatch):
     """Only columns that a tree splits on become dense, of some rows at a time."""

@@ -34,6 +34,7 @@ def test_noise_is_told_from_bias():
     assert parts.loss == pytest.approx(parts.bias + parts.variance + parts.noise, rel=0.05)
 
 
+@pytest.mark.slow
 def test_variance_of_a_mean():
     """The variance of a mean over bootstrap samples is s^2 / n."""
     y = np.random.default_rng(0).normal(size=400)
@@ -43,6 +44,7 @@ def test_variance_of_a_mean():
     assert parts.bias == pytest.approx(y.var(), rel=0.05)
 
 
+@pytest.mark.slow
 def test_deep_trees_trade_bias_for_variance():
     X, y, _ = made_up(300)
     stump, deep = (
@@ -77,6 +79,7 @@ def test_zero_one_is_that_of_domingos():
     assert parts.loss == pytest.approx(parts.bias + parts.variance + parts.noise)
 
 
+@pytest.mark.slow
 def test_labels_of_any_kind_and_one_neighbour_vary_more():
     X, y = load_iris(return_X_y=True)
     y = np.array(["a", "b", "c"])[y]

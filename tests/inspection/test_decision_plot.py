@@ -96,6 +96,7 @@ def test_points_have_the_colours_of_their_classes():
     assert len(plot_decision_boundary(model, X[:, 2:], n_points=0).collections) == n_lines
 
 
+@pytest.mark.slow
 def test_columns_of_a_wide_table_others_held(mixed):
     table, y = mixed
     model = fastens.GradientBoostingClassifier(n_estimators=20).fit(table, y)
@@ -125,6 +126,7 @@ def test_held_values_are_those_given(mixed):
         assert ax.get_title() == f"colour = missing, smoker = True, city = {city}"
 
 
+@pytest.mark.slow
 def test_frames_of_any_kind_have_the_same_picture(mixed):
     table, y = mixed
     plain = table.assign(colour=table["colour"].astype(object).where(table["colour"].notna(), None))
@@ -136,6 +138,7 @@ def test_frames_of_any_kind_have_the_same_picture(mixed):
         np.testing.assert_allclose(images[0], other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_types_with_a_missing_value_of_their_own(mixed):
     table, y = mixed
     table = table.assign(age=table["age"].astype("Int64"), smoker=table["smoker"].astype("boolean"))
@@ -178,6 +181,7 @@ def test_surfaces_of_regressors_and_outlier_detectors(rng):
     assert len(np.unique(np.asarray(scores))) > 20
 
 
+@pytest.mark.slow
 def test_infinite_values_are_not_drawn_and_ranges_are_finite():
     X, y = MOONS
     X = X.copy()

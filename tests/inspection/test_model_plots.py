@@ -110,6 +110,7 @@ def test_importance_of_rows_that_are_not_given(table):
         fitted("boosting", table).plot_importance("shap")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [0, 2, 3])
 def test_permutation_importance_of_boosting_is_that_of_scikit_learn(table, classes):
     model, (X, y) = fitted("boosting", table, classes), table
@@ -186,6 +187,7 @@ def test_dependence_of_other_tables_pairs_and_missing_values(table):
     assert plain.plot_dependence(numbers, [0, 1])[0].get_xlabel() == "x0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("classes", [0, 2, 3])
 def test_plot_contributions(table, name, classes):
@@ -303,6 +305,7 @@ def test_dependence_of_what_ranks(table):
     assert ax.lines[0].get_ydata()[-1] > ax.lines[0].get_ydata()[0]
 
 
+@pytest.mark.slow
 def test_names_with_dollar_signs_are_no_mathematics(table):
     """Between two dollar signs matplotlib reads mathematics, and fails where it is none."""
     X, y = table

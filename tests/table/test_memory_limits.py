@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +16,7 @@ import fastens as fe
 from fastens.engine.bins.places import TemporaryFiles
 from fastens.options import EarlyStopping
 from fastens.table.memory_limits import in_bytes, shown_bytes
+from reference.children import run_child
 
 RNG = np.random.default_rng(5)
 X = RNG.random((3000, 6)).round(2).astype(np.float32)
@@ -214,11 +213,7 @@ def test_a_ceiling_for_a_sparse_table(density):
 
 
 def in_child(code, folder, n_rows=500_000):
-    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1]), "MALLOC_ARENA_MAX": "1"}
-    command = [sys.executable, "-c", f"N_ROWS = {n_rows}\n" + PRELUDE + textwrap.dedent(code)]
-    done = subprocess.run(
-        command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
+    done = run_child(f"N_ROWS = {n_rows}\n" + PRELUDE + textwrap.dedent(code), folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -333,6 +328,7 @@ def test_a_full_disk_is_named(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize(
     "model",
@@ -371,10 +367,11 @@ def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
     print(fit(needs.least), fit(needs.in_memory - 1), needs.column + needs.window, needs.disk)
     """
     low, high, window, disk = map(int, in_child(watched, tmp_path, n_rows=300_000))
-    assert 0 < low <= 1.2 * window + (1 << 20) < 0.6 * disk
+    assert 0 < low <= 1.2 * window + (2 << 20) < 0.6 * disk  # with some pages of libraries
     assert low < high
 
 
+@pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize(
     "model", ["fe.GradientBoostingRegressor(n_estimators=2, n_jobs=1)", "fe.RandomForestRegressor(2, n_jobs=1)"]
@@ -384,8 +381,8 @@ def test_a_fit_of_a_sparse_table_keeps_to_the_limit_of_its_address_space(model, 
     from scipy import sparse
 
     model = {model}
-    rows, columns = rng.integers(0, 2000, 100_000), rng.integers(0, 50_000, 100_000)
-    table = sparse.csr_matrix((rng.random(100_000), (rows, columns)), (2000, 50_000))
+    rows, columns = rng.integers(0, 2000, 100_000), rng.integers(0, 15_000, 100_000)
+    table = sparse.csr_matrix((rng.random(100_000), (rows, columns)), (2000, 15_000))
     y = table.sum(axis=1).A1
     model.fit(table[:100], y[:100])
     needs = fe.estimate_memory(model, *table.shape, n_stored=table.nnz)
@@ -394,4 +391,4 @@ def test_a_fit_of_a_sparse_table_keeps_to_the_limit_of_its_address_space(model, 
     model.fit(fe.Source(table, max_memory=needs.in_memory), y)
     print(needs.in_memory)
     """
-    assert int(in_child(limited, tmp_path, n_rows=3000)[0]) < 2 * 2000 * 50_000  # two bytes for each value
+    assert int(in_child(limited, tmp_path, n_rows=3000)[0]) < 2 * 2000 * 15_000  # two bytes for each value

@@ -134,6 +134,7 @@ def test_permutation_importance_in_parts(rng):
     np.testing.assert_array_equal(found.importances, expected.importances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", ["from_dtype", ["word", "e"]])
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_parts_are_frames(kind, chosen, rng):
@@ -163,6 +164,7 @@ def test_parts_are_frames(kind, chosen, rng):
     np.testing.assert_array_equal(parted.predict(frame), whole.predict(frame))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["voting", "stacking", "bagging"])
 def test_members_read_parts(kind, rng):
     X, y = table_of(rng)

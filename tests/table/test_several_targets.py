@@ -55,6 +55,7 @@ def predicted(model):
     return np.asarray(model.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "kind"), MODELS, ids=lambda value: getattr(type(value), "__name__", value))
 def test_targets_by_their_names(model, kind, tmp_path):
     targets, y = TARGETS[kind], in_memory(TARGETS[kind], model)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from decimal import Decimal
@@ -30,6 +29,7 @@ from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.opening import open_table, split_columns
 from fastens.table.same_rows import SameRows
 from fastens.table.sources import is_source, open_batches
+from reference.children import run_child
 
 N_ROWS, N_FILES = 1200, 3
 
@@ -193,6 +193,7 @@ def test_every_ensemble(name, options, folder):
     np.testing.assert_array_equal(model.predict(source), whole.predict(X))
 
 
+@pytest.mark.slow
 def test_tables_without_a_target(folder):
     columns = ["size", "count", "flag"]
     source = open_batches(str(folder / "*.parquet")).select(columns)
@@ -266,6 +267,7 @@ def test_types_that_are_no_features(kind):
         fe.DecisionTreeRegressor().fit(lambda: reader(table), np.arange(N_ROWS))
 
 
+@pytest.mark.slow
 def test_types_that_change_between_files(tmp_path):
     frames = [FRAME[:500], FRAME[500:].astype({"count": float})]
     frames[1].loc[700, "count"] = 0.5
@@ -278,6 +280,7 @@ def test_types_that_change_between_files(tmp_path):
         fe.DecisionTreeRegressor().fit(str(tmp_path / "?.parquet"), "price")
 
 
+@pytest.mark.slow
 def test_types_of_csv_are_those_of_all_rows(tmp_path):
     lines = ["a;b;c;d;e;f;g"] + ["1;1,5;?;2020-01-01;;x;31.12.2020"] * 100_000
     lines += ["2,5;3;maybe;2020-01-01 10:00:00;7;;1.1.2021", "1;;;;;;"]
@@ -525,9 +528,7 @@ fastens.Source(table.to_reader(500), spill_dir=".").opened()
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_disk_too_full_for_a_stream(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}
-    command = [sys.executable, "-c", FULL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    done = run_child(FULL, folder=tmp_path)
     assert "OSError: spill_dir must be on a disk with room for a copy of X, a stream; got '.'" in done.stderr
     assert os.listdir(tmp_path) == []
 
@@ -561,10 +562,7 @@ def peak_of(path, n_parts):
         for _ in range(n_parts):
             part = {name: generator.normal(size=50_000) for name in names}
             writer.write_table(pa.table(part | {"y": part["x0"] + part["x1"]}))
-    environment = os.environ | {"PYTHONPATH": str(Path(fe.__file__).parents[1])}
-    command = [sys.executable, "-c", PEAK, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=path.parent)
-    return int(done.stdout)
+    return int(run_child(PEAK, path, folder=path.parent).stdout)
 
 
 @pytest.mark.slow

@@ -177,6 +177,7 @@ def test_close_to_shap_on_foreign_models(library, output):
     np.testing.assert_allclose(found, expected[..., 1] if expected.ndim == 3 else expected, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["raw", "probability"])
 def test_pictures_of_shap(table, output):
     shap = pytest.importorskip("shap")
@@ -206,6 +207,7 @@ def test_several_outputs_are_sliced_by_name(table):
 # Pictures of ours, and without shap --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_shap", [False, True])
 @pytest.mark.parametrize("name", ["classes of boosting", "two classes of boosting"])
 def test_pictures_of_ours(table, name, has_shap, monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 
 import joblib
 import numpy as np
@@ -16,7 +15,8 @@ from hypothesis import strategies as st
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, ModelFileError, storage
-from reference.models import LOSSES, make_model, make_target, outputs, same_python
+from reference.children import run_child
+from reference.models import LOSSES, make_model, make_target, outputs
 
 FITTED = (
     "n_features_in_",
@@ -191,7 +191,7 @@ def test_another_process_predicts_the_same(tmp_path, rng):
         "X = pandas.read_pickle(folder / 'frame.pickle');"
         "numpy.save(folder / 'out.npy', fastens.load(folder / 'model.fastens').predict(X))"
     )
-    subprocess.run([*same_python(), "-c", code, str(tmp_path)], check=True, timeout=60)
+    assert run_child(code, tmp_path, folder=tmp_path).returncode == 0
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), model.predict(frame))
 
 
@@ -220,6 +220,7 @@ def test_truncated_files(content, path):
             fastens.load(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_changed_bytes(content, path, data):
@@ -281,6 +282,7 @@ def assert_refused_or_safe(path):
 STRANGE = [None, True, -1, 0, 7, 2**70, 1e308, float("nan"), "", "x", [], {}, [[]], [None], {"pairs": 3}, ["a", "a"]]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X has feature names")
 def test_changed_headers(content, path, rng):
     header, body = opened(content)
@@ -290,6 +292,7 @@ def test_changed_headers(content, path, rng):
             assert_refused_or_safe(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_changed_arrays(content, path, data):

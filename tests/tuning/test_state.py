@@ -19,6 +19,7 @@ def test_trials_are_kept(tmp_path):
     assert len(SearchFile(path, "a").trials) == 2
 
 
+@pytest.mark.slow
 def test_a_line_that_was_cut_is_left_out(tmp_path):
     path = tmp_path / "s.jsonl"
     SearchFile(path, "a").append(TRIAL)

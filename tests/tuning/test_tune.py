@@ -28,6 +28,7 @@ def without_times(trials):
     return [(one.index, one.family, one.params, one.losses, one.n_estimators) for one in trials]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("y", "task"), [(Y, "regression"), (LABELS, "classification"), (Y > 0, "classification")])
 def test_the_best_of_the_trials(y, task):
     found = tried(y, task, n_trials=8)
@@ -58,6 +59,7 @@ def test_a_loss_is_that_of_its_fold():
         assert loss == pytest.approx(log_loss(LABELS[test], np.clip(model.predict_proba(X[test]), 2e-16, 1)))
 
 
+@pytest.mark.slow
 def test_weights_count():
     weight = np.where(Y > 0, 3.0, 0.0)
     found = fastens.tune(X, Y, "regression", sample_weight=weight, search=fastens.RandomSearch(n_trials=2, **QUICK))
@@ -67,11 +69,13 @@ def test_weights_count():
     assert np.mean((found.best_estimator.predict(X[rows]) - Y[rows]) ** 2) < np.var(Y[rows])
 
 
+@pytest.mark.slow
 def test_a_scorer_judges():
     found = tried(Y > 0, "classification", n_trials=3, metric="roc_auc")
     assert all(-1 <= trial.loss <= -0.5 for trial in found.leaderboard)
 
 
+@pytest.mark.slow
 def test_classes_that_are_in_one_fold_only():
     labels = np.where(np.arange(240) == 7, "once", LABELS)
     found = tried(labels, "classification", n_trials=4)
@@ -81,6 +85,7 @@ def test_classes_that_are_in_one_fold_only():
         tried(np.arange(240), "classification", n_trials=1)
 
 
+@pytest.mark.slow
 def test_a_search_that_is_taken_up_again_goes_on_as_it_would_have(tmp_path):
     whole = tried(n_trials=7)
     path = tmp_path / "search.jsonl"
@@ -94,6 +99,7 @@ def test_a_search_that_is_taken_up_again_goes_on_as_it_would_have(tmp_path):
         tried(Y + 1, n_trials=1, state=path)
 
 
+@pytest.mark.slow
 def test_the_median_stops_what_is_worse():
     found = tried(n_trials=25)
     assert any(len(trial.losses) < 3 for trial in found.trials)
@@ -101,6 +107,7 @@ def test_the_median_stops_what_is_worse():
     assert all(len(trial.losses) == 3 for trial in found.leaderboard)
 
 
+@pytest.mark.slow
 def test_the_time_is_kept():
     start = time.monotonic()
     found = tried(time_limit=2.0, n_iter_no_change=50)
@@ -117,6 +124,7 @@ def test_a_time_too_short_for_any_trial():
     assert found.best_estimator.n_estimators_ == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_there(tmp_path):
     def interrupt(trials):
         if len(trials) == 4:

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from fastens.boosting.presets import QUALITIES
@@ -294,6 +294,7 @@ def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
     return [(name, known[name]()) for name in wanted]
 
 
+@cache
 def _signature(estimator: Callable[..., Any]) -> dict[str, Any]:
     """The parameters of an estimator and their defaults, with those of records."""
     found = {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}

@@ -19,6 +19,7 @@ def in_words(h):
     return NOTHING if h == () else Conjunction(tuple(ANY if value is None else value for value in h))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_members_and_posterior_against_enumeration(data):
@@ -54,6 +55,7 @@ def test_brute_force_gives_the_same_posterior():
     assert [space[i] for i in np.flatnonzero(posterior)] == list(model.members())
 
 
+@pytest.mark.slow
 def test_a_space_of_any_size_is_listed_lazily():
     """2^200 members: the first come at once, and each has its probability; the array of all of them does not exist."""
     model = VersionSpaceClassifier().fit([["a"] * 200, ["b"] * 199 + ["a"]], [1, 0])

@@ -123,6 +123,7 @@ def test_brute_force():
         brute_force_map(space, [X[0], X[0]], [1, 0])
 
 
+@pytest.mark.slow
 def test_before_the_first_positive():
     model = VersionSpaceClassifier(categories=SKY).partial_fit([ENJOY_SPORT[2][0]], [0], classes=[0, 1])
     members = [h for h in all_conjunctions(SKY) if not h.covers([ENJOY_SPORT[2][0]])[0]]
@@ -265,6 +266,7 @@ def test_bit_arrays_branches_and_samples_agree(rng):
         assert (clauses & smallest).any(axis=1).all()
 
 
+@pytest.mark.slow
 def test_bounds_hold(rng):
     """The sampled count's interval covers the truth: at 99 % each, 40 of 40 but for bad luck."""
     from fastens.bayes.concepts import hitting_sets as module
@@ -354,6 +356,7 @@ def test_gibbs_errs_at_most_twice_as_often(noise, rng):
     assert 0 < bayes < gibbs <= 2 * bayes
 
 
+@pytest.mark.slow
 def test_gibbs_and_other_modes():
     model = after(4, random_state=0)
     drawn = np.mean([model.predict(QUERIES, mode="gibbs", random_state=i) for i in range(2000)], axis=0)
@@ -383,6 +386,7 @@ def test_enjoy_sport_from_the_table(load_table):
     assert model.n_hypotheses_ == 6
 
 
+@pytest.mark.slow
 def test_mushrooms(load_table):
     """Real data has no consistent conjunction; the boundary set still says which mushrooms surely are not poisonous."""
     table = load_table("mushroom")

@@ -85,6 +85,7 @@ def test_sums_of_entries_are_those_of_the_twin(rng):
     np.testing.assert_allclose(out, plain.family_logs(codes, sizes, families, tables, 3), rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(rng):
     codes, sizes = make_codes(rng, n_rows=500_000)
     weights = rng.random(codes.shape[1])

@@ -162,6 +162,7 @@ def test_pseudo_bma_decides_less(rng):
     assert abs(found[0] - 0.5) < abs(certain[0] - 0.5)
 
 
+@pytest.mark.slow
 def test_methods_on_real_data(load_table):
     """A pool is never behind a posterior that has settled on one member, on rows that none of them has seen."""
     table = load_table("breast_w").dropna()
@@ -187,6 +188,7 @@ def test_votes_of_members_without_probabilities():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
+@pytest.mark.slow
 def test_one_member_classifiers(rng):
     X, y = load_iris(return_X_y=True)
     y[rng.random(150) < 0.1] = 0
@@ -200,6 +202,7 @@ def test_one_member_classifiers(rng):
         assert type(one.chosen_estimator_) is type(getattr(both, f"{mode}_estimator_"))
 
 
+@pytest.mark.slow
 def test_gibbs_draws_by_the_posterior():
     X, y = load_iris(return_X_y=True)
     model = BayesOptimalClassifier(PAIR, temperature=100, random_state=0).fit(X, y)
@@ -213,6 +216,7 @@ def test_gibbs_draws_by_the_posterior():
     assert {type(m) for m in model.sample_posterior(50)} == {GaussianNB, DecisionTreeClassifier}
 
 
+@pytest.mark.slow
 def test_gibbs_errs_at_most_twice_as_often(rng):
     """The target is one of the members, drawn from the prior, its labels noisy: the theorem's conditions."""
     grid = np.linspace(0, 1, 9)[:, None]

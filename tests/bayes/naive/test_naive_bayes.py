@@ -319,6 +319,7 @@ def test_draws_have_the_posterior_mean(rows, Model):
     assert_array_equal(again.predict_proba(X), draws[1].predict_proba(X))
 
 
+@pytest.mark.slow
 def test_draws_of_gaussians(rng):
     X, y = np.concatenate([rng.standard_normal((30, 1)), 5 + 2 * rng.standard_normal((30, 1))]), np.repeat([0, 1], 30)
     model = GaussianNB(var_smoothing=0).fit(X, y)

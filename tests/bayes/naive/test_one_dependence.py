@@ -298,6 +298,7 @@ def test_evidence_is_that_of_the_columns_one_after_another(rng):
         TANClassifier(smoothing="none").fit(as_frame(rows), rows[:, 4]).log_evidence_  # noqa: B018
 
 
+@pytest.mark.slow
 def test_the_posterior_of_a_tree(rng):
     rows = make_rows(rng, 400, missing=0)
     X, y = as_frame(rows), rows[:, 4]

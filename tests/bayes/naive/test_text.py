@@ -148,6 +148,7 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path):
         fastens.load(tmp_path / "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["text_sms_spam", "text_rt_polarity"])
 def test_at_least_as_accurate_as_scikit_learn(load_table, name):
     table = load_table(name)

@@ -108,6 +108,7 @@ def large_network(rng, n_variables=48, n_cells=130_000):
     return DiscreteNetwork(names, states, tuple(parents), tuple(tables))
 
 
+@pytest.mark.slow
 def test_a_large_network_is_read_fast(rng):
     network = large_network(rng)
     assert network.n_parameters > 100_000

@@ -100,6 +100,7 @@ def test_absent_values_are_unknown():
     assert alone.query("a") == pytest.approx({"x": 4 / 6, "y": 2 / 6})
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(holed):
     X, y = holed
     models = [BayesianNetwork("tan", n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)]
@@ -200,6 +201,7 @@ def test_one_step_of_em_is_that_of_the_twin(rng):
         assert_allclose(table, count / count.sum(axis=-1, keepdims=True), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["em", "gradient"])
 def test_missing_values_are_made_up_for(asia, rows, holed, missing):
     structure = asia.structure
@@ -301,6 +303,7 @@ def test_max_parents_holds(rng):
     assert max(map(len, BayesianNetwork(criterion="k2", max_parents=2, tabu=5).fit(X, y).parents_.values())) <= 2
 
 
+@pytest.mark.slow
 def test_a_tree_has_the_greatest_likelihood(rows):
     X, _ = rows
     X = X.iloc[:500, :4]

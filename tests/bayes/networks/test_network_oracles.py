@@ -148,6 +148,7 @@ def test_tree_of_alarm(alarm):
     assert len(undirected(tree.edges_) & undirected(model.edges_)) >= 30
 
 
+@pytest.mark.slow
 def test_search_for_alarm(alarm):
     model, rows = alarm
     found = BayesianNetwork(tabu=10).fit(rows)

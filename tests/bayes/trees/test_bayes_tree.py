@@ -65,6 +65,7 @@ def test_classifier_equals_all_prunings(split_prior, iris):
     np.testing.assert_allclose(model._vote_share(X), votes, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_samples(iris):
     X, y = iris
     model = BayesTreeClassifier(max_leaf_nodes=8, random_state=0).fit(X, y)
@@ -112,6 +113,7 @@ def test_regressor_equals_all_prunings():
     np.testing.assert_allclose(model.map_estimator_.predict(X), said[int(logs.argmax())], rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["squared_error", "poisson"])
 def test_intervals_hold_what_they_should(criterion, rng):
     X = rng.random((4000, 3))

@@ -1,8 +1,6 @@
 """Outputs of the command line: whole or not at all, never over an input or a file of another kind by mistake."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +10,7 @@ import fastens
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import check_output, writing
 from fastens.cli.table.tables import write_tables
+from reference.children import run_child
 
 # Writes a large table over "out.csv" until it is killed, eight times: each time the file is the old one or a whole one.
 WRITER = """
@@ -42,8 +41,6 @@ try:
 except CommandError as error:
     print(error)
 """
-# The child imports the fastens under test.
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fastens.__file__).parents[1])}
 
 
 def test_files_that_cannot_be_written(tmp_path):
@@ -139,9 +136,7 @@ def test_links_and_permissions_stay(tmp_path):
 def test_a_full_disk_leaves_the_old_file(tmp_path, name):
     path = tmp_path / name
     path.write_text("old")
-    command = [sys.executable, "-c", FULL, str(path)]
-    printed = subprocess.check_output(command, text=True, timeout=60, env=ENVIRONMENT, cwd=tmp_path)
-    assert f"cannot write {path}" in printed
+    assert f"cannot write {path}" in run_child(FULL, path, folder=tmp_path).stdout
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == [name]
 
@@ -150,6 +145,4 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, name):
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def test_a_killed_writer_leaves_a_whole_file(tmp_path):
     (tmp_path / "out.csv").write_text("a\n0\n")
-    command = [sys.executable, "-c", WRITER]
-    shown = subprocess.check_output(command, text=True, timeout=60, env=ENVIRONMENT, cwd=tmp_path)
-    assert len(shown.split()) == 8
+    assert len(run_child(WRITER, folder=tmp_path).stdout.split()) == 8

@@ -136,6 +136,7 @@ def test_thresholds_span_the_range_of_the_node_not_of_the_column(kind):
     assert chisquare(alone, np.full(9, 3000 / 9)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_wide_bins_are_cut_to_the_width_of_a_bin(rng):
     """With many values in a bin, thresholds are uniform between the middles of the outer bins."""
     x = rng.lognormal(size=(3000, 1))

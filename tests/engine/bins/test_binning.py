@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse
+from fastens.engine.bins.sketch import kth_distinct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ few_floats = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(few_floats, st.integers(2, 12))
 def test_bins_as_naive_for_any_floats(rows, max_bins):
@@ -143,6 +145,7 @@ def cut_in_parts(rng, n_rows, n_parts):
     return np.split(rng.permutation(n_rows), np.sort(rng.integers(0, n_rows, n_parts - 1)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 120), st.integers(1, 150), st.integers(2, 40))
 def test_weights_mean_repetition(seed, n_rows, n_sample, max_bins):
@@ -158,6 +161,7 @@ def test_weights_mean_repetition(seed, n_rows, n_sample, max_bins):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 300), st.integers(1, 150), st.booleans())
 def test_parts_make_the_whole(seed, n_rows, n_sample, is_weighted):
@@ -218,6 +222,7 @@ def test_sampled_bins_are_near_even(long_table):
     assert 0.8 < sizes.min() < sizes.max() < 1.2
 
 
+@pytest.mark.slow
 def test_sampled_bins_do_not_depend_on_threads_order_or_layout(long_table, rng):
     whole = learn_binning(long_table, n_threads=1)
     assert_same(learn_binning(np.asfortranarray(long_table), n_threads=2), whole)
@@ -387,3 +392,13 @@ def test_bins_and_codes_in_one_go_of_categories_and_sparse_rows(rng):
         binning, matrix = learn_and_bin(table, None, 800, categorical)
         assert_same(binning, learn_binning(table, None, 800, categorical))
         assert np.array_equal(matrix.records, binning.transform(table).records)
+
+
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_the_kth_of_distinct_numbers(rng, n):
+    numbers = rng.integers(0, 2**64, n, dtype=np.uint64)
+    numbers = np.append(numbers, numbers[: n // 2])
+    for k in range(1, n + 1):
+        assert kth_distinct(numbers.copy(), np.empty_like(numbers), k) == np.sort(numbers[:n])[k - 1]
+    for k in (n + 1, len(numbers) + 1):
+        assert kth_distinct(numbers.copy(), np.empty_like(numbers), k) is None

@@ -65,6 +65,7 @@ def test_codes_as_naive(name, value_type):
 any_float = st.floats(allow_nan=False, width=64)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(any_float.filter(lambda t: t < np.inf), max_size=60), st.lists(st.floats(), max_size=30))
 def test_codes_as_naive_for_any_floats(limits, values):

@@ -71,6 +71,7 @@ def test_limits_make_a_difference():
     assert len(columns) > n_groups[1] > n_groups[2] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [1000, ROWS_FOR_THREADS])
 def test_a_plan_is_followed_where_it_does_not_cost_too_much(n_rows):
     columns, n_codes = table(4, n_rows, 12)
@@ -84,6 +85,7 @@ def test_a_plan_is_followed_where_it_does_not_cost_too_much(n_rows):
     check_numbers(columns[features], n_codes[features], found[0])
 
 
+@pytest.mark.slow
 def test_one_hot_columns_share_one_byte():
     kind = np.random.default_rng(0).integers(256, size=20_000)
     columns = (kind == np.arange(255)[:, None]).astype(np.uint8)

@@ -156,6 +156,7 @@ def test_weights_of_any_size(kind):
         check_nodes(tree, matrix, target, rules, weight * factor, tolerance=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["two classes", "four classes"])
 def test_entropy_of_weights_that_are_in_no_table(kind):
     """The root takes logarithms, nodes of a weight below 65,536 look them up: both are as good as the best."""
@@ -167,6 +168,7 @@ def test_entropy_of_weights_that_are_in_no_table(kind):
     check_nodes(tree, matrix, target, TreeRules("entropy"), weight, optimal=kind == "two classes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["two classes", "numbers"])
 @pytest.mark.parametrize("criterion", ["squares", "entropy or poisson"])
 def test_categories(kind, criterion):
@@ -263,6 +265,7 @@ def leaves_of(tree, codes):
     return leaves
 
 
+@pytest.mark.slow
 def test_min_impurity_decrease_and_min_samples_split():
     X, signal = make_rows()
     matrix, target = bin_rows(X), make_target(signal, "numbers")
@@ -343,6 +346,7 @@ def test_features_are_drawn_evenly_and_constant_ones_do_not_count():
     assert set(only.feature) == {-1, 1, 6}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_features", "n_rows"), [(70, 60), (300, 40)])
 def test_many_features(n_features, n_rows):
     """More than a cache line of codes a row: large nodes are read by column."""

@@ -72,6 +72,7 @@ def test_subtrees_are_nested_and_best():
     assert prune(tree, alphas[-1]).n_nodes == 1
 
 
+@pytest.mark.slow
 def test_large_trees_are_fast():
     tree = twin.random_tree(np.random.default_rng(0), 100_000)
     start = time.perf_counter()

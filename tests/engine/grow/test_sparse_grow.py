@@ -38,6 +38,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES[:2], ids=["defaults", "small leaves"])
 def test_trees_are_those_of_the_twin(rules, rng):
     X = sparse_rows(rng, 600, 40)
@@ -53,6 +54,7 @@ def test_trees_are_those_of_the_twin(rules, rng):
     np.testing.assert_allclose(tree.value[:, 0], [node["value"] for node in nodes], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_rows", "rules"), [(50, 0), (3000, 2), (3000, 3), (20_000, 0), (20_000, 2), (70_000, 0), (70_000, 3)]
 )

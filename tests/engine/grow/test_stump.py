@@ -7,7 +7,9 @@ import pytest
 from fastens.engine.grow.stump import StumpFinder
 from fastens.engine.splits.criterion import CRITERIA
 
+from fastens.engine.bins.sparse_binned import SparseCodes
 from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
+from reference.threads_comm import on_ranks
 
 
 def make(rng, n_rows=60, n_features=5, n_classes=2, n_codes=9, dtype=np.uint8):
@@ -16,10 +18,15 @@ def make(rng, n_rows=60, n_features=5, n_classes=2, n_codes=9, dtype=np.uint8):
     return codes, y, rng.integers(0, 1000, n_rows)
 
 
-def finder(codes, y, n_classes, n_threads=1, categorical=()):
-    n_codes = np.full(len(codes), codes.max() + 1, dtype=np.int32)
+def finder(codes, y, n_classes, n_threads=1, categorical=(), columns=None):
+    n_codes = codes.max(axis=1).astype(np.int32) + 1
     kinds = np.isin(np.arange(len(codes)), categorical).astype(np.uint8)
-    return StumpFinder(codes, n_codes, kinds, y, n_classes, n_threads)
+    return StumpFinder(codes if columns is None else columns, n_codes, kinds, y, n_classes, n_threads)
+
+
+def assert_same_stump(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def found_impurity(found, codes, y, w, n_classes, criterion):
@@ -36,6 +43,7 @@ def found_impurity(found, codes, y, w, n_classes, criterion):
 def test_least_impurity(rng, criterion, n_classes, dtype):
     for _ in range(5):
         codes, y, w = make(rng, n_classes=n_classes, dtype=dtype)
+        codes[1] %= 3
         found = finder(codes, y, n_classes).find(w, CRITERIA[criterion])
         best = best_impurity(codes, y, w, n_classes, criterion)
         assert found_impurity(found, codes, y, w, n_classes, criterion) == pytest.approx(best, rel=1e-9)
@@ -48,6 +56,19 @@ def test_best_of_all_subsets_of_categories(rng, criterion):
         found = finder(codes, y, 2, categorical=[0]).find(w, CRITERIA[criterion])
         best = best_subset_impurity(codes[0], y, w, 2, criterion)
         assert found_impurity(found, codes, y, w, 2, criterion) == pytest.approx(best, rel=1e-9)
+
+
+def test_categories_are_ordered_by_the_share_of_every_class(rng):
+    for _ in range(20):
+        codes, y, _ = make(rng, n_rows=300, n_features=1, n_codes=9, n_classes=3)
+        w = rng.integers(0, 4, 300)
+        of_codes = np.array([class_weights(y, w, codes[0] == code, 3) for code in range(9)])
+        splits = []
+        for shares in (of_codes / of_codes.sum(axis=1, keepdims=True)).T:
+            sums = np.cumsum(of_codes[np.argsort(shares)], axis=0)
+            splits += [impurity(left, "gini") + impurity(sums[-1] - left, "gini") for left in sums[:-1]]
+        found = finder(codes, y, 3, categorical=[0]).find(w, CRITERIA["gini"])
+        assert found_impurity(found, codes, y, w, 3, "gini") == pytest.approx(min(splits), rel=1e-9)
 
 
 def test_categories_of_three_classes_come_close(rng):
@@ -63,11 +84,38 @@ def test_threads_do_not_matter(rng):
     codes, y, _ = make(rng, n_rows=9000, n_features=13, n_codes=200)
     w = rng.integers(0, 2**40, 9000)
     one, many = (finder(codes, y, 2, n_threads).find(w, 0) for n_threads in (1, 5))
-    assert one[:2] == many[:2]
-    assert np.array_equal(one[2], many[2])
-    assert np.array_equal(one[3], many[3])
+    assert_same_stump(one, many)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_of_sparse_rows_stored_codes_are_enough(rng, dtype, n_classes):
+    codes, y, w = make(rng, n_rows=300, n_features=7, n_classes=n_classes, dtype=dtype)
+    of_zero = rng.integers(0, 9, len(codes)).astype(dtype)
+    codes = np.where(rng.random(codes.shape) < 0.8, of_zero[:, None], codes)
+    feature, rows = np.nonzero(codes != of_zero[:, None])
+    starts = np.searchsorted(feature, np.arange(len(codes) + 1))
+    columns = SparseCodes(rows.astype(np.int32), starts, codes[feature, rows], of_zero, 300)
+    for criterion in CRITERIA.values():
+        for_all, for_stored = (finder(codes, y, n_classes, columns=each).find(w, criterion) for each in (None, columns))
+        assert_same_stump(for_stored, for_all)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_on_several_ranks(rng, n_classes):
+    codes, y, w = make(rng, n_rows=300, n_features=70, n_classes=n_classes)
+
+    def find(comm):
+        rows = slice(100 * comm.rank, 100 * (comm.rank + 1))
+        own = np.ascontiguousarray(codes[:, rows])
+        n_codes, kinds = np.full(len(codes), 9, np.int32), np.zeros(len(codes), np.uint8)
+        return StumpFinder(own, n_codes, kinds, y[rows].copy(), n_classes, 1).find(w[rows].copy(), 0, comm)
+
+    for found in on_ranks(3, find):
+        assert_same_stump(found, finder(codes, y, n_classes).find(w, 0))
+
+
+@pytest.mark.slow
 def test_more_cells_than_are_counted_at_once(rng):
     codes, y, w = make(rng, n_rows=300, n_features=40, n_classes=40, n_codes=90)
     found = finder(codes, y, 40).find(w, 0)
@@ -106,5 +154,7 @@ def test_bad_lengths_are_refused():
     codes = np.ones((2, 5), dtype=np.uint8)
     with pytest.raises(ValueError, match="classes must have 5 entries"):
         finder(codes, np.zeros(4, np.uint16), 2)
+    with pytest.raises(ValueError, match="n_codes and is_categorical must have one entry per feature"):
+        StumpFinder(codes, np.ones(3, np.int32), np.zeros(2, np.uint8), np.zeros(5, np.uint16), 2, 1)
     with pytest.raises(ValueError, match="weights must have 5 entries"):
         finder(codes, np.zeros(5, np.uint16), 2).find(np.ones(4, np.int64), 0)

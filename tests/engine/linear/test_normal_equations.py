@@ -125,6 +125,7 @@ def test_what_leaves_say_to_their_rows_is_what_they_predict(rng, n, n_threads):
     np.testing.assert_array_equal(raw[:, 0], said)
 
 
+@pytest.mark.slow
 def test_rows_beyond_those_kept_are_gathered_again(rng):
     """A leaf of more rows than there is room for: three uses, each in two parts."""
     n = 600_000

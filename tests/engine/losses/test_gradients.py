@@ -86,6 +86,7 @@ def test_probabilities(rng):
     np.testing.assert_allclose(out, naive.softmax(raw.T).T, rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     values=hnp.arrays(np.float64, st.integers(1, 40), elements=st.integers(-5, 5).map(float)),

@@ -43,13 +43,14 @@ def test_cox_loss_and_gradient(rng):
     assert (bound > 0).sum() >= (y[:, 0] == y[:, 1]).sum()
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_cox_bound_the_curvature(rng):
-    y, raw = censored(rng, 25), rng.normal(size=25)
-    weight = np.ones(25)
+    y, raw = censored(rng, 12), rng.normal(size=12)
+    weight = np.ones(12)
     hessian = np.array(
         [
             slopes(lambda f, i=i: slopes(lambda g: naive.cox_loss(y, g, weight), f, 1e-3)[i], raw, 1e-3)
-            for i in range(25)
+            for i in range(12)
         ]
     )
     _, bound = derivatives(Cox(), y, raw, weight)

@@ -74,6 +74,7 @@ def test_values_for_all_outputs(binning, n_outputs, n_rows):
         np.testing.assert_array_equal(predict.predict_raw(trees, X, n_threads), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_routes_agree_on_many_rows(binning, level):
     rng = np.random.default_rng(2)
@@ -137,6 +138,7 @@ def test_no_trees_and_single_leaves():
         assert predict.apply(compile_at(ensemble, 2), X).shape == (20, len(sizes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_features", [1, 10_000])
 def test_few_and_many_features(n_features):
     rng = np.random.default_rng(7)
@@ -147,6 +149,7 @@ def test_few_and_many_features(n_features):
     np.testing.assert_array_equal(predict.predict_raw(compile_at(ensemble, 2), X), expected)
 
 
+@pytest.mark.slow
 def test_more_views_than_a_node_can_name():
     rng = np.random.default_rng(10)
     X = rng.integers(5, size=(20, 60_000)).astype(np.float32)

@@ -58,6 +58,7 @@ def plan_of(weight, n_draws):
     return Bootstrap.plan(np.arange(len(weight), dtype=np.uint64), np.asarray(weight, float), np.array([n_draws]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_draws", [50, 3_000, 10**7, 10**15])
 def test_counts_are_multinomial(n_draws):
     """Pearson's statistic of each sample has the chi-square distribution: its mean and variance say so."""

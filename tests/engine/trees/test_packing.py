@@ -69,6 +69,7 @@ def test_no_trees():
     assert again.predict_raw(np.zeros((3, 3))).tolist() == [[0.5]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "data"), [(RandomForestClassifier, make_classification), (RandomForestRegressor, make_regression)]
 )

@@ -79,6 +79,7 @@ def test_thresholds_are_those_of_the_values(X):
         np.testing.assert_array_equal(by_value, codes[f, known] <= ensemble.bin_threshold[node])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_trees", [3, 200])
 def test_lean_trees_are_the_same(X, n_trees):
     ensemble = make_ensemble((31,) * n_trees, max_bins=1500)

@@ -106,6 +106,7 @@ def changed(content, rng):
     return bytes(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_changed_files_are_refused_or_predict(name, tmp_path):
     content = MAKERS[name](tmp_path)

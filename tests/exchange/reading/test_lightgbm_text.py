@@ -181,6 +181,7 @@ def test_frames_by_name_and_category(tmp_path):
     assert "ä d" in "".join(model.to_text(t, max_depth=None) for t in range(20))
 
 
+@pytest.mark.slow
 def test_labels_of_an_estimator():
     labels = np.array(["low", "middle", "high"])[CLASSES]
     theirs = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(X, labels)
@@ -190,6 +191,7 @@ def test_labels_of_an_estimator():
     np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_best_round_of_early_stopping():
     theirs = lightgbm.LGBMRegressor(n_estimators=200, learning_rate=0.5, verbose=-1)
     theirs.fit(X[:800], y[:800], eval_set=[(X[800:], y[800:])], callbacks=[lightgbm.early_stopping(3, verbose=False)])

@@ -108,6 +108,7 @@ def test_boosting_of_classes(loss, target, tmp_path):
     np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), model.predict(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "quantile", "poisson", "gamma"])
 @pytest.mark.parametrize("categorical", [None, [4]])
 def test_histogram_boosting_of_numbers(loss, categorical, tmp_path):
@@ -125,6 +126,7 @@ def test_histogram_boosting_of_numbers(loss, categorical, tmp_path):
     np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), model.predict(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [TWO, CLASSES], ids=["two", "three"])
 def test_histogram_boosting_of_frames(target):
     frame = pd.DataFrame({"a": X[:, 0], "name": np.array(["x", "y", "ä"])[X[:, 4].astype(int) % 3], "m": X[:, 2]})
@@ -193,6 +195,7 @@ def test_more_thresholds_than_codes(tmp_path, monkeypatch):
     assert model.to_dataframe()["feature"].dropna().isin(list("abcde")).all()
 
 
+@pytest.mark.slow
 def test_deep_forest_of_many_rows():
     rng = np.random.default_rng(0)
     many = rng.normal(size=(30_000, 2))

@@ -99,6 +99,7 @@ def test_models_of_xgboost(objective, tmp_path):
     agree(treelite.frontend.from_xgboost(booster), tmp_path, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_bad_bytes():
     theirs = treelite.sklearn.import_model(ensemble.RandomForestRegressor(3, random_state=0).fit(FULL, y))
     content = theirs.serialize_bytes()

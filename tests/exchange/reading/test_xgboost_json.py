@@ -202,6 +202,7 @@ def test_names_beyond_ascii_are_given_by_the_caller():
         from_model(theirs, categories={"x": ["a"]})
 
 
+@pytest.mark.slow
 def test_estimators_predict_with_the_best_rounds(tmp_path):
     theirs = xgboost.XGBClassifier(n_estimators=200, learning_rate=1.0, early_stopping_rounds=2)
     theirs.fit(X[:800], CLASSES[:800], eval_set=[(X[800:], CLASSES[800:])], verbose=False)

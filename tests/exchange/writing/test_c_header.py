@@ -89,6 +89,7 @@ def both(run, model, X):
     return np.split(np.frombuffer(bytes_out).reshape(len(X), -1), [n_raw], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BOOSTED, *SEVERAL, *AVERAGED])
 def test_same_predictions(run, name):
     model = fitted(name)
@@ -125,6 +126,7 @@ def test_links(run, model):
     np.testing.assert_allclose(both(run, model, X)[1], expected.reshape(len(X), -1), rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_outliers(run):
     model = fastens.IsolationForest(n_estimators=20, contamination=0.1, random_state=0).fit(numbers()[0])
     X = rows_for(model)

@@ -105,6 +105,7 @@ def check(model, X):
     np.testing.assert_allclose([row[name] for row in found], model.predict(X), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BOOSTED, *AVERAGED])
 def test_same_predictions(name):
     check(fitted(name), rows_for(fitted(name), n_rows=200))

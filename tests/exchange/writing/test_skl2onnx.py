@@ -88,6 +88,7 @@ def test_every_family_from_frames_and_arrays(name, dtype):
         assert found["variable"].dtype == dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_pipelines_of_columns(dtype):
     X, y = mixed()
@@ -147,6 +148,7 @@ def test_stack_of_numbers():
     np.testing.assert_allclose(found["variable"][:, 0], stack.predict(X), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_options():
     X, y = numbers()
     for labels in (np.array([3, 1, 2]), np.array(["b", "a", "c"]), np.array([1.0, 0.0, -1.0])):
@@ -179,6 +181,7 @@ def test_outliers():
     assert np.array_equal(found["label"][is_clear, 0], model.predict(X)[is_clear])
 
 
+@pytest.mark.slow
 def test_columns_by_name_or_in_order():
     model = fitted("mixed")
     X = rows_for(model)

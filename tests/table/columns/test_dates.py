@@ -276,6 +276,7 @@ def test_rules_of_columns_name_parts(parameters, message, weekends):
     GradientBoostingRegressor(n_estimators=2, **rules).fit(frame, y)
 
 
+@pytest.mark.slow
 def test_pictures_and_importances_are_of_parts(weekends):
     frame, y = weekends
     model = GradientBoostingClassifier(n_estimators=5).fit(frame, y)

@@ -55,6 +55,7 @@ def kinds_of_frame(words):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.none() | st.sampled_from(WORDS) | st.text(max_size=20), min_size=1, max_size=40), st.data())
 def test_words_in_frames(words, data):
@@ -84,6 +85,7 @@ OBJECTS = st.sampled_from([None, np.nan, float("nan"), pd.NA, True, False, np.Tr
 OBJECTS |= st.sampled_from([np.str_("a"), np.float64(2), np.int8(2), np.float32(np.nan), "a", "True"])
 
 
+@pytest.mark.slow
 @given(st.lists(OBJECTS, min_size=1, max_size=30))
 def test_objects(values):
     column = np.empty(len(values), dtype=object)
@@ -114,6 +116,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(NUMBERS)), st.data())
 def test_arrays(dtype, data):
     values = data.draw(st.lists(NUMBERS[dtype], min_size=1, max_size=30))
@@ -156,6 +159,7 @@ def test_numbers_that_come_late(dtype, late, rng):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_distinct", [255, 256, 257, 70_000])
 def test_many_words(n_distinct, rng):
     words = [f"word {number}" for number in rng.integers(0, n_distinct, 100_000)]
