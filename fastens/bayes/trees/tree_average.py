@@ -229,7 +229,8 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return {"answers": self._answers, "counts": self._counts, **questions}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        questions = BinaryFeatures(*(arrays[f"question.{name}"] for name in BinaryFeatures._fields))
+        column, kind, value = (arrays[f"question.{name}"] for name in BinaryFeatures._fields)
+        questions = BinaryFeatures(column.astype(np.int64), kind.astype(np.int64), value.astype(np.float64))
         answers, counts = arrays["answers"].astype(np.int64), arrays["counts"].astype(np.float64)
         _check_restored(questions, answers, counts)
         n_columns, n_classes = len(self._encoder.categories), len(self.classes_)
