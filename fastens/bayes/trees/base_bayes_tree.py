@@ -66,7 +66,6 @@ class BaseBayesTree(BaseDecisionTree):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Grow the tree, and average over its prunings.
 

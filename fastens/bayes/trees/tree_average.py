@@ -18,7 +18,6 @@ from fastens.docstrings import Docs, entries
 from fastens.engine.comm import in_turn
 from fastens.engine.parts import RowSource, map_parts
 from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
-from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.training_data import TrainingData
 from fastens.tree_model.docs import DOCS as TREE_DOCS
@@ -102,7 +101,6 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     # Learning --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ExactTreeAverageClassifier:
         """Select the questions and sum over all trees.
 
