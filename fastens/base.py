@@ -239,19 +239,17 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             raise ValueError("the state of the columns is malformed")
         if "classes" in state:
             found = state["classes"]
-            fewest = getattr(self, "_fewest_classes", 1)
-            several = [_classes_from(each, fewest) for each in (found if isinstance(found, list) else [found])]
-            self.classes_ = several if isinstance(found, list) else several[0]
+            self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
 
 
 def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
-def _classes_from(state: dict[str, Any], fewest: int) -> NDArray[Any]:
+def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
     values = state["values"]
     classes = np.array(values, dtype=state["dtype"])
-    if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or not fewest <= len(values) == len(set(values)):
+    if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or not 0 < len(values) == len(set(values)):
         raise ValueError("the state of the classes is malformed")
     return classes
 

@@ -17,15 +17,17 @@ def kept(model: Any) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if getattr(error, "left_model", None) is not model:
+        left, names = getattr(error, "left", (None, ()))
+        if left is not model or names:
+            before |= {name: vars(model)[name] for name in names if left is model}
             vars(model).clear()
             vars(model).update(before)
         raise
 
 
-def leave(model: Any, error: BaseException) -> None:
-    """Let a model stay as it is where an error ends its fit: what has been learned is of use."""
-    error.left_model = model  # type: ignore[attr-defined]
+def leave(model: Any, error: BaseException, *names: str) -> None:
+    """Let a model, or these attributes of it, stay where an error ends its fit: what has been learned is of use."""
+    error.left = (model, names)  # type: ignore[attr-defined]
 
 
 def keeps_model(learn: Learn) -> Learn:

@@ -51,8 +51,9 @@ def test_no_memory_anywhere(name, monkeypatch):
         vars(model).update(before)
         _, failed = after_calls(max(int(share * n_calls) - 20, 10), lambda: model.fit(*other))
         n_failed += failed
-        assert not failed or vars(model).keys() == before.keys()
-        assert not failed or all(value is before[key] for key, value in vars(model).items())
+        after = {key: value for key, value in vars(model).items() if key != "_finished"}  # for a warm start
+        assert not failed or after.keys() == before.keys() - {"_finished"}
+        assert not failed or all(value is before[key] for key, value in after.items())
     assert n_failed > 1  # a finalizer, or one that can do without, may have met the error
 
 

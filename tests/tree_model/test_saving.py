@@ -298,7 +298,6 @@ def test_changed_headers(content, path, rng):
         (fastens.BayesTreeRegressor(), "fitted._variance", []),
         (fastens.ConformalClassifier(fastens.GaussianNB(), cv=2), "n_parts", -1),
         (fastens.RandomForestClassifier(2), "classes", []),
-        (GradientBoostingClassifier(n_estimators=2), "classes", [0]),
     ],
 )
 def test_parts_that_do_not_fit_together(model, name, new, path, rng):
