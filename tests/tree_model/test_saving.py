@@ -297,6 +297,7 @@ def test_changed_headers(content, path, rng):
         (GradientBoostingRegressor(n_estimators=2), "ensemble.baseline", [np.inf]),
         (fastens.BayesTreeRegressor(), "fitted._variance", []),
         (fastens.ConformalClassifier(fastens.GaussianNB(), cv=2), "n_parts", -1),
+        (fastens.CascadeForestRegressor([("tree", fastens.DecisionTreeRegressor())], cv=2), "n_levels", -1),
         (fastens.RandomForestClassifier(2), "classes", []),
     ],
 )
