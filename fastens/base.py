@@ -249,7 +249,7 @@ def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
 def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
     values = state["values"]
     classes = np.array(values, dtype=state["dtype"])
-    if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or len(set(values)) != len(values):
+    if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or not 0 < len(values) == len(set(values)):
         raise ValueError("the state of the classes is malformed")
     return classes
 

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
 Learn = TypeVar("Learn", bound=Callable[..., Any])
 
 
+@contextmanager
+def kept(model: Any) -> Iterator[None]:
+    """Within it, an error makes a model what it was, unless `leave` was called; old arrays must not be altered."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException as error:
+        left, names = getattr(error, "left", (None, ()))
+        if left is not model or names:
+            before |= {name: vars(model)[name] for name in names if left is model}
+            vars(model).clear()
+            vars(model).update(before)
+        raise
+
+
+def leave(model: Any, error: BaseException, *names: str) -> None:
+    """Let a model, or these attributes of it, stay where an error ends its fit: what has been learned is of use."""
+    error.left = (model, names)  # type: ignore[attr-defined]
+
+
 def keeps_model(learn: Learn) -> Learn:
-    """A method that learns, so that where it raises the estimator is as before; for methods that alter no old array."""
+    """A method that learns, other than `fit`, so that where it raises the estimator is as before."""
 
     @wraps(learn)
     def learn_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(self))
-        try:
+        with kept(self):
             return learn(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     return learn_or_restore  # type: ignore[return-value]

@@ -250,6 +250,8 @@ def test_rows_with_weight_are_numbered():
         (Y + 0.5, "Unknown label type: continuous"),
         ([None, "a", "b", "a", "b", "a"], "Input y contains NaN"),
         ([np.nan, 1, 0, 1, 0, 1], "Input y contains NaN"),
+        (["a", np.nan, "b", "a", "b", "a"], "Input y contains NaN"),
+        (["a", 1, "b", "a", "b", "a"], "Unknown label type: y holds int, str"),
         (np.array(["a", 1, "b", 2, "a", 1], dtype=object), "Unknown label type: y holds int, str"),
         (np.array(["2026-01-01"] * 6, dtype="datetime64[D]"), "Unknown label type: y holds datetime64"),
     ],

@@ -163,6 +163,21 @@ def test_the_scale_of_shares_does_not_matter(kind, target, scale):
     assert found.score(X, target) > 0.2
 
 
+@pytest.mark.parametrize("weight", [1e6, 1e12, 1e15, 1e300])
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (fastens.BayesTreeClassifier(), Y),
+        (fastens.BayesTreeRegressor(), Z),
+        (fastens.RandomForestRegressor(2, averaging="posterior", bootstrap=False, random_state=0), Z),
+    ],
+)
+def test_priors_are_nothing_beside_large_weights(model, target, weight):
+    """Sums of 1 were rounded to steps of 2 and more: the trees did not split."""
+    found = model.fit(X, target, sample_weight=np.full(N_ROWS, weight))
+    assert_allclose(found.predict(X), target, atol=0.01)
+
+
 @pytest.mark.parametrize("kind", [fastens.RandomForestClassifier, fastens.BaggingClassifier])
 def test_counts_of_large_weights_follow_them(kind):
     weight = WEIGHTS["of a survey"]

@@ -6,7 +6,8 @@ An allocator that fails on its n-th call is loaded before the C library's; n goe
 Each time there must be a MemoryError, or the right result where someone did without the memory. The estimator and the
 file are then what they were, and the memory in use does not grow. Each estimator has a process of its own, which is
 started again behind a crash. NumPy 2.4 itself crashes, or takes garbage for an index, where it gets no memory to
-convert an array of indices: such are told, and not counted. Linux with glibc and a C compiler.
+convert an array of indices, and SciPy in sums of sparse matrices: such are told, and not counted. Linux with glibc and
+a C compiler.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ if [ $kind = thread ]; then
     if [ $# -eq 0 ]; then set -- tests/engine/test_threads.py tests/engine/test_sharing.py tests/test_many_threads.py; fi
     shard "$@"
 else
-    RUNTIME=$(library libasan.so)
+    # C++ too: without it, what a library throws ends the process.
+    RUNTIME=$(library libasan.so):$(library libstdc++.so)
     export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
     if [ $# -gt 0 ]; then
         shard "$@"

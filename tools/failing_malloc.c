@@ -57,12 +57,12 @@ static void on_crash(int number)
 {
     char line[600];
     int n = snprintf(line, sizeof line, "signal %d: no memory for %s\n", number, failed_in());
-    if (write(2, line, (size_t)n) < n || strstr(line, "_multiarray_umath"))
+    if (write(2, line, (size_t)n) < n || strstr(line, "_multiarray_umath") || strstr(line, "_sparsetools"))
         _exit(3);
     _exit(4);
 }
 
-/* End with status 3 where the process crashes and NumPy was the one to get no memory, 4 where another was. */
+/* End with status 3 where the process crashes and NumPy or SciPy was the one to get no memory, 4 where another was. */
 void tell_crashes(void)
 {
     signal(SIGSEGV, on_crash);

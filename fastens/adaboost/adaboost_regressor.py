@@ -42,7 +42,6 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.stages import staged_scores
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
-from fastens.rollback import keeps_model
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.column_rules import (
     CATEGORIES,
@@ -155,7 +154,6 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdaBoostRegressor:
         """Train.
 

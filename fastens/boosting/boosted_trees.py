@@ -62,6 +62,7 @@ from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.monitoring.stages import score_of
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.rollback import leave
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.slicing import of_rounds
@@ -204,6 +205,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
                 # What has been grown before Ctrl-C, or before a callback failed, is a model.
                 if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
                     self._finish(rounds)
+                    leave(self, error)
                 raise
             self._finish(rounds)
         if rounds.out_of_bag is not None:

@@ -254,5 +254,5 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
     """The label of each row, the first of equals, from one raw prediction (of two classes) or one per class."""
     if raw.shape[1] == 1:
-        return classes[(raw[:, 0] > 0).astype(np.intp)]
+        return classes[(raw[:, 0] > 0).astype(np.intp) % len(classes)]  # a member of an ensemble may know one class
     return classes[raw.argmax(axis=1)]

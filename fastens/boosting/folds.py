@@ -24,6 +24,7 @@ from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.measuring import History
+from fastens.rollback import leave
 
 # Of the time, what putting the trees together may take.
 _RESERVE = 0.03
@@ -179,6 +180,10 @@ def fit_folds(model: Any, data: TrainingData, start: float) -> None:
     folded = FoldedFit(model, data, np.inf if limit is None else start + (1 - _RESERVE) * limit)
     try:
         folded.run()
+    except BaseException as error:
+        if any(rounds.n_rounds for rounds in folded.done):
+            leave(model, error)
+        raise
     finally:
         done = FoldedRounds([rounds for rounds in folded.done if rounds.n_rounds])
         if done.parts:

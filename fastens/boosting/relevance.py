@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, first_row, max_floats
+from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.vectors import unmasked
 from fastens.table.sample_weights import check_weights
 
@@ -55,7 +56,7 @@ class RelevanceLabels:
         if self.group is not None:
             first, _ = first_row(comm, len(self.group))
             return query + first
-        own = np.zeros(1) if self.qid is None else np.unique(unmasked(self.qid, "qid"))
+        own = np.zeros(1) if self.qid is None else np.unique(_labels(self.qid))
         labels, counts = np.unique(np.concatenate(comm.gather(own)), return_counts=True)
         if (counts > 1).any():
             first_shared = labels[counts > 1][:1].tolist()[0]
@@ -71,10 +72,20 @@ class RelevanceLabels:
             return _query_of_sizes(self.group, n_rows)
         if self.qid is None:
             return np.zeros(n_rows, dtype=np.intp)
-        qid = unmasked(self.qid, "qid")
+        qid = _labels(self.qid)
         if qid.shape != (n_rows,):
             raise ValueError(f"qid must have a query for each of the {n_rows} rows; got shape {qid.shape}.")
         return np.unique(qid, return_inverse=True)[1]
+
+
+def _labels(qid: Any) -> NDArray[Any]:
+    """Those of queries; ValueError where one is missing."""
+    labels = unmasked(qid, "qid")
+    if labels.dtype.kind in "fO":
+        missing = np.isnan(labels) if labels.dtype.kind == "f" else np.array([is_missing(x) for x in labels.flat], bool)
+        if missing.any():
+            raise ValueError(f"qid must have no missing values; that of row {missing.argmax()} is missing.")
+    return labels
 
 
 def _numbers(relevance: NDArray[Any]) -> Array:

@@ -59,7 +59,6 @@ from fastens.parameters import (
     real,
     whole,
 )
-from fastens.rollback import keeps_model
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.frames import is_frame
 from fastens.table.opening import open_table
@@ -156,7 +155,6 @@ class BaseBagging(BaseOneEstimator):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **metadata: Any) -> BaseBagging:
         """Fit a copy of the estimator on each bag.
 

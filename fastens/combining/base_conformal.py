@@ -168,6 +168,8 @@ class BaseConformal(BaseOneEstimator):
         self._member = replace(member, multi_output=True)
         kind = SetScores if is_classifier(self) else Errors
         self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(int(arrays[_N_PARTS]))]
+        if not self._parts:
+            raise ValueError("it must be calibrated by at least one part")
 
 
 def copies_of(data: MemberData) -> Array:

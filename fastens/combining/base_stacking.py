@@ -40,6 +40,7 @@ from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.docstrings import Docs, entries
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import FLAG, NONE, Rule, one_of
+from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
 
 Array = NDArray[np.float64]
@@ -162,16 +163,15 @@ class BaseStacking(TransformerMixin, BaseLevels):
         self.__dict__.pop("oof_predictions_", None)
         self._finished: FinishedFits | None = getattr(self, "_finished", None)
         progress = self._start_progress(data, rows)
-        done = False
         try:
             self._fit_levels(specs, progress, rows)
-            done = True
-        except MemberError as error:
-            raise MemberError(
-                f"{error} Kept for a fit of the same rows with warm_start=True: {progress.describe()}."
-            ) from error.__cause__
-        finally:
-            self._finished = progress.finished() if self.warm_start or not done else None
+        except BaseException as error:
+            if isinstance(error, MemberError):
+                error.args = (f"{error} Kept for a fit of the same rows with warm_start=True: {progress.describe()}.",)
+            self._finished = progress.finished()
+            leave(self, error, "_finished")
+            raise
+        self._finished = progress.finished() if self.warm_start else None
 
     def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
         """The folds; with `warm_start`, those of the previous fit on the same rows."""

@@ -336,7 +336,7 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
     try:
         model = _fit_part(spec, part, _columns(part, columns), len(folds))
         responses = None if job == ALL_ROWS else _fitted(spec, [model], data).respond(_test_rows(data, folds, job))
-    except MemberError:
+    except (MemberError, MemoryError):
         raise
     except Exception as error:
         where = "on all rows" if job == ALL_ROWS else f"in fold {job}"

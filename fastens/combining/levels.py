@@ -85,4 +85,6 @@ class BaseLevels(BaseMembers):
     def _restore_levels(self, arrays: dict[str, np.ndarray]) -> None:
         classes = getattr(self, "classes_", None)
         n_levels = int(arrays["n_levels"])
+        if n_levels < 1:
+            raise ValueError("it must have at least one level")
         self._fitted_levels = [members_from_arrays(f"level{depth}.", arrays, classes) for depth in range(n_levels)]

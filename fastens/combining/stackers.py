@@ -208,4 +208,4 @@ class RidgeStacker(BaseRegressor, _Columns):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted mean of each row, shape (n_samples,)."""
-        return self._columns(self._dense(self._check_table(X))) @ self.coef_ + self.intercept_[0]
+        return self._columns(self._dense(self._check_table(X))) @ self.coef_ + self.intercept_

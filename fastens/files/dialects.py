@@ -69,7 +69,8 @@ def _place(position: int) -> str:
 
 def is_about_encoding(error: Exception) -> bool:
     """Whether a file could not be read for bytes that are no letters of an encoding."""
-    return isinstance(error, UnicodeDecodeError) or "UTF" in str(error) or "decode" in str(error)
+    words = ("UTF", "decode", "\N{REPLACEMENT CHARACTER}")  # the last where a line is quoted
+    return isinstance(error, UnicodeDecodeError) or any(word in str(error) for word in words)
 
 
 def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
@@ -80,9 +81,9 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
         encoding = "utf-16"
     elif b"\0" in head and "16" not in encoding and "32" not in encoding:
         raise TableFileError("it holds binary data, not text")
-    # The head may end inside a character.
     errors = "strict" if schema.encoding is None else "replace"
-    text = codecs.getincrementaldecoder(encoding)(errors).decode(head)
+    is_whole = len(head) < HEAD_BYTES  # else it may end inside a character
+    text = codecs.getincrementaldecoder(encoding)(errors).decode(head, final=is_whole)
     lines = re.split("\r\n|\r|\n", text)[schema.skip_lines :]
     separators = SEPARATORS if schema.separator is None else schema.separator
     n_before = 0

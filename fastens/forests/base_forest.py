@@ -33,7 +33,6 @@ from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
 from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
-from fastens.rollback import keeps_model
 from fastens.table.sample_weights import multiplied
 from fastens.table.training_data import AllRows, TrainingData
 from fastens.tree_model.column_rules import CATEGORIES, column_chances
@@ -68,7 +67,6 @@ class BaseForest(TreeParameters, TreeModel):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BaseForest:
         """Train.
 

@@ -251,7 +251,7 @@ class NumberPrior:
     def log_evidence(self, statistics: Array) -> Array:
         """Log of the density of a node's targets: the product of Student's t predictives, one row after the other."""
         worth, _, shape, rate = self._posterior(statistics)
-        place = statistics[0].astype(np.intp)
+        place = np.minimum(statistics[0], _TABLE).astype(np.intp)
         is_known = (place == statistics[0]).all() and place.max(initial=0) < _TABLE
         of_shape = _log_gammas(self.shape, 0.5)[place] if is_known else gammaln(shape)
         common = of_shape - gammaln(self.shape) + 0.5 * log(self.weight / worth)

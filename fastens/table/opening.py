@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from inspect import signature
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource, is_coded
+from fastens.rollback import kept
 from fastens.table.arrays import table_from_array
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.parted import PartedTable, StreamedTable
@@ -140,7 +142,8 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method whose targets, weights and queries may be names of columns of its table, which it gets without them.
 
     Streams, which can be read once, are opened for all that the method does with them; for `fit`, all that is read in
-    parts is opened, and a table of codes gives its own targets and weights.
+    parts is opened, and a table of codes gives its own targets and weights. A `fit` that fails leaves the estimator as
+    it was, here, since each frame between `fit` and the kernels counts.
     """
     parameters = signature(method).parameters
     takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
@@ -157,10 +160,10 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         if _split_tables(self, given) or is_opened:
             if getattr(self, "_takes_several_targets", False):
                 given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
-            positional = order[: len(args)]
-            args = (*(given.pop(name) for name in positional), *args[len(order) :])
+            args = (*(given.pop(name) for name in order[: len(args)]), *args[len(order) :])
             kwargs = given
-        return method(self, *args, **kwargs)
+        with kept(self) if fits else nullcontext():
+            return method(self, *args, **kwargs)
 
     return call
 

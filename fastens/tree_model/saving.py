@@ -60,6 +60,8 @@ class SavedEnsemble:
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         self._ensemble = trees_among(arrays, PREFIX)
+        if not 1 <= getattr(self, "_n_targets", 1) <= self._ensemble.n_outputs:
+            raise ModelFileError("the trees and the targets do not fit together")
         self._restored()
         # Trees of other libraries may split numbers that are codes of categories.
         in_trees, in_table = self._ensemble.binning.is_categorical, self._is_categorical

@@ -25,6 +25,7 @@ def test_errors(bad):
 
 
 def test_runtime_limits_hold(monkeypatch):
+    pytest.importorskip("sklearn.utils._openmp_helpers")  # which loads a runtime
     with threadpool_limits(1, user_api="openmp"):
         assert threads.resolve_n_jobs() == 1
         monkeypatch.setenv("OMP_NUM_THREADS", "4")

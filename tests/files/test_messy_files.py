@@ -360,6 +360,7 @@ def test_views_of_strings(tmp_path):
         ("", "it is empty"),
         ("a,b\n", "has no rows"),
         ("a,b\n1,2\n3\n4,5\n6,7,8\n", "must have 2 values, as the header; line 3 has 1: '3'; so has not line 5"),
+        ("a,b\n1,2\n\u20ac".encode()[:-1], "line 3 has 1: 'â"),
         (bytes(500), "binary data"),
         (b"\x00\x01\x02\xff" * 200, "binary data"),
     ],

@@ -7,6 +7,8 @@ of a kind that users are told of is right; any other is raised. `tools/fuzz.py` 
 from __future__ import annotations
 
 import io
+import os
+import sys
 import tempfile
 import warnings
 from functools import cache
@@ -263,8 +265,20 @@ def check_all(job: tuple[str, list[bytes]]) -> None:
             raise AssertionError(f"check({name!r}, {data!r}): {type(error).__name__}: {error}") from error
 
 
+@cache
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """One folder for all inputs of this process, in memory where the system has such a place."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+
+
 def check(name: str, data: bytes) -> None:
-    """Try one input."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        CHECKS[name](Choices(data), Path(folder))
+    """Try one input; an error that Python could only print counts too."""
+    unraised: list[Any] = []
+    before, sys.unraisablehook = sys.unraisablehook, unraised.append
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            CHECKS[name](Choices(data), Path(scratch().name))
+    finally:
+        sys.unraisablehook = before
+    assert not unraised, unraised[0].exc_value

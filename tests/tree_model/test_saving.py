@@ -292,6 +292,39 @@ def test_changed_headers(content, path, rng):
             assert_refused_or_safe(path)
 
 
+@pytest.mark.parametrize(
+    ("model", "name", "new"),
+    [
+        (GradientBoostingRegressor(n_estimators=2), "fitted._n_targets", 2**40),
+        (GradientBoostingRegressor(n_estimators=2), "ensemble.baseline", [np.inf]),
+        (fastens.BayesTreeRegressor(), "fitted._variance", []),
+        (fastens.ConformalClassifier(fastens.GaussianNB(), cv=2), "n_parts", -1),
+        (fastens.CascadeForestRegressor([("tree", fastens.DecisionTreeRegressor())], cv=2), "n_levels", -1),
+        (fastens.RandomForestClassifier(2), "classes", []),
+    ],
+)
+def test_parts_that_do_not_fit_together(model, name, new, path, rng):
+    """Found by fuzzing: they took all memory, or `predict` raised IndexError."""
+    X = rng.random((40, 2))
+    arrays, meta = model.fit(X, X[:, 0] > 0.5)._to_state()
+    if name == "classes":
+        meta["door"][name]["values"] = new
+    else:
+        arrays[name] = np.array(new)
+    storage.save(path, type(model).__name__, arrays, meta)
+    with pytest.raises(ModelFileError):
+        fastens.load(path)
+
+
+def test_questions_of_another_type_are_read(path, rng):
+    X = rng.random((40, 2))
+    model = fastens.ExactTreeAverageClassifier().fit(X, X[:, 0] > 0.5)
+    arrays, meta = model._to_state()
+    arrays["question.column"] = arrays["question.column"].astype(np.float32)
+    storage.save(path, type(model).__name__, arrays, meta)
+    np.testing.assert_array_equal(fastens.load(path).predict_proba(X), model.predict_proba(X))
+
+
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())

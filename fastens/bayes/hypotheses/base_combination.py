@@ -18,7 +18,6 @@ from fastens.combining.parameters import DOCS, RULES
 from fastens.combining.responses import joined_labels, labels_of_members
 from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
-from fastens.rollback import keeps_model
 
 Array = NDArray[np.float64]
 
@@ -77,8 +76,6 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
     log_likelihoods_: Array = field(init=False)
     posterior_: Array = field(init=False)
     log_evidence_: float = field(init=False)
-
-    fit = keeps_model(BaseWeightedMembers.fit)
 
     def _response_method(self) -> str:
         return "predict_proba" if self.noise is None else "predict"

@@ -64,7 +64,6 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Fit to rows and their labels.
 

@@ -28,7 +28,6 @@ from fastens.docstrings import Docs
 from fastens.engine.elementary import log
 from fastens.engine.parts import RowSource
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
-from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_file_name
@@ -206,7 +205,6 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TextClassifier:
         """Fit to texts and their labels.
 

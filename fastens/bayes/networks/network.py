@@ -29,7 +29,6 @@ from fastens.engine.elementary import log
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
-from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
 from fastens.table.sample_weights import check_weights
@@ -211,7 +210,6 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> BayesianNetwork:
         """Learn the structure, unless it is given, and the tables.
 

@@ -34,6 +34,7 @@ from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
 TRAIN, HONEST = "train", "honest"
+_MOST_COPIES = 2.0**32
 
 POSTERIOR_DOCS = entries("""\
 split_prior : {"search", "strict", "features"}, float or pair
@@ -65,7 +66,6 @@ class BaseBayesTree(BaseDecisionTree):
 
     # Fit --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Grow the tree, and average over its prunings.
 
@@ -339,8 +339,11 @@ def _or_ones(data: AllRows) -> Array:
 
 
 def _in_steps(numbers: Array, total_weight: float) -> Array:
-    """Numbers rounded to steps so coarse that sums of them are exact: then a weight is the same as repetition."""
-    fraction, exponent = math.frexp(max(np.abs(numbers).max() * total_weight, 1e-290))
+    """Numbers rounded to steps so coarse that sums of them are exact: then a weight is the same as repetition.
+
+    More copies than `_MOST_COPIES` nobody repeats, and the steps would be those of few bits.
+    """
+    fraction, exponent = math.frexp(max(np.abs(numbers).max() * min(total_weight, _MOST_COPIES), 1e-290))
     step = math.ldexp(1.0, exponent - (fraction == 0.5) - 52)
     return np.rint(numbers / step) * step
 

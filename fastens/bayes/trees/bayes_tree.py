@@ -308,3 +308,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "_location", "_variance")
+
+    def _restored(self) -> None:
+        if not np.shape(self._location) == np.shape(self._variance) == (self._ensemble.n_outputs,):
+            raise ValueError("the trees and the targets do not fit together")

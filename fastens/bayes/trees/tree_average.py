@@ -18,7 +18,6 @@ from fastens.docstrings import Docs, entries
 from fastens.engine.comm import in_turn
 from fastens.engine.parts import RowSource, map_parts
 from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
-from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.training_data import TrainingData
 from fastens.tree_model.docs import DOCS as TREE_DOCS
@@ -102,7 +101,6 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     # Learning --------------------------------------------------
 
-    @keeps_model
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ExactTreeAverageClassifier:
         """Select the questions and sum over all trees.
 
@@ -229,7 +227,8 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return {"answers": self._answers, "counts": self._counts, **questions}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        questions = BinaryFeatures(*(arrays[f"question.{name}"] for name in BinaryFeatures._fields))
+        column, kind, value = (arrays[f"question.{name}"] for name in BinaryFeatures._fields)
+        questions = BinaryFeatures(column.astype(np.int64), kind.astype(np.int64), value.astype(np.float64))
         answers, counts = arrays["answers"].astype(np.int64), arrays["counts"].astype(np.float64)
         _check_restored(questions, answers, counts)
         n_columns, n_classes = len(self._encoder.categories), len(self.classes_)

@@ -1,0 +1,67 @@
+"""A fit that fails anywhere leaves the estimator as it was, and not the old trees with the new labels."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+import fastens
+from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
+
+SHARES = (0.1, 0.5, 0.9, 1.0)
+
+
+def after_calls(n, fit):
+    """Run a fit whose n-th call of a Python function fails; return the number of calls, and whether the fit failed."""
+    n_calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal n_calls
+        n_calls += event == "call"
+        if n_calls == n:
+            sys.setprofile(None)
+            raise MemoryError
+
+    sys.setprofile(count)
+    try:
+        fit()
+    except MemoryError:
+        return n_calls, True
+    finally:
+        sys.setprofile(None)
+    return n_calls, False
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:No conjunction agrees")
+@pytest.mark.parametrize("name", CLASSES)
+def test_no_memory_anywhere(name, monkeypatch):
+    shrink_default_members(monkeypatch, 2)
+    small = {"n_estimators": 2, "n_jobs": 1, "random_state": 0}
+    model, table = make(name), table_for(name)
+    model.set_params(**{key: value for key, value in small.items() if key in model.get_params()}).fit(*table)
+    other = tuple(np.asarray(part)[::-1][:-1] for part in table)
+    before = dict(vars(model))
+    n_calls, _ = after_calls(-1, lambda: model.fit(*other))
+    n_failed = 0
+    for share in SHARES:
+        vars(model).clear()
+        vars(model).update(before)
+        _, failed = after_calls(max(int(share * n_calls) - 20, 10), lambda: model.fit(*other))
+        n_failed += failed
+        after = {key: value for key, value in vars(model).items() if key != "_finished"}  # for a warm start
+        assert not failed or after.keys() == before.keys() - {"_finished"}
+        assert not failed or all(value is before[key] for key, value in after.items())
+    assert n_failed > 1  # a finalizer, or one that can do without, may have met the error
+
+
+def test_what_ctrl_c_leaves_is_one_model():
+    X = np.random.default_rng(0).random((300, 3))
+    model = fastens.GradientBoostingClassifier(n_estimators=20).fit(X, X[:, 0] > 0.5)
+    model.callbacks = [lambda progress: signal.raise_signal(signal.SIGINT)]
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], np.where(X[:, 1] > 0.5, "yes", "no"))
+    assert model.n_estimators_ < 20
+    assert set(model.predict(X[:, :2])) == {"yes", "no"}
