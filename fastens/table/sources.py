@@ -395,6 +395,8 @@ def _paths_of(source: Any) -> list[str]:
 
 
 def _of_files(paths: list[str]) -> Reader:
+    if folders := [path for path in paths if os.path.isdir(path)]:
+        raise ValueError(f"X must name files, such as {os.path.join(folders[0], '*.parquet')!r}; this is a folder.")
     formats = set(map(_format_of, paths))
     if formats == {"csv"}:
         return _of_csv(paths)
