@@ -5,7 +5,8 @@ python asv_benchmarks/compare_scale.py --rows 100e6 --workloads parquet --librar
     --folder DIR --results FILE
 
 Workloads: `memory`, an array of float32; `parquet`, files that are read in batches (LightGBM by a Sequence or an Arrow
-table, XGBoost into a QuantileDMatrix or pages on disk); `predict`, from Parquet to Parquet, beside reading alone;
+table, XGBoost into a QuantileDMatrix or pages on disk); `predict`, from Parquet to Parquet, beside reading alone, and
+as the command `fastens predict`, its start and the memory of its whole process included;
 `tf-idf`, a sparse matrix of 18 846 x 50 000; `wide`, an array of 1000 x 20 000. All train 20 trees of 31 leaves on log
 loss. Medians of rounds in which every library has its turn. "fastens, 4GB" is a fit under this ceiling, "fastens,
 files" under the lowest, with codes in files. With `--folder` the Parquet files stay for the next time, with `--results`

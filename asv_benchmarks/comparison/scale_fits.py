@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import multiprocessing
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +174,28 @@ def our_predictor(folder: Path, n_threads: int) -> Callable[[], None]:
         _write((batch.column(1).cast(pa.float32()) for batch in found), folder)
 
     return predict
+
+
+def our_command(folder: Path, n_threads: int) -> Callable[[], None]:
+    """The command line, in a process of its own that starts and imports what it needs."""
+    model, out = folder / "model.fastens", folder / "predicted.parquet"
+    # A process begins with the peak of memory of the one that starts it, which must not have trained.
+    training = multiprocessing.get_context("spawn").Process(target=_save_model, args=(folder, model, n_threads))
+    training.start()
+    training.join()
+    command = [sys.executable, "-m", "fastens", "predict", str(model), *map(str, files(folder)), "-o", str(out)]
+
+    def predict() -> None:
+        subprocess.run(command, check=True, capture_output=True)
+        out.unlink()
+        model.unlink()
+
+    return predict
+
+
+def _save_model(folder: Path, path: Path, n_threads: int) -> None:
+    X, y = some_rows(folder)
+    our_model(n_threads).fit(pa.table(dict(zip(FEATURES, X.T, strict=True))), y).save(path)
 
 
 def lightgbm_predictor(folder: Path, n_threads: int) -> Callable[[], None]:

@@ -8,6 +8,7 @@ them), and how many rows there are. Linux only: memory is read from /proc.
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ from comparison.scale_fits import (
     lightgbm_of_files,
     lightgbm_of_table,
     lightgbm_predictor,
+    our_command,
     our_model,
     our_predictor,
     ours_of_files,
@@ -36,6 +38,7 @@ from comparison.scale_fits import (
 )
 
 CEILING = "fastens, "
+COMMAND = "fastens predict"
 LIBRARIES = {
     "memory": ["fastens", "LightGBM", "XGBoost"],
     "parquet": [
@@ -46,7 +49,7 @@ LIBRARIES = {
         "XGBoost",
         "XGBoost, pages on disk",
     ],
-    "predict": ["reading", "fastens", "LightGBM", "XGBoost"],
+    "predict": ["reading", "fastens", COMMAND, "LightGBM", "XGBoost"],
     "tf-idf": ["fastens", "LightGBM", "XGBoost"],
     "wide": ["fastens", "LightGBM", "XGBoost"],
 }
@@ -70,7 +73,12 @@ def prepared(workload: str, library: str, folder: Path, n_threads: int) -> tuple
     if workload == "predict":
         if library == "reading":
             return reader_of(folder), count_rows(folder)
-        predictors = {"fastens": our_predictor, "LightGBM": lightgbm_predictor, "XGBoost": xgboost_predictor}
+        predictors = {
+            "fastens": our_predictor,
+            COMMAND: our_command,
+            "LightGBM": lightgbm_predictor,
+            "XGBoost": xgboost_predictor,
+        }
         return predictors[library](folder, n_threads), count_rows(folder)
     X, y = {"memory": partial(in_one_array, folder), "tf-idf": tfidf, "wide": dense}[workload]()
     fits: dict[str, Callable[[], Any]] = {
@@ -86,6 +94,8 @@ def warm_up(library: str, n_threads: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, N_COLUMNS), dtype=np.float32)
     y = (X[:, 0] > 0).astype(np.float32)
+    if library == COMMAND:
+        return
     if library.startswith("fastens"):
         our_model(n_threads).fit(X, y)
     elif library != "reading":
@@ -93,7 +103,7 @@ def warm_up(library: str, n_threads: int) -> None:
 
 
 def measured(call: Callable[[], Any]) -> dict[str, float]:
-    """Seconds, and the peak of memory above that before, without and with pages of files."""
+    """Seconds, and the peak of memory above that before, without and with pages of files, or all of a child."""
     before, own_before = memory("VmRSS"), memory("RssAnon")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     peak, done = [own_before], threading.Event()
@@ -104,13 +114,18 @@ def measured(call: Callable[[], Any]) -> dict[str, float]:
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before_children = children.ru_utime + children.ru_stime
     start, of_processor = time.perf_counter(), time.process_time()
     call()
     seconds, of_processor = time.perf_counter() - start, time.process_time() - of_processor
     done.set()
     watcher.join()
     own, whole = max(0, peak[0] - own_before), max(0, memory("VmHWM") - before)
-    return {"seconds": seconds, "processor": of_processor, "own": own, "whole": whole}
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    of_processor += children.ru_utime + children.ru_stime - before_children
+    of_child = 1024 * children.ru_maxrss
+    return {"seconds": seconds, "processor": of_processor, "own": max(own, of_child), "whole": max(whole, of_child)}
 
 
 if __name__ == "__main__":

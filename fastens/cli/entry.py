@@ -98,9 +98,11 @@ def _short_warnings() -> Iterator[None]:
 
 
 def _run(argv: Sequence[str] | None) -> None:
-    """Import the commands, which need the optional libraries, and run the one given."""
+    """Import the command given, which needs the optional libraries, and run it; of none or another, tell of all."""
+    given = sys.argv[1:] if argv is None else argv
+    names = given[:1] if given and given[0] in COMMANDS else COMMANDS
     try:
-        commands = [import_module(f"fastens.cli.{name}") for name in COMMANDS]
+        commands = [import_module(f"fastens.cli.{name}") for name in names]
     except ModuleNotFoundError as error:
         library = (error.name or "").split(".")[0]
         if library not in OPTIONAL_LIBRARIES:
@@ -111,7 +113,7 @@ def _run(argv: Sequence[str] | None) -> None:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in commands:
         command.add_parser(subparsers)
-    options, unknown = parser.parse_known_args(argv)
+    options, unknown = parser.parse_known_args(given)
     if unknown:
         raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
     options.run(options)

@@ -73,10 +73,10 @@ class MemoryLimits(NamedTuple):
             return MEMORY
         if needs.least <= self.max_memory:
             return TemporaryFiles(self.spill_dir, self.max_memory - needs.least + needs.window)
-        if needs.disk == 0:
-            least, given = shown_bytes(needs.least), shown_bytes(self.max_memory)
-            raise ValueError(f"max_memory must be at least {least} for {owner} on this sparse table; got {given}.")
         least, in_memory, given = map(shown_bytes, (needs.least, needs.in_memory, self.max_memory))
+        if needs.in_memory <= needs.least:
+            kind = "sparse table" if needs.disk == 0 else "table"
+            raise ValueError(f"max_memory must be at least {in_memory} for {owner} on this {kind}; got {given}.")
         raise ValueError(
             f"max_memory must be at least {least} for {owner} on this table, with its codes in files ({in_memory} with "
             f"them in memory); got {given}."

@@ -324,12 +324,9 @@ def _of_one_pass(stream: Any, place: str | None) -> Reader:
     """A stream that can be read once is copied to a temporary file."""
     arrow = _arrow()
     folder = tempfile.TemporaryDirectory(prefix="fastens-", dir=place)
-    path, n_rows = os.path.join(folder.name, "table.arrow"), 0
+    path = os.path.join(folder.name, "table.arrow")
     try:
-        with arrow.OSFile(path, "wb") as file, arrow.ipc.new_stream(file, stream.schema) as writer:
-            for batch in stream:
-                _copy(batch, writer, place)
-                n_rows += batch.num_rows
+        n_rows = _copied(stream, path, tempfile.gettempdir() if place is None else place)
     except BaseException:
         folder.cleanup()
         raise
@@ -341,14 +338,29 @@ def _of_one_pass(stream: Any, place: str | None) -> Reader:
     return Reader(stream.schema, read, n_rows, owned=folder)
 
 
-def _copy(batch: Any, writer: Any, folder: str | None) -> None:
+def _copied(stream: Any, path: str, folder: str) -> int:
+    """Write all batches to a file; how many rows they have."""
+    arrow, n_rows, of_stream = _arrow(), 0, list[OSError]()
+
+    def batches() -> Iterator[Any]:
+        try:
+            yield from stream
+        except OSError as error:
+            of_stream.append(error)
+            raise
+
     try:
-        writer.write_batch(batch)
+        with arrow.OSFile(path, "wb") as file, arrow.ipc.new_stream(file, stream.schema) as writer:
+            for batch in batches():
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
     except OSError as error:
-        place = tempfile.gettempdir() if folder is None else folder
+        if error in of_stream:
+            raise
         raise OSError(
-            f"spill_dir must be on a disk with room for a copy of X, a stream; got {place!r}: {error}"
+            f"spill_dir must be on a disk with room for a copy of X, a stream; got {folder!r}: {error}"
         ) from error
+    return n_rows
 
 
 # Files --------------------------------------------------
@@ -383,6 +395,8 @@ def _paths_of(source: Any) -> list[str]:
 
 
 def _of_files(paths: list[str]) -> Reader:
+    if folders := [path for path in paths if os.path.isdir(path)]:
+        raise ValueError(f"X must name files, such as {os.path.join(folders[0], '*.parquet')!r}; this is a folder.")
     formats = set(map(_format_of, paths))
     if formats == {"csv"}:
         return _of_csv(paths)

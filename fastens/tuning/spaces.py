@@ -16,7 +16,7 @@ from fastens.forests.forest_classifier import RandomForestClassifier
 from fastens.forests.forest_regressor import RandomForestRegressor
 
 Draw = Callable[[np.random.Generator], Any]
-BOOSTING = "boosting"
+BOOSTING, EXTRA_TREES = "boosting", "extra-trees"
 
 
 def uniform(low: float, high: float) -> Draw:
@@ -71,7 +71,7 @@ SPACES = {
         },
     ),
     "forest": Space(RandomForestClassifier, RandomForestRegressor, 1.0, {}, _OF_FORESTS),
-    "extra-trees": Space(ExtraTreesClassifier, ExtraTreesRegressor, 1.0, {"bootstrap": True}, _OF_FORESTS),
+    EXTRA_TREES: Space(ExtraTreesClassifier, ExtraTreesRegressor, 1.0, {"bootstrap": True}, _OF_FORESTS),
 }
 
 

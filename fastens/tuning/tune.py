@@ -12,9 +12,10 @@ import numpy as np
 from sklearn.metrics import get_scorer_names
 from sklearn.utils import column_or_1d
 
+from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, one_of, parameter, real, whole
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
-from fastens.tuning.spaces import BOOSTING, SPACES, drawn
+from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
 from fastens.tuning.state import SearchFile, Trial, fingerprint
 
 TASKS = (CLASSIFICATION, "regression")
@@ -146,7 +147,8 @@ def tune(
     Parameters
     ----------
     X : table of shape (n_samples, n_features)
-        An array, a data frame or an Arrow table.
+        An array, a data frame, an Arrow table, or a `BinnedTable`, which is read and binned no more; of one without
+        values, `search.families` must leave out "extra-trees".
     y : array of shape (n_samples,)
         Classes, or numbers.
     task : {"classification", "regression"}
@@ -199,10 +201,20 @@ def tune(
 
 
 def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
+    X = np.asarray(X) if isinstance(X, list) else X
+    if not hasattr(X, "shape"):
+        raise ValueError(
+            "X must be a table in memory, or a BinnedTable, which can be of a table in files; got "
+            f"{type(X).__name__}: {str(X)[:100]!r}."
+        )
+    if is_coded(X) and not X.options.keep_values and EXTRA_TREES in search.families:
+        raise ValueError(
+            f"search.families must leave out {EXTRA_TREES!r} where X is a BinnedTable made with keep_values=False; got "
+            f"{search.families}."
+        )
     y = column_or_1d(y)
     if task != CLASSIFICATION:
         y = y.astype(np.float64)
-    X = np.asarray(X) if isinstance(X, list) else X
     if X.shape[0] != len(y):
         raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
     weight = None if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import fastens
+from fastens.cli import entry
+from fastens.cli.entry import COMMANDS
 from fastens.cli.table.errors import CommandError
 from reference.children import COMMAND, run_child
 
@@ -136,6 +138,15 @@ def test_help_and_version(capsys):
             main([argument])
         assert stopped.value.code == 0
         assert text in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "imported"), [(["predict", "--help"], {"predict"}), (["--help"], set(COMMANDS))])
+def test_a_command_imports_no_other(arguments, imported, monkeypatch, capsys):
+    found = []
+    monkeypatch.setattr(entry, "import_module", lambda name: found.append(name) or importlib.import_module(name))
+    with pytest.raises(SystemExit):
+        entry.main(arguments)
+    assert {name.rpartition(".")[2] for name in found} == imported
 
 
 def test_interrupted(run, monkeypatch):

@@ -16,3 +16,17 @@ def random_bits(seed, counter):
 def random_share(seed, counter):
     """The same in [0, 1)."""
     return (random_bits(seed, counter) >> 11) * 2.0**-53
+
+
+def permuted(seed, n, place):
+    """Where a random permutation of n puts a place: a Feistel network of four rounds, walked until it is below n."""
+    bits = max(2, (n - 1).bit_length())
+    half = bits // 2
+    high, low = place >> half, place & (2**half - 1)
+    for turn in range(4):
+        if turn % 2 == 0:
+            high ^= random_bits(seed, 2**32 * turn + low) >> (64 - (bits - half))
+        else:
+            low ^= random_bits(seed, 2**32 * turn + high) >> (64 - half)
+    found = (high << half) + low
+    return found if found < n else permuted(seed, n, found)

@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
@@ -194,18 +195,58 @@ def test_one_hot_columns_are_bundled():
     assert_same_models(*models)
 
 
-def test_searches_folds_and_stacks_bin_nothing(files, n_binned):
+def boosted(kind, **options):
+    return kind(n_estimators=3, random_state=0, **options)
+
+
+SEVERAL_FITS = {
+    "stack of classes": lambda X, y: fe.StackingClassifier(
+        [("a", boosted(fe.GradientBoostingClassifier)), ("b", boosted(fe.RandomForestClassifier))], cv=3
+    ).fit(X, y),
+    "stack": lambda X, y: fe.StackingRegressor([("a", BOOSTED), ("b", boosted(fe.RandomForestRegressor))], cv=3).fit(
+        X, y == "dear"
+    ),
+    "vote": lambda X, y: fe.VotingClassifier(
+        [("a", boosted(fe.GradientBoostingClassifier)), ("b", boosted(fe.AdaBoostClassifier))], voting="soft"
+    ).fit(X, y),
+    "folds": lambda X, y: boosted(fe.GradientBoostingClassifier, early_stopping=EarlyStopping(folds=3)).fit(X, y),
+    "grid": lambda X, y: GridSearchCV(boosted(fe.GradientBoostingClassifier), {"max_leaf_nodes": [4, 8]}, cv=3).fit(
+        X, y
+    ),
+    "tuned": lambda X, y: fe.tune(X, y, "classification", search=QUICK_SEARCH).best_estimator,
+    "conformal": lambda X, y: fe.ConformalClassifier(boosted(fe.GradientBoostingClassifier), random_state=0).fit(X, y),
+}
+QUICK_SEARCH = fe.RandomSearch(families=("boosting", "forest"), n_trials=3, n_folds=3, n_iter_no_change=2)
+
+
+@pytest.mark.parametrize("fits", SEVERAL_FITS)
+def test_many_fits_of_a_table_read_and_bin_it_once(fits, n_binned):
+    """Where every fold has every value, so that its bins are those of all rows, the models are those of the table."""
+    frame = pd.DataFrame(RNG.integers(0, 5, (300, 3)).astype(float), columns=["a", "b", "c"])
+    y, read = np.where(frame["a"] + frame["b"] > RNG.integers(0, 9, 300), "dear", "cheap"), []
+
+    def source():
+        read.append(1)
+        return pa.Table.from_pandas(frame)
+
+    table = fe.BinnedTable.from_source(fe.Source(source), y)
+    n_read = len(read)
+    n_binned.clear()
+    model = SEVERAL_FITS[fits](table, y)
+    found = model.predict(table)
+    assert (len(read), n_binned) == (n_read, [])
+    np.testing.assert_array_equal(found, SEVERAL_FITS[fits](frame, y).predict(frame))
+
+
+def test_folds_and_bags_of_a_table_bin_nothing(files, n_binned):
     table = fe.BinnedTable.open(files / "price", check=False)
     model = fe.GradientBoostingRegressor(n_estimators=4, random_state=0)
     scores = cross_val_score(model, table, table.y, cv=KFold(3))
     rows = np.arange(len(table))
     for score, (train, test) in zip(scores, KFold(3).split(rows), strict=True):
         assert score == clone(model).fit(table[train], table.y[train]).score(table[test], table.y[test])
-    search = GridSearchCV(model, {"max_leaf_nodes": [4, 8]}, cv=3).fit(table, table.y)
-    assert search.best_estimator_.predict(table).shape == table.y.shape
-    stack = fe.StackingRegressor([("a", model), ("b", fe.RandomForestRegressor(n_estimators=3, random_state=0))], cv=3)
-    for ensemble in (stack, fe.BaggingRegressor(model, n_estimators=2)):
-        assert ensemble.fit(table, table.y).predict(table).shape == table.y.shape
+    bag = fe.BaggingRegressor(model, n_estimators=2).fit(table, table.y)
+    assert bag.predict(table).shape == table.y.shape
     assert n_binned == []
 
 

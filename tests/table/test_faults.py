@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
+import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,8 @@ import pytest
 
 import fastens as fe
 from fastens.combining.responses import MemberError
+from fastens.engine.bins.places import TemporaryFiles
+from fastens.table.memory_limits import MemoryLimits
 from fastens.table.sources import open_batches
 
 N_ROWS = 400
@@ -43,6 +48,8 @@ FAMILIES = {
     "gaussian": (fe.GaussianNB(), ["size", "count"], "kind"),
     "mixed": (fe.MixedNB(), MIXED, "kind"),
     "tan": (fe.TANClassifier(), MIXED, "kind"),
+    "aode": (fe.AODEClassifier(), MIXED, "kind"),
+    "posterior tree": (fe.BayesTreeClassifier(), MIXED, "kind"),
     "network": (fe.BayesianNetwork(), ["word", "count"], "kind"),
     "texts": (fe.TextClassifier(), ["text"], "kind"),
 }
@@ -121,3 +128,63 @@ def test_other_rows_the_second_time(kind, rows):
         (ValueError, MemberError), match=rf"same rows at every pass; column '{column}' has other values"
     ):
         fit(kind, lambda: source(passes[0] - 1))
+
+
+def stream():
+    table = pa.Table.from_pandas(FRAME)
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=60))
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_an_interrupt_while_rows_are_read(kind, rows):
+    """Of a stream, whose copy is in a temporary file."""
+    table = open_batches(stream())
+    table.on_rows = lambda n_rows: n_rows and os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        fit(kind, table)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("fastens")] == []
+
+
+@contextmanager
+def full_disk(n_bytes):
+    """No file may have more bytes."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_disk_too_full_for_a_stream(kind, rows):
+    message = "spill_dir must be on a disk with room for a copy of X, a stream"
+    for n_bytes in (500, 10_000):  # what is written first of all, and rows
+        with full_disk(n_bytes), pytest.raises((OSError, MemberError), match=message):
+            fit(kind, stream())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "boosting",
+        "several targets",
+        "survival",
+        "forest",
+        "extra trees",
+        "tree",
+        "isolation",
+        "adaboost",
+        "bag",
+        "stack",
+        "posterior tree",
+    ],
+)
+def test_a_disk_too_full_for_codes(kind, rows, monkeypatch):
+    monkeypatch.setattr(MemoryLimits, "place", lambda limits, *_: TemporaryFiles(limits.spill_dir, 1 << 25))
+    table = open_batches(str(rows / "*.parquet"))
+    table.limits = MemoryLimits(1)
+    with full_disk(100), pytest.raises((OSError, MemberError), match="spill_dir or path must be on a disk with room"):
+        fit(kind, table)
+    fit(kind, table)

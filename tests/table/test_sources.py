@@ -391,6 +391,8 @@ def test_files_that_are_not_there(tmp_path):
     (tmp_path / "a.txt.xlsx").write_text("")
     with pytest.raises(ValueError, match="Parquet files, or CSV files"):
         open_batches(tmp_path / "a.txt.xlsx")
+    with pytest.raises(ValueError, match=r"X must name files, such as '.*\*\.parquet'; this is a folder"):
+        open_batches(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"PAR1 is all")
     with pytest.raises((ValueError, OSError), match=r"a\.parquet"):
         open_batches(tmp_path / "a.parquet")
@@ -480,6 +482,26 @@ def test_relations_of_duckdb(folder):
             fe.DecisionTreeRegressor().fit(table, "price")
     with pytest.raises(duckdb.Error, match="closed"):
         fe.DecisionTreeRegressor().fit(relation, "price")
+
+
+def of_datafusion(path):
+    return pytest.importorskip("datafusion").SessionContext().read_parquet(path)
+
+
+def of_ibis(path):
+    return pytest.importorskip("ibis").duckdb.connect().read_parquet(path)
+
+
+def of_nanoarrow(path):
+    return pytest.importorskip("nanoarrow").ArrayStream(pq.read_table(path))
+
+
+@pytest.mark.parametrize("opened", [of_datafusion, of_ibis, of_nanoarrow])
+def test_tables_of_other_engines(opened, tmp_path):
+    FRAME.to_parquet(tmp_path / "all.parquet")
+    whole = fe.DecisionTreeRegressor(random_state=0).fit(FRAME[["size", "count"]], FRAME["price"])
+    source = fe.Source(opened(tmp_path / "all.parquet"), columns=["size", "count", "price"])
+    assert_same_models(whole, fe.DecisionTreeRegressor(random_state=0).fit(source, "price"))
 
 
 class OneStream(Stream):

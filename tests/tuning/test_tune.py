@@ -168,6 +168,8 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
         ({"y": Y[:9]}, "X and y must have the same rows; got 240 and 9"),
         ({"sample_weight": np.ones(3)}, "sample_weight must have a weight for each of the 240 rows; got 3"),
         ({"search": fastens.RandomSearch(n_folds=241)}, "n_folds must be"),
+        ({"X": "table.csv", "y": "y"}, "X must be a table in memory, or a BinnedTable, .* got str: 'table.csv'"),
+        ({"X": fastens.BinnedTable.from_source(X, Y)}, "search.families must leave out 'extra-trees' where X is a Bin"),
     ],
 )
 def test_mistakes(arguments, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -16,8 +17,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from fastens.distributed import FitProgress
-from fastens.table.sources import Batches
+if TYPE_CHECKING:
+    from fastens.distributed import FitProgress
+    from fastens.table.sources import Batches
 
 OnRows = Callable[[int], None]
 OnRound = Callable[[int, int, float | None, float | None], None]

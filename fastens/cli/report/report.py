@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from fastens.cli.report.leaderboard import Entry
-from fastens.cli.report.scores import Scores
+if TYPE_CHECKING:
+    from fastens.cli.report.leaderboard import Entry
+    from fastens.cli.report.scores import Scores
 
 MOST_DIGITS = 6  # equal scores of all folds may have an error of rounding
 NO_VALUE = "-"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.utils import Bunch
 
 from fastens.cli.table.target import REGRESSION
@@ -23,6 +22,8 @@ class BundledTable:
 
 def bundled_table(task: str) -> BundledTable:
     """Tumours for classification (and by default), diabetes for regression."""
+    from sklearn.datasets import load_breast_cancer, load_diabetes
+
     if task == REGRESSION:
         title = "diabetes: 442 patients, how far the disease went in a year (bundled with scikit-learn)"
         return BundledTable(_table(load_diabetes(scaled=False), "progression", None), "progression", title)

@@ -10,6 +10,7 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import sparse_matrix
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from reference.growth import NaiveGrower
+from reference.splitmix import permuted, random_bits
 
 
 def sparse_rows(rng, n_rows, n_columns=130):
@@ -87,6 +88,35 @@ def test_a_sample_of_rows_and_features(rng):
     rows, given = np.flatnonzero(rng.random(4000) < 0.3).astype(np.uint32), derivatives(rng, X)
     expected = TreeGrower(binning.transform(X), rules).grow(*given, rows, 3)
     assert_equal(TreeGrower(sparse_matrix(binning, X), rules).grow(*given, rows, 3), expected)
+
+
+def test_features_drawn_from_very_many(rng):
+    """Of columns that are all alike a node splits on the first that is drawn; draws are those of a table of codes."""
+    n_columns, n_drawn = 40_000, 4
+    column = (rng.random(60) < 0.5).astype(float)
+    column[30:] = 0.0
+    X = sparse.csr_matrix(np.repeat(column[:, None], n_columns, axis=1))
+    binning, given = learn_binning(X), [values.astype(np.float32) for values in (0.5 - column, np.ones(60))]
+    rules = GrowthRules(max_leaf_nodes=2, min_samples_leaf=1, min_child_weight=0, features_per_split=n_drawn)
+    dense, of_sparse = TreeGrower(binning.transform(X), rules), TreeGrower(sparse_matrix(binning, X), rules)
+    for seed in range(3):
+        key = random_bits(seed, 0)
+        first = next(f for f in range(n_columns) if permuted(key, n_columns, f) < n_drawn)
+        tree = of_sparse.grow(*given, None, seed)
+        assert tree.feature[0] == first
+        assert_equal(tree, dense.grow(*given, None, seed))
+
+
+def test_a_permutation_draws_all_features_alike():
+    places = np.array([[permuted(seed, 300, f) for f in range(300)] for seed in range(1000, 1400)])
+    assert (np.sort(places) == np.arange(300)).all()
+    is_drawn = places < 60
+    together = is_drawn.T.astype(float) @ is_drawn
+    of_one, of_two = np.diag(together), together[np.triu_indices(300, 1)]
+    share = 60 * 59 / (300 * 299)
+    assert np.var(of_one) == pytest.approx(400 * 0.2 * 0.8, rel=0.35)
+    assert np.mean(of_two) == pytest.approx(400 * share)
+    assert np.var(of_two) == pytest.approx(400 * share * (1 - share), rel=0.1)
 
 
 def test_a_column_whose_zeros_are_few(rng):
