@@ -76,8 +76,8 @@ cdef inline void _add_rows_of_bytes(
 
 
 cdef void _add_rows_of_pairs(
-    const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
-    uint64_t* cells,
+    const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Py_ssize_t n_to_come,
+    Columns columns, uint64_t* cells,
 ) noexcept nogil:
     """The same for codes of two bytes."""
     cdef Py_ssize_t i
@@ -85,6 +85,8 @@ cdef void _add_rows_of_pairs(
     cdef const uint8_t* record
     cdef uint64_t word
     for i in range(n_rows):
+        if i + ROWS_AHEAD < n_to_come:
+            prefetch(table.records + rows[i + ROWS_AHEAD] * table.stride + 2 * columns.first)
         record = table.records + rows[i] * table.stride
         word = word_of(gradients, rows[i], gradients.words != NULL)
         for f in range(columns.first, columns.end):
@@ -153,7 +155,7 @@ cdef void build_histogram(
             _add_rows_wide(table, gradients.wide, rows, n_rows, columns, out.cells, <const uint16_t*>NULL)
         return
     for i in range(min(<Py_ssize_t>ROWS_AHEAD, n_rows)):
-        prefetch(table.records + rows[i] * table.stride + columns.first)
+        prefetch(table.records + rows[i] * table.stride + table.code_size * columns.first)
     while n_rows > 0:
         size = min(<Py_ssize_t>ROW_BLOCK, n_rows)
         page = note_more_rows(table.pages, page, rows[0], rows[size - 1], size, table.stride)
@@ -168,7 +170,7 @@ cdef void build_histogram(
             elif table.code_size == 1:
                 _add_rows_of_bytes(table, gradients, rows, size, n_rows, block, cells, False)
             else:
-                _add_rows_of_pairs(table, gradients, rows, size, block, cells)
+                _add_rows_of_pairs(table, gradients, rows, size, n_rows, block, cells)
             block.first = block.end
         rows += size
         n_rows -= size
