@@ -19,7 +19,7 @@ from fastens.engine.structs cimport (
 cdef enum:
     ROW_BLOCK = 512
     # Records that are asked for in advance, from the first of a node's on, which nobody else asks for: memory answers
-    # in the time of some twenty. With 16 of them, and none at the begin of a block, a tree of 1 M rows took 1.18 times
+    # in the time of some twenty. With 16 of them, and none at the begin of a block, a tree of 1 M rows took 1.2 times
     # as long (28 columns, 31 and 255 leaves, one thread, a busy machine).
     ROWS_AHEAD = 32
 
