@@ -16,8 +16,9 @@ cdef extern from *:
     void prefetch "FASTENS_PREFETCH"(const void* address) noexcept nogil
 
 cdef enum:
-    # Rows that a loop over scattered rows asks for in advance.
-    PREFETCH_AHEAD = 16
+    # Rows that a loop of few instructions over scattered rows asks for in advance: the values of 255 leaves are
+    # added to 1 M rows in 1.5 ms, with 16 of them in 2.2 (one thread, a busy machine).
+    PREFETCH_AHEAD = 64
 
 # A feature value, a training code. Code 0 is missing (or a category never seen); values have codes 1, 2, ...
 ctypedef fused value_t:

@@ -221,6 +221,7 @@ cdef class Grower:
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
         ws.n_nodes = ws.n_candidates = ws.n_tasks = 0
+        ws.codes_are_rare = False
         release_all_slots(ws)
         if not reserve_nodes(ws, 1):
             return False

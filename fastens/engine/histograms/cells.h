@@ -26,7 +26,8 @@ typedef struct {
     int64_t gradient, hessian, count, weight;
 } Sums;
 
-/* A node of at most `max_rows` rows fits in packed cells; a larger one has wide cells. */
+/* Packed cells hold the sums over any codes of a node of at most `max_rows` rows, and of a larger one those of codes
+ * that are no more frequent; other nodes have wide cells. */
 typedef struct {
     int32_t gradient_shift, hessian_shift, payload_shift;
     uint64_t hessian_mask, count_mask;

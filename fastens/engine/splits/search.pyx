@@ -236,6 +236,7 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             search.difference.histograms[o] = node_histogram(ws, difference, difference.slot, o)
     if task.is_root and search.n_partials > 0:
         _sum_root(ws, search.counted.histograms)
+        ws.codes_are_rare = _has_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
     share(_search_part, search, n_threads)
@@ -248,6 +249,22 @@ cdef void _sum_root(Workspace* ws, const Histogram* histograms) noexcept nogil:
     cdef int32_t o
     for o in range(ws.n_outputs):
         _set_root(ws, o, column_sums(&histograms[o], &ws.table.columns[0], &ws.outputs[o].quantised.layout))
+
+
+cdef bint _has_rare_codes(const Workspace* ws, const Histogram* root) noexcept nogil:
+    """Whether all other nodes may have packed cells, however many rows: not told for bundles and several outputs."""
+    cdef const CellLayout* layout = &ws.outputs[0].quantised.layout
+    cdef const Column* column
+    cdef Py_ssize_t i
+    cdef int32_t c
+    if ws.n_outputs > 1 or ws.table.n_cells > ws.table.n_counted:
+        return False
+    for c in range(ws.table.n_columns):
+        column = &ws.table.columns[c]
+        for i in range(column.offset, column.offset + column.n_codes):
+            if cell_sums(root, i, layout).count > <int64_t>layout.count_mask:
+                return False
+    return True
 
 
 cdef void _sum_rows(Workspace* ws) noexcept nogil:

@@ -99,7 +99,7 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
 cdef Thresholds thresholds_of_wide(
     const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left
 ) noexcept nogil:
-    """Those to look at, from wide cells."""
+    """Those to look at, where packed cells do not hold the sums."""
     cdef Sums left, cell
     cdef int64_t n_missing = 0
     cdef Py_ssize_t i, first = last, end = last
@@ -119,7 +119,7 @@ cdef Thresholds thresholds_of_wide(
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """The same, one split after the other, for wide cells."""
+    """The same, one split after the other, where packed cells do not hold the sums."""
     cdef Thresholds among = thresholds_of_wide(cells, &scan.total, last, missing_left)
     cdef Py_ssize_t k, threshold, code = 1
     cdef Sums left, cell
@@ -135,8 +135,13 @@ cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left,
         consider(&left, cells.rules, <int32_t>threshold + 1, missing_left, scan)
 
 
+cdef inline bint _sums_are_packed(const FeatureCells* cells, const Scan* scan) noexcept nogil:
+    """Whether packed cells hold the sums over all codes too."""
+    return cells.histogram.packed and scan.total.count <= <int64_t>cells.layout.count_mask
+
+
 cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    if cells.histogram.packed:
+    if _sums_are_packed(cells, scan):
         _scan_packed(cells, last, missing_left, scan)
     else:
         _scan_wide(cells, last, missing_left, scan)
@@ -182,7 +187,7 @@ cdef void best_split_of_feature(
     """
     cdef Scan scan = start[0]
     scan.monotone = cells.feature.monotone
-    if so_far.feature >= 0 and cells.histogram.packed:
+    if so_far.feature >= 0 and _sums_are_packed(cells, &scan):
         scan.gain = _least_gain(&scan, so_far.gain)
     best.feature = -1
     best.gain = 0.0

@@ -84,6 +84,7 @@ cdef struct Workspace:
     Split* best_splits              # 2: those of the features searched in it, for both nodes of a task
     uint8_t* of_tree                # n_features: those drawn for the tree
     uint64_t seed
+    bint codes_are_rare             # packed cells hold all rows of the root that have any one code
     # stored histograms, of all outputs
     int64_t** slots
     int32_t* free_slots

@@ -214,7 +214,9 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
 
 cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
     cdef const Quantised* quantised = &ws.outputs[output].quantised
-    return quantised.narrow and ws.ranks == NULL and node.end - node.begin <= quantised.layout.max_rows
+    if not quantised.narrow or ws.ranks != NULL:
+        return False
+    return node.end - node.begin <= quantised.layout.max_rows or (node.parent >= 0 and ws.codes_are_rare)
 
 
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil:

@@ -48,6 +48,16 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
     assert_like_twin(tree, twin.grow(gradients, hessians))
 
 
+def test_one_code_of_many_rows_does_not_change_trees():
+    """Large nodes have packed cells where no code has more rows than these hold: a constant column's has."""
+    X, gradients, hessians = make_rows(60_000)
+    rules = GrowthRules(max_leaf_nodes=20, rows_per_threshold=100)
+    packed = TreeGrower(bin_rows(X), rules).grow(gradients, hessians)
+    wide = TreeGrower(bin_rows(np.column_stack([X, np.ones(len(X))])), rules).grow(gradients, hessians)
+    assert sum(packed.n_samples[packed.left_child > 0] > 16_383) > 2
+    assert_same_tree(packed, wide)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
