@@ -42,15 +42,16 @@ failed=0
 check() { # NAME, WHAT IS AN ERROR, FOLDERS OF HEADERS, FLAGS
     local zig=$KEPT/ziglang name=$1 error=$2 system=$3 python_headers=$4 start=$SECONDS
     shift 4
-    find "$work/fastens" -name '*.c' -print0 | xargs -0 -P "$(nproc)" -n 1 "$zig/zig" clang -Wno-everything "$@" \
-        -std=c11 -nostdinc -isystem "$zig/lib/include" -isystem "$zig/lib/libc/include/$system" \
-        -isystem "$python_headers" -Ifastens -fsyntax-only -ferror-limit=0 >"$work/said" 2>&1 || true
-    if grep -E "$error" "$work/said"; then failed=1; fi
+    # What is said of a file goes into one of its own: several are compiled at a time.
+    find "$work/fastens" -name '*.c' -print0 | xargs -0 -P "$(nproc)" -n 1 bash -c '"$@" >"${!#}.said" 2>&1 || true' _ \
+        "$zig/zig" clang -Wno-everything "$@" -std=c11 -nostdinc -isystem "$zig/lib/include" \
+        -isystem "$zig/lib/libc/include/$system" -isystem "$python_headers" -Ifastens -fsyntax-only -ferror-limit=0
+    if grep -rhE --include='*.said' "$error" "$work/fastens"; then failed=1; fi
     echo "$name: $((SECONDS - start)) s"
 }
 any="error:"
 # The headers are MinGW's, in which Microsoft's compiler would find errors.
-own="^($work/)?fastens/[^ ]+ error:|fatal error:|^error:"
+own="^($work/)?fastens/[^ ]+ error:|fatal error:"
 check mingw "$any" any-windows-any "$KEPT/windows" --target=x86_64-w64-windows-gnu -DMS_WIN64
 check msvc "$own" any-windows-any "$KEPT/windows" --target=x86_64-pc-windows-msvc -fms-compatibility-version=19.40 \
     -U__clang__ -Werror=gnu -Werror=vla -Werror=pointer-arith -Wno-gnu-line-marker
