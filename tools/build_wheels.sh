@@ -44,7 +44,8 @@ build() { # FOLDER [--wheel]: a wheel in the folder, with that option without a 
     find "$work/unpacked" -name '*.so' -exec patchelf --remove-rpath {} +
     rm "$work"/plain/*.whl
     python -m wheel pack --dest-dir "$work/plain" "$work"/unpacked/* >/dev/null
-    python -m auditwheel --quiet repair --plat "$PLATFORM" --wheel-dir "$folder" "$work"/plain/*.whl
+    python -m auditwheel repair --plat "$PLATFORM" --wheel-dir "$folder" "$work"/plain/*.whl >>"$work/log" 2>&1 ||
+        { cat "$work/log"; return 1; }
     find "$work/plain" -name '*.tar.gz' -exec cp {} "$OUTPUT" \;
     rm -r "$work/plain"
 }
