@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import PlatformError
 
 PACKAGE = Path("fastens")
 MEMORYVIEWS = "fastens._cyutility"
@@ -91,6 +93,8 @@ class BuildKernels(build_ext):
     """Translate with Cython, then compile with the flags of the compiler at hand, both in parallel; once."""
 
     def build_extensions(self) -> None:
+        if sys.byteorder != "little":
+            raise PlatformError("fastens needs a little-endian processor, such as x86-64 or ARM; this one is not")
         # Imported here, where it is needed, so that making a source distribution does not need it.
         from Cython import __version__ as cython_version
         from Cython.Build import cythonize

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
 import sys
 import sysconfig
 from importlib.metadata import distributions, version
@@ -41,3 +42,15 @@ def test_is_typed():
 def test_kernels_do_not_bring_the_gil_back(name):
     importlib.import_module(name)
     assert not sys._is_gil_enabled()
+
+
+def test_big_endian_processors_are_refused(tmp_path):
+    pytest.importorskip("setuptools")
+    run = "import runpy, sys; sys.byteorder = 'big'; runpy.run_path('setup.py', run_name='__main__')"
+    folders = ["--build-temp", tmp_path, "--build-lib", tmp_path]
+    child = subprocess.run(
+        [sys.executable, "-c", run, "build_ext", *folders],
+        cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert child.returncode == 1
+    assert "error: fastens needs a little-endian processor, such as x86-64 or ARM; this one is not" in child.stderr

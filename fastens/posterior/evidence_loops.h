@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine/dispatch.h"
+#include "engine/elementary.h"
 
 /* A symmetric prior of the probabilities of one target's classes, and its tables. */
 typedef struct {
@@ -24,7 +25,7 @@ typedef struct {
 /* Of first + i: from the table, if it has it. */
 FASTENS_INLINE double log_gamma(const double* table, uint32_t n_known, double first, uint32_t i)
 {
-    return i < n_known ? table[i] : lgamma(first + i);
+    return i < n_known ? table[i] : exact_lgamma(first + i);
 }
 
 /* Write the number of rows and the values of a node, return its evidence; of more than `few` rows its logarithm. */

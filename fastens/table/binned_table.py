@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -255,13 +256,12 @@ class BinnedTable(RowSource):
             np.savez(self.path / f"binning-{generation}.npz", **bins)
             self._describe(arrays, generation)
         except BaseException:
-            for file in set(self.path.iterdir()) - {*old, self.path / _DESCRIPTION}:
-                file.unlink()
+            _remove(set(self.path.iterdir()) - {*old, self.path / _DESCRIPTION})
             if not old:
-                self.path.rmdir()
+                with suppress(OSError):
+                    self.path.rmdir()
             raise
-        for file in old:
-            file.unlink(missing_ok=True)
+        _remove(old)
         return replace(self, _arrays=arrays, generation=generation)
 
     def _describe(self, arrays: TableArrays, generation: int) -> None:
@@ -411,6 +411,13 @@ class BinnedTable(RowSource):
     def records(self) -> NDArray[np.uint8]:
         """Return the codes by row."""
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
+
+
+def _remove(files: Iterable[Path]) -> None:
+    """Remove files; Windows keeps those that somebody has mapped, until the next time."""
+    for file in files:
+        with suppress(PermissionError):
+            file.unlink(missing_ok=True)
 
 
 def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
