@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import dask
+from dask.core import get_dependencies
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
-from dask.optimization import cull
 from distributed import Client, Future, KilledWorker, default_client, futures_of
 from distributed.comm import CommClosedError
 
@@ -230,8 +230,14 @@ class _DaskCrew(Crew):
 
 def _computed_near(value: Delayed, address: str) -> Delayed:
     """The same value, computed by a worker if it can: others may do so where it is lost, or wanted by two fits."""
+    graph, tasks, left = dict(value.dask), {}, [value.key]
+    while left:
+        key = left.pop()
+        if key in graph and key not in tasks:  # what is persisted has no tasks
+            tasks[key] = graph[key]
+            left += get_dependencies(graph, key)
     with dask.annotate(workers=[address], allow_other_workers=True):
-        layer = MaterializedLayer(cull(dict(value.dask), [value.key])[0])
+        layer = MaterializedLayer(tasks)
     return Delayed(value.key, HighLevelGraph({value.key: layer}, {value.key: set()}), layer=value.key)
 
 
