@@ -11,14 +11,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import dask
-from dask.core import get_dependencies
-from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed import Client, Future, KilledWorker, default_client, futures_of
 from distributed.comm import CommClosedError
 
 from fastens.distributed import dask_worker as remote
-from fastens.distributed.dask_table import DaskTable, split
+from fastens.distributed.dask_table import DaskTable, own_value, split
 from fastens.distributed.leading import ClusterLostError, Crew, check_takes_parts, lead
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.reduction import RankLostError
@@ -149,7 +146,7 @@ class _Cluster:
         shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(crew.addresses))}
         for rank, address in enumerate(crew.addresses):
             contents = {
-                (name, number): {each: _computed_near(value, address) for each, value in found[number].items()}
+                (name, number): {each: own_value(value, address, crew.key) for each, value in found[number].items()}
                 for name, found in self._parts.items()
                 for number in shares[name][rank]
             }
@@ -226,19 +223,6 @@ class _DaskCrew(Crew):
                 return future.result()[0]
         future.cancel()
         return RankLostError(self.lost)
-
-
-def _computed_near(value: Delayed, address: str) -> Delayed:
-    """The same value, computed by a worker if it can: others may do so where it is lost, or wanted by two fits."""
-    graph, tasks, left = dict(value.dask), {}, [value.key]
-    while left:
-        key = left.pop()
-        if key in graph and key not in tasks:  # what is persisted has no tasks
-            tasks[key] = graph[key]
-            left += get_dependencies(graph, key)
-    with dask.annotate(workers=[address], allow_other_workers=True):
-        layer = MaterializedLayer(tasks)
-    return Delayed(value.key, HighLevelGraph({value.key: layer}, {value.key: set()}), layer=value.key)
 
 
 async def _addresses(client: Client) -> list[str]:

@@ -238,7 +238,7 @@ def test_bins_are_those_of_the_whole(kind, size, is_sparse, monkeypatch):
 
     for n_sample in (None, 700, 2990):
         if n_sample is not None:
-            monkeypatch.setattr("fastens.engine.bins.row_sketch.default_sample", lambda *_: n_sample)
+            monkeypatch.setattr("fastens.engine.bins.row_sketch.default_sample", lambda *_, n=n_sample: n)
         assert BinningSketch(4).n_sample == (n_sample or BinningSketch(4).n_sample)
         expected = work(LOCAL, slice(None)).to_arrays()
         for binning in on_ranks(size, lambda comm: work(comm, rows[comm.rank])):
