@@ -15,11 +15,11 @@ from distributed import Client, Future, KilledWorker, default_client, futures_of
 from distributed.comm import CommClosedError
 
 from fastens.distributed import dask_worker as remote
-from fastens.distributed.dask_table import DaskTable, split
+from fastens.distributed.dask_table import DaskTable, own_value, split
 from fastens.distributed.leading import ClusterLostError, Crew, check_takes_parts, lead
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.reduction import RankLostError
-from fastens.distributed.session import Event, without_rows
+from fastens.distributed.session import Event
 from fastens.distributed.spread_table import blocks, placed
 
 _POLL_SECONDS = 1.0
@@ -142,19 +142,20 @@ class _Cluster:
     def _submit(self, crew: _DaskCrew, owned: Sequence[range]) -> list[Future]:
         """Send the partitions to their workers, and let these train once they have them."""
         ranks = []
-        take, train, nothing = (
-            dask.delayed(function, pure=False) for function in (remote.take_partition, remote.train_rank, without_rows)
-        )
+        take, train = (dask.delayed(function, pure=False) for function in (remote.take_partition, remote.train_rank))
         shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(crew.addresses))}
         for rank, address in enumerate(crew.addresses):
-            # A rank without rows to validate on must know their columns.
             contents = {
-                name: {number: found[number] for number in shares[name][rank]} or {0: nothing(found[0])}
+                (name, number): {each: own_value(value, address, crew.key) for each, value in found[number].items()}
                 for name, found in self._parts.items()
+                for number in shares[name][rank]
             }
+            for name, found in self._parts.items():
+                if not shares[name][rank]:  # a rank without rows to validate on must know their columns
+                    contents[name, 0] = {each: value[:0] for each, value in found[0].items()}
             with dask.annotate(workers=[address], allow_other_workers=False, retries=0):
-                own = [take(crew.key, name, *pair) for name, found in contents.items() for pair in found.items()]
-                ranks.append(train(crew.key, own))
+                own = [take(crew.key, *place, [*found], *found.values()) for place, found in contents.items()]
+                ranks.append(train(crew.key, *own))
         return list(self.client.compute(ranks, optimize_graph=False))
 
 
@@ -202,7 +203,8 @@ class _DaskCrew(Crew):
             except OSError as error:
                 raise RankLostError(f"{self.addresses[0]} does not hand over the model: {error!r}") from error
             return found
-        errors = [future.exception(timeout=10) for future in self.futures if future.status in ("error", "cancelled")]
+        ended = [future for future in self.futures if future.status in ("error", "cancelled", "lost")]
+        errors = [future.exception(timeout=10) or RankLostError(f"its task is {future.status}") for future in ended]
         for raised in errors:
             if not isinstance(raised, _LOST):
                 raise raised

@@ -159,3 +159,34 @@ def in_parts(name: str, values: Any) -> list[Any]:
             f"got {type(values).__name__}."
         )
     return list(values.to_delayed())
+
+
+def own_value(value: Any, address: str, attempt: tuple[str, int]) -> Any:
+    """Return a delayed value that comes from tasks of an attempt at a fit alone, on a worker if it can.
+
+    With tasks that are shared, a fit would wait for the lost or silent worker that those of another were given to.
+    """
+    from dask import annotate
+    from dask._task_spec import convert_legacy_graph
+    from dask.core import get_dependencies
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+    from distributed import Future
+
+    graph, held, found, left = dict(value.dask), {}, {}, [value.key]
+    while left:
+        key = left.pop()
+        if isinstance(graph.get(key), Future):
+            held[key] = graph[key]
+        elif key in graph and key not in found:  # else the cluster has it
+            found[key] = graph[key]
+            left += get_dependencies(graph, key)
+    ending = f"-{attempt[0]}-{attempt[1]}"
+    names = {key: (key[0] + ending, *key[1:]) if isinstance(key, tuple) else str(key) + ending for key in found}
+    if value.key not in names:
+        return value
+    tasks = convert_legacy_graph(found, all_keys=set(graph))
+    with annotate(workers=[address], allow_other_workers=True):
+        layer = MaterializedLayer(held | {names[key]: tasks[key].substitute(names, key=names[key]) for key in tasks})
+    key = names[value.key]
+    return Delayed(key, HighLevelGraph({key: layer}, {key: set()}), layer=key)

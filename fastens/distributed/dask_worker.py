@@ -144,15 +144,15 @@ async def give_answer(key: Key, number: int, value: Any, dask_worker: Any) -> No
 # Tasks --------------------------------------------------
 
 
-def take_partition(key: Key, table: str, number: int, contents: dict[str, Any]) -> int:
+def take_partition(key: Key, table: str, number: int, names: Sequence[str], *values: Any) -> int:
     """Put a partition where its rank finds it; return its number of rows.
 
     Dask forgets it then: there is no second copy.
     """
-    return _session_of(key).take(table, number, contents)
+    return _session_of(key).take(table, number, dict(zip(names, values, strict=True)))
 
 
-def train_rank(key: Key, n_rows: Sequence[int]) -> Any:
+def train_rank(key: Key, *n_rows: int) -> Any:
     """Train once all partitions are there; return what the first rank has learned, and None on others."""
     secede()
     return _session_of(key).train(get_worker().state.nthreads)

@@ -8,7 +8,7 @@ cdef struct Candidate:
     int32_t node
 
 
-cdef inline bint _precedes(const Candidate* a, const Candidate* b) noexcept nogil:
+cdef inline bint precedes(const Candidate* a, const Candidate* b) noexcept nogil:
     return a.gain > b.gain or (a.gain == b.gain and a.node < b.node)
 
 
@@ -16,7 +16,7 @@ cdef inline void push_heap(Candidate* heap, int32_t* n, float64_t gain, int32_t 
     cdef Candidate new = Candidate(gain, node)
     cdef int32_t place = n[0]
     n[0] += 1
-    while place > 0 and _precedes(&new, &heap[(place - 1) // 2]):
+    while place > 0 and precedes(&new, &heap[(place - 1) // 2]):
         heap[place] = heap[(place - 1) // 2]
         place = (place - 1) // 2
     heap[place] = new
@@ -30,9 +30,9 @@ cdef inline int32_t pop_heap(Candidate* heap, int32_t* n) noexcept nogil:
     last = heap[n[0]]
     while 2 * place + 1 < n[0]:
         child = 2 * place + 1
-        if child + 1 < n[0] and _precedes(&heap[child + 1], &heap[child]):
+        if child + 1 < n[0] and precedes(&heap[child + 1], &heap[child]):
             child += 1
-        if not _precedes(&heap[child], &last):
+        if not precedes(&heap[child], &last):
             break
         heap[place] = heap[child]
         place = child

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -228,7 +229,8 @@ def learn_binning(
     """
     if is_coded(X):
         return X.learned(max_bins)
-    return _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm).finish()
+    sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm)
+    return sketch.finish() if comm.size == 1 else _binning_of_ranks(sketch, comm)
 
 
 @shared
@@ -277,10 +279,17 @@ def _sketch_of(
         (largest,) = max_floats(comm, float(np.max(sample_weight, initial=0.0)))
         bits = math.frexp(largest)[1] + sum(comm.gather(X.shape[0])).bit_length()
         unit = math.ldexp(1.0, bits - 62)
-    empty = partial(BinningSketch, X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)
-    sketch = empty()
+    sketch = BinningSketch(X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)
     sketch.add(X, sample_weight)
-    whole = sketch if comm.size == 1 else empty()
-    for part in comm.gather(sketch) if comm.size > 1 else ():
-        whole.merge(part)
-    return whole
+    return sketch
+
+
+def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
+    """The bins of the rows of all ranks: each finds those of its share of the columns, of which it gets all rows."""
+    sketch.keep_as_whole(comm)
+    ends = [sketch.n_features * rank // comm.size for rank in range(comm.size + 1)]
+    own, *others = comm.exchange([sketch.of_columns(*bounds) for bounds in pairwise(ends)])
+    for part in others:
+        own.merge(part)
+    found = comm.gather(own.bins())
+    return Binning(*([one for of_rank in part for one in of_rank] for part in zip(*found, strict=True)))

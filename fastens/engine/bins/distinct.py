@@ -83,6 +83,13 @@ class DistinctValues:
         self.is_over |= other.is_over
         self._add(np.repeat(np.arange(len(other.is_over)), np.diff(other.starts)), other.values)
 
+    def of_columns(self, first: int, end: int) -> DistinctValues:
+        """Return those of some features."""
+        part = DistinctValues(self.is_over[first:end], self.limit)
+        begin, last = self.starts[first], self.starts[end]
+        part.values, part.starts = self.values[begin:last], self.starts[first : end + 1] - begin
+        return part
+
     def _add(self, features: np.ndarray, values: np.ndarray) -> None:
         features = np.concatenate([np.repeat(np.arange(len(self.is_over)), np.diff(self.starts)), features])
         values = np.concatenate([self.values, values])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse
 from fastens.engine.bins.distinct import DistinctValues
 from fastens.engine.bins.sketch import count_categories, cut_columns, kth_distinct
 from fastens.engine.bins.sparse_columns import cut_sparse_columns
+from fastens.engine.comm import Comm
 from fastens.engine.parts import parts_of
 from fastens.engine.rows.gather import gather_columns
 from fastens.engine.rows.sparse_rows import Columns, canonical, columns_of, hash_table
@@ -131,10 +133,50 @@ class RowSketch:
                 self._keep(rows)
             return
         self._start_sampling()
-        self._bound = min(self._bound, other._bound)
-        self._rows = [self._select(rows) for rows in self._rows + other._rows]
+        bounds = self._bound, other._bound
+        self._bound = min(bounds)
+        self._rows = [
+            rows if bound == self._bound else self._select(rows)
+            for bound, held in zip(bounds, (self._rows, other._rows), strict=True)
+            for rows in held
+        ]
         self._distinct.merge(other._distinct)
         self._drop_surplus(_SLACK)
+
+    def of_columns(self, first: int, end: int) -> RowSketch:
+        """Return what is known of some columns, for their bins; only such parts may be merged with it."""
+        part = copy(self)
+        part.is_categorical = self.is_categorical[first:end]
+        part.n_features = end - first
+        part._rows = [replace(rows, values=rows.values[:, first:end]) for rows in self._rows]
+        part._distinct = self._distinct.of_columns(first, end)
+        known = self._category_weights.items()
+        part._category_weights = {f - first: weights for f, weights in known if first <= f < end}
+        return part
+
+    def keep_as_whole(self, comm: Comm) -> None:
+        """Keep those rows that a sketch of the rows of all ranks would keep."""
+        held = comm.gather((self._is_sampled, sum(rows.n for rows in self._rows)))
+        if not any(is_sampled for is_sampled, _ in held) and sum(n for _, n in held) <= self.n_sample:
+            return
+        self._start_sampling()
+        if self._rows:
+            self._drop_surplus(1.0)
+        self._bound = min(comm.gather(self._bound))
+        self._bound = np.uint64(self._whole_bound(comm))
+        self._rows = [self._select(rows) for rows in self._rows]
+
+    def _whole_bound(self, comm: Comm) -> int:
+        """The largest hash to keep, of all ranks, each of which looks at a range of hashes."""
+        hashes = np.unique(np.concatenate([np.zeros(0, np.uint64), *(rows.hashes for rows in self._rows)]))
+        limit = int(self._bound)
+        ends = np.array([limit // comm.size * rank for rank in range(1, comm.size)], dtype=np.uint64)
+        hashes = hashes[hashes <= self._bound]
+        in_range = np.unique(np.concatenate(comm.exchange(np.split(hashes, np.searchsorted(hashes, ends)))))
+        counts = comm.gather(len(in_range))
+        place = self.n_sample - 1 - sum(counts[: comm.rank])
+        found = comm.gather(int(in_range[place]) if 0 <= place < len(in_range) else limit)
+        return min(found)
 
     def holds_all(self) -> bool:
         """Whether all rows so far are held, as one array of numbers."""

@@ -1,7 +1,9 @@
 """The nodes of a growing tree: partition, which to split next, and the tasks that follow."""
 
-from fastens.engine.heap cimport pop_heap, push_heap
-from fastens.engine.histograms.cells cimport sums_difference
+from libc.math cimport INFINITY
+
+from fastens.engine.heap cimport Candidate, pop_heap, precedes, push_heap
+from fastens.engine.histograms.cells cimport Sums, sums_difference
 from fastens.engine.limits cimport bind_side
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.partition cimport Decision, collect_rows, split_rows
@@ -11,6 +13,9 @@ from fastens.engine.splits.workspace cimport Node, Task, Workspace, release_slot
 
 cdef enum:
     ROW_GRAIN = 1 << 10             # rows that are worth another thread when they are only moved or summed
+    # Most cells that ranks exchange at a time for nodes that may never be split, and nodes that are looked at for it.
+    MOST_SENT = 1 << 17
+    MOST_LOOKED_AT = 64
 
 
 cdef struct Partition:
@@ -48,7 +53,7 @@ cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
 
 
 cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
-    """Partition a node's rows between its children."""
+    """Partition a node's rows between its children, of which there need be none yet."""
     cdef Node* node = &ws.nodes[id]
     cdef Partition partition
     cdef int32_t t
@@ -61,10 +66,7 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
         partition.first_left[t] = partition.n_left
         partition.n_left += partition.n_left_of[t]
     share(_collect_part, &partition, n_threads)
-    ws.nodes[node.left_child].begin = node.begin
-    ws.nodes[node.left_child].end = node.begin + partition.n_left
-    ws.nodes[node.left_child + 1].begin = node.begin + partition.n_left
-    ws.nodes[node.left_child + 1].end = node.end
+    node.middle = node.begin + partition.n_left
 
 
 cdef void _split_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -116,7 +118,8 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
         child.depth = node.depth + 1
         child.parent = id
         child.left_child = 0
-        child.slot = -1
+        child.slot = child.ahead = -1
+        child.middle = -1
         child.split.feature = -1
         child.sums = node.split.left if which == 0 else sums_difference(&node.sums, &node.split.left)
         child.limits = node.limits
@@ -161,25 +164,25 @@ cdef void _choose(Workspace* ws) noexcept nogil:
 
 
 cdef struct SmallNodes:
-    # Those of the chosen nodes that are too small for several threads, which take them as they come.
+    # Those of some nodes that are too small for several threads, which take them as they come.
     Workspace* ws
+    const int32_t* nodes
+    int32_t n
     int32_t next
 
 
-cdef void _split_chosen(Workspace* ws) noexcept nogil:
+cdef void _split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept nogil:
     """Large nodes one after the other on all threads, then the small ones side by side."""
-    cdef SmallNodes small = SmallNodes(ws, 0)
+    cdef SmallNodes small = SmallNodes(ws, nodes, n, 0)
     cdef int32_t i, n_threads
     cdef Py_ssize_t small_rows = 0
     cdef Node* node
-    for i in range(ws.n_chosen):
-        _add_children(ws, ws.chosen[i])
-    for i in range(ws.n_chosen):
-        node = &ws.nodes[ws.chosen[i]]
+    for i in range(n):
+        node = &ws.nodes[nodes[i]]
         n_threads = threads_for_rows(ws, node.end - node.begin)
-        if n_threads > 1:
-            _split_node(ws, ws.chosen[i], n_threads)
-        else:
+        if node.middle < 0 and n_threads > 1:
+            _split_node(ws, nodes[i], n_threads)
+        elif node.middle < 0:
             small_rows += node.end - node.begin
     share(_split_small, &small, threads_for_rows(ws, small_rows))
 
@@ -188,19 +191,33 @@ cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef SmallNodes* small = <SmallNodes*>job
     cdef Workspace* ws = small.ws
     cdef int32_t i = next_item(&small.next)
-    while i < ws.n_chosen:
-        if threads_for_rows(ws, ws.nodes[ws.chosen[i]].end - ws.nodes[ws.chosen[i]].begin) == 1:
-            _split_node(ws, ws.chosen[i], 1)
+    while i < small.n:
+        if ws.nodes[small.nodes[i]].middle < 0:
+            _split_node(ws, small.nodes[i], 1)
         i = next_item(&small.next)
 
 
-cdef inline bint _may_split(const Workspace* ws, int32_t id) noexcept nogil:
-    cdef const Node* node = &ws.nodes[id]
+cdef void _split_chosen(Workspace* ws) noexcept nogil:
+    """Give the chosen nodes children, which share their rows."""
+    cdef int32_t i
+    cdef Node* node
+    cdef Node* left
+    for i in range(ws.n_chosen):
+        _add_children(ws, ws.chosen[i])
+    _split_nodes(ws, ws.chosen, ws.n_chosen)
+    for i in range(ws.n_chosen):
+        node = &ws.nodes[ws.chosen[i]]
+        left = &ws.nodes[node.left_child]
+        left[0].begin, left[0].end = node.begin, node.middle
+        left[1].begin, left[1].end = node.middle, node.end
+
+
+cdef inline bint _may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexcept nogil:
     return (
-        node.depth < ws.limits.max_depth
-        and node.sums.count >= 2 * ws.rules.min_count
-        and node.sums.hessian >= 2 * ws.rules.min_hessian
-        and node.sums.weight >= 2 * ws.rules.min_weight
+        depth < ws.limits.max_depth
+        and sums.count >= 2 * ws.rules.min_count
+        and sums.hessian >= 2 * ws.rules.min_hessian
+        and sums.weight >= 2 * ws.rules.min_weight
     )
 
 
@@ -213,6 +230,7 @@ cdef void add_task(
     task.want_counted = want_counted
     task.want_difference = want_difference
     task.is_root = counted == 0
+    task.is_counted = False
     ws.n_tasks += 1
 
 
@@ -233,22 +251,74 @@ cdef void _plan(Workspace* ws) noexcept nogil:
             larger += 1
         else:
             smaller += 1
-        want_smaller = _may_split(ws, smaller)
-        want_larger = _may_split(ws, larger)
+        want_smaller = _may_split(ws, ws.nodes[smaller].depth, &ws.nodes[smaller].sums)
+        want_larger = _may_split(ws, ws.nodes[larger].depth, &ws.nodes[larger].sums)
         if not (want_smaller or want_larger):
             release_slot(ws, parent)
             continue
         if parent.slot >= 0:
             ws.nodes[larger].slot = parent.slot
             parent.slot = -1
-            if ws.ranks != NULL or (want_smaller and _rows(&ws.nodes[smaller]) >= ws.kept_rows):
+            if parent.ahead >= 0:
+                ws.nodes[smaller].slot = parent.ahead
+            elif ws.ranks != NULL or (want_smaller and _rows(&ws.nodes[smaller]) >= ws.kept_rows):
                 ws.nodes[smaller].slot = take_slot(ws)
             add_task(ws, smaller, larger, want_smaller, want_larger)
+            ws.tasks[ws.n_tasks - 1].is_counted = parent.ahead >= 0
             continue
         if want_smaller:
             add_task(ws, smaller, -1, True, False)
         if want_larger:
             add_task(ws, larger, -1, True, False)
+
+
+cdef int32_t _next_best(const Workspace* ws, const Candidate* before) noexcept nogil:
+    """The place of the best candidate after another one, or -1."""
+    cdef int32_t i, best = -1
+    for i in range(ws.n_candidates):
+        if precedes(before, &ws.candidates[i]) and (best < 0 or precedes(&ws.candidates[i], &ws.candidates[best])):
+            best = i
+    return best
+
+
+cdef inline bint _has_tasks(const Workspace* ws, const Node* node) noexcept nogil:
+    """Whether a child may be split in its turn."""
+    cdef Sums right = sums_difference(&node.sums, &node.split.left)
+    return _may_split(ws, node.depth + 1, &node.split.left) or _may_split(ws, node.depth + 1, &right)
+
+
+cdef void _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
+    """Where ranks will exchange histograms, and n_left splits may follow: count for those most likely, too.
+
+    Each of these spares an exchange later on. Trees are the same: nodes are split in the order of their gains.
+    """
+    cdef Candidate last = Candidate(INFINITY, -1)
+    cdef Py_ssize_t room = MOST_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
+    cdef int32_t i, place
+    cdef Node* node
+    cdef Node* counted
+    if ws.ranks == NULL or ws.limits.max_leaves == 0 or ws.n_tasks == 0 or ws.tasks[0].is_counted:
+        return
+    for i in range(min((n_left + 2) // 3, MOST_LOOKED_AT)):
+        place = _next_best(ws, &last)
+        if place < 0 or ws.n_ahead >= room:
+            break
+        last = ws.candidates[place]
+        node = &ws.nodes[last.node]
+        if node.ahead < 0 and _has_tasks(ws, node):
+            node.ahead = take_slot(ws)
+            if node.ahead < 0:
+                break
+            ws.chosen[ws.n_ahead] = last.node
+            ws.n_ahead += 1
+    _split_nodes(ws, ws.chosen, ws.n_ahead)
+    for i in range(ws.n_ahead):
+        node, counted = &ws.nodes[ws.chosen[i]], &ws.nodes[ws.n_nodes + i]      # which is no node of the tree yet
+        counted.begin, counted.end, counted.slot = node.middle, node.end, node.ahead
+        if 2 * node.split.left.count <= node.sums.count:
+            counted.begin, counted.end = node.begin, node.middle
+        ws.tasks[ws.n_tasks + i].counted = ws.n_nodes + i
+        ws.tasks[ws.n_tasks + i].is_counted = False
 
 
 cdef void _collect_candidates(Workspace* ws) noexcept nogil:
@@ -277,7 +347,8 @@ cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
     _choose(ws)
     _split_chosen(ws)
     n_leaves[0] += ws.n_chosen
-    ws.n_tasks = 0
+    ws.n_tasks = ws.n_ahead = 0
     if ws.limits.max_leaves == 0 or n_leaves[0] < ws.limits.max_leaves:
         _plan(ws)
+        _plan_ahead(ws, ws.limits.max_leaves - n_leaves[0])
     return GROWING

@@ -220,7 +220,7 @@ cdef class Grower:
         """Put the rows of the tree in place and make the root; False when memory is short."""
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
-        ws.n_nodes = ws.n_candidates = ws.n_tasks = 0
+        ws.n_nodes = ws.n_candidates = ws.n_tasks = ws.n_ahead = 0
         ws.codes_are_rare = False
         release_all_slots(ws)
         if not reserve_nodes(ws, 1):
@@ -228,7 +228,8 @@ cdef class Grower:
         memset(&ws.nodes[0], 0, sizeof(Node))
         ws.n_nodes = 1
         ws.nodes[0].end = self.n_rows
-        ws.nodes[0].parent = ws.nodes[0].split.feature = -1
+        ws.nodes[0].parent = ws.nodes[0].split.feature = ws.nodes[0].ahead = -1
+        ws.nodes[0].middle = -1
         ws.nodes[0].slot = take_slot(ws) if ws.ranks != NULL or self.n_rows >= ws.kept_rows else -1
         if ws.n_words > 0:
             memcpy(ws.active, &self.all_active[0], ws.n_words * sizeof(uint64_t))

@@ -93,29 +93,32 @@ cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef bint _run_on_ranks(Workspace* ws) noexcept nogil:
-    """All tasks: one exchange adds up the histograms of all ranks."""
-    cdef int32_t i, k = ws.n_outputs
-    cdef int64_t** cells = <int64_t**>malloc(max(ws.n_tasks * k, 1) * sizeof(int64_t*))
+    """All tasks: one exchange adds up the histograms of all ranks, of those that are not yet counted."""
+    cdef int32_t i, o, k = ws.n_outputs, n = 0, n_tasks = ws.n_tasks + ws.n_ahead
+    cdef int64_t** cells = <int64_t**>malloc(max(n_tasks * k, 1) * sizeof(int64_t*))
     cdef bint is_ready = cells != NULL
     cdef Search search
-    for i in range(ws.n_tasks):
+    for i in range(n_tasks):
         is_ready = is_ready and ws.nodes[ws.tasks[i].counted].slot >= 0
-    if is_ready and ws.n_tasks > 0:
-        for i in range(ws.n_tasks * k):
-            if i % k == 0:
-                search.ws, search.task, search.room = ws, &ws.tasks[i // k], 0
-                search.n_partials = _threads(ws, search.task)
-                share(_count_part, &search, search.n_partials)
-                _merge(&search)
-            cells[i] = _counted_histogram(&search, i % k).cells
-            _clear_gaps(&ws.table, cells[i])
-            cells_to_send(cells[i], ws.table.n_counted)
-        is_ready = sum_rows(ws.ranks, cells, ws.n_tasks * k, ws.table.n_counted, 3)
-        for i in range(ws.n_tasks * k):
-            cells_received(cells[i], ws.table.n_counted)
-        for i in range(ws.n_tasks if is_ready else 0):
-            search.task, search.n_partials = &ws.tasks[i], 1
-            _search(&search, _threads(ws, search.task))
+    for i in range(n_tasks if is_ready else 0):
+        search.ws, search.task, search.room = ws, &ws.tasks[i], 0
+        if search.task.is_counted:
+            continue
+        search.n_partials = _threads(ws, search.task)
+        share(_count_part, &search, search.n_partials)
+        _merge(&search)
+        for o in range(k):
+            cells[n] = _counted_histogram(&search, o).cells
+            _clear_gaps(&ws.table, cells[n])
+            cells_to_send(cells[n], ws.table.n_counted)
+            n += 1
+    if is_ready and n > 0:
+        is_ready = sum_rows(ws.ranks, cells, n, ws.table.n_counted, 3)
+    for i in range(n):
+        cells_received(cells[i], ws.table.n_counted)
+    for i in range(ws.n_tasks if is_ready else 0):
+        search.ws, search.task, search.room, search.n_partials = ws, &ws.tasks[i], 0, 1
+        _search(&search, _threads(ws, search.task))
     free(cells)
     return is_ready
 

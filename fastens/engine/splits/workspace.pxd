@@ -21,6 +21,8 @@ cdef struct Node:
     int32_t parent                  # -1 at the root
     int32_t left_child
     int32_t slot                    # its stored histogram, or -1
+    int32_t ahead                   # that of its smaller child, counted before the node is split, or -1
+    Py_ssize_t middle               # where the rows of its right child begin, or -1
     Sums sums
     ValueLimits limits
     Split split
@@ -37,6 +39,7 @@ cdef struct Task:
     bint want_counted               # find its best split
     bint want_difference
     bint is_root
+    bint is_counted                 # already
 
 
 cdef struct Output:
@@ -103,6 +106,7 @@ cdef struct Workspace:
     int32_t n_chosen
     Task* tasks
     int32_t n_tasks
+    int32_t n_ahead                 # tasks besides, which only count: those of nodes that may be split soon
     # of sparse rows: for each node the columns with stored codes enough for a split in it, n_words bits; NULL: all
     uint64_t* active
     int32_t n_words
