@@ -119,9 +119,10 @@ def scores(args: argparse.Namespace, file: RunFile, wanted: list[str]) -> str:
     for candidate in means.index:
         own = ratios["loss"][candidate]
         shown = [own.mean(), own[is_class].mean(), own[~is_class].mean()]
+        losses = ["" if np.isnan(value) else f"{np.exp(value):.4f}" for value in shown]
         worst = f"{np.exp(own.max()):.3f} {own.idxmax()}"
         seconds = f"{np.exp(ratios['fit_seconds'][candidate].mean()):.2f}"
-        rows.append([_short(candidate), *(f"{np.exp(value):.4f}" for value in shown), worst, seconds])
+        rows.append([_short(candidate), *losses, worst, seconds])
     return f"{markdown(rows)}\n\n{file.told_kept(runs)}"
 
 

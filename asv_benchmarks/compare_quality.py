@@ -3,7 +3,7 @@
 python asv_benchmarks/compare_quality.py                                  the defaults on the tables set aside
 python asv_benchmarks/compare_quality.py --tables development --rounds 100      as many rounds for all of boosting
 python asv_benchmarks/compare_quality.py --libraries all                  forests, AdaBoost and Bayes, too: calibration
-python asv_benchmarks/compare_quality.py --tuned 20 --time-limit 60       random search in published spaces
+python asv_benchmarks/compare_quality.py --tuned 20 --time-limit 60       random search in published spaces; our dial
 python asv_benchmarks/compare_quality.py --variants '{"more l2": {"l2_regularization": 3}}'      fastens otherwise
 python asv_benchmarks/compare_quality.py --variants '{"by leaves": {"of": "CatBoost", "grow_policy": "Lossguide"}}'
 
@@ -27,6 +27,7 @@ from comparison.quality_libraries import (
     BOOSTING,
     LIBRARIES,
     OF_CLASSES_ONLY,
+    at_best,
     is_installed,
     with_options,
     with_rounds,
@@ -67,7 +68,8 @@ def answers(args: argparse.Namespace) -> dict[str, tuple[str, Answer]]:
     chosen = [LIBRARIES[name] for name in args.libraries if name not in missing]
     if args.tuned:
         how = f"tuned {args.tuned}, {args.time_limit:g} s"
-        return {each.name: (how, tuned(each, args.tuned, args.time_limit)) for each in chosen if each.name in SPACES}
+        found = {each.name: (how, tuned(each, args.tuned, args.time_limit)) for each in chosen if each.name in SPACES}
+        return {"best": (how, at_defaults(at_best(args.time_limit))), **found}
     chosen += [with_options(LIBRARIES[own.pop("of", "fastens")], name, **own) for name, own in args.variants.items()]
     if not args.rounds:
         return {each.name: ("as it comes", at_defaults(each)) for each in chosen}

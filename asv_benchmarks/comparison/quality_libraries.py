@@ -44,17 +44,25 @@ class Unthreaded(HistogramBoosting):
             return super().fit(X, y, settings)
 
 
+TARGET = "target of this table"
+
+
 class Ydf(Library):
     """YDF learns from a frame with the target as a column."""
 
-    def fit(self, X: pd.DataFrame, y: np.ndarray, settings: Settings) -> Any:
+    def fit(
+        self,
+        X: pd.DataFrame,
+        y: np.ndarray,
+        settings: Settings,
+        held_out: tuple[pd.DataFrame, np.ndarray] | None = None,
+    ) -> Any:
         ydf = importlib.import_module("ydf")
         task = ydf.Task.REGRESSION if settings.regression else ydf.Task.CLASSIFICATION
         ydf.verbose(0)
-        learner = ydf.GradientBoostedTreesLearner(
-            "target of this table", task=task, num_threads=settings.n_threads, **self.options
-        )
-        return learner.train(self.table(X).assign(**{"target of this table": y}))
+        learner = ydf.GradientBoostedTreesLearner(TARGET, task=task, num_threads=settings.n_threads, **self.options)
+        valid = None if held_out is None else self.table(held_out[0]).assign(**{TARGET: held_out[1]})
+        return learner.train(self.table(X).assign(**{TARGET: y}), valid=valid)
 
     def predict(self, model: Any, X: pd.DataFrame, settings: Settings) -> np.ndarray:
         found = np.asarray(model.predict(self.table(X)))
@@ -135,6 +143,16 @@ def with_options(library: Library, name: str, **options: Any) -> Library:
     changed.kind = library.kind
     changed.options = {**library.options, **options}
     return changed
+
+
+def at_best(seconds: float) -> Library:
+    """fastens by its dial at "best", in so many seconds."""
+
+    def make(settings: Settings) -> Any:
+        kind = of_task("fastens", "GradientBoosting", settings)
+        return kind.with_quality("best", time_limit=seconds, random_state=0, n_jobs=settings.n_threads)
+
+    return Library("best", make)
 
 
 def with_rounds(library: Library, n_rounds: int, rate: float = 0.1) -> Library:

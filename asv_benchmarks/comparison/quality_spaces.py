@@ -70,6 +70,16 @@ SPACES: dict[str, dict[str, Draw]] = {
         "max_features": uniform(0.4, 1.0),
         "l2_regularization": log_uniform(1e-4, 5.0),
     },
+    # Not in TabArena: that of its own pages on tuning.
+    "YDF": {
+        "shrinkage": choice(0.02, 0.05, 0.1, 0.15),
+        "growing_strategy": choice("LOCAL", "BEST_FIRST_GLOBAL"),
+        "max_depth": choice(3, 4, 5, 6, 8),
+        "max_num_nodes": choice(16, 32, 64, 128, 256),
+        "min_examples": choice(2, 5, 7, 10),
+        "num_candidate_attributes_ratio": choice(0.2, 0.5, 0.9, 1.0),
+        "categorical_algorithm": choice("CART", "RANDOM"),
+    },
 }
 
 

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.datasets import Table
 from benchmarks.peer_models import Settings, loss
 from comparison.category_tables import Library, settings_for
-from comparison.quality_libraries import OF_ROUNDS, with_options
+from comparison.quality_libraries import OF_ROUNDS, Ydf, with_options
 from comparison.quality_runs import Answer
 from comparison.quality_spaces import drawn
 
@@ -62,6 +62,9 @@ def _stopped(library: Library, rows: Rows, held_out: Rows, settings: Settings) -
     """A model of as many rounds as are best for held-out rows, each library by its own means."""
     name, (X, y), (X_val, y_val) = library.name, rows, held_out
     library = with_options(library, name, **{OF_ROUNDS[name][0]: MOST_ROUNDS})
+    if isinstance(library, Ydf):
+        stopping = {"early_stopping": "LOSS_INCREASE", "early_stopping_num_trees_look_ahead": PATIENCE}
+        return with_options(library, name, **stopping).fit(X, y, settings, held_out)
     X, X_val = library.table(X), library.table(X_val)
     model = library.make(settings).set_params(**library.options)
     watched: dict[str, Any]

@@ -25,7 +25,7 @@ QUALITIES: dict[str, dict[str, Any]] = {
     "default": {},
     "best": {
         "n_estimators": 10_000,
-        "learning_rate": 0.03,
+        "learning_rate": 0.05,
         "subsample": 0.8,
         "max_features": 1.0,
         "max_features_per_tree": 0.7,
