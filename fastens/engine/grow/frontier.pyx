@@ -294,12 +294,12 @@ cdef void _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
     """
     cdef Candidate last = Candidate(INFINITY, -1)
     cdef Py_ssize_t room = MOST_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
-    cdef int32_t i, place
+    cdef int32_t _i, i, place
     cdef Node* node
     cdef Node* counted
     if ws.ranks == NULL or ws.limits.max_leaves == 0 or ws.n_tasks == 0 or ws.tasks[0].is_counted:
         return
-    for i in range(min((n_left + 2) // 3, MOST_LOOKED_AT)):
+    for _i in range(min((n_left + 2) // 3, MOST_LOOKED_AT)):
         place = _next_best(ws, &last)
         if place < 0 or ws.n_ahead >= room:
             break
