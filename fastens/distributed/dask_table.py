@@ -188,5 +188,5 @@ def own_value(value: Any, address: str, attempt: tuple[str, int]) -> Any:
     tasks = convert_legacy_graph(found, all_keys=set(graph))
     with annotate(workers=[address], allow_other_workers=True):
         layer = MaterializedLayer(held | {names[key]: tasks[key].substitute(names, key=names[key]) for key in tasks})
-    key = names[value.key]
-    return Delayed(key, HighLevelGraph({key: layer}, {key: set()}), layer=key)
+    name: Any = names[value.key]  # the types of Dask allow only names that are strings
+    return Delayed(name, HighLevelGraph({name: layer}, {name: set()}), layer=name)

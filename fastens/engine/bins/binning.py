@@ -292,4 +292,5 @@ def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
     for part in others:
         own.merge(part)
     found = comm.gather(own.bins())
-    return Binning(*([one for of_rank in part for one in of_rank] for part in zip(*found, strict=True)))
+    parts: list[Any] = [[one for of_rank in part for one in of_rank] for part in zip(*found, strict=True)]
+    return Binning(*parts)

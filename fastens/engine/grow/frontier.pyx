@@ -299,7 +299,7 @@ cdef void _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
     cdef Node* counted
     if ws.ranks == NULL or ws.limits.max_leaves == 0 or ws.n_tasks == 0 or ws.tasks[0].is_counted:
         return
-    for _i in range(min((n_left + 2) // 3, MOST_LOOKED_AT)):
+    for _i in range(min(n_left // 4, MOST_LOOKED_AT)):
         place = _next_best(ws, &last)
         if place < 0 or ws.n_ahead >= room:
             break
