@@ -17,7 +17,7 @@ def kept(model: Any) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        left, names = getattr(error, "left", (None, ()))
+        left, names = vars(error).pop("left", (None, ()))  # an error that is sent elsewhere takes no model along
         if left is not model or names:
             before |= {name: vars(model)[name] for name in names if left is model}
             vars(model).clear()

@@ -1,7 +1,6 @@
 """Histograms and best splits of one task: a node whose rows are counted, and perhaps its sibling by subtraction.
 
-Trees of several outputs have a histogram of each output. Everything here is the same for them, but for the search among
-the splits of one feature: split.pyx for one output, joint_search.pyx for several.
+Trees of several outputs have a histogram of each. Only the search in one feature differs: split.pyx, joint_search.pyx.
 """
 
 from libc.stdlib cimport free, malloc

@@ -162,7 +162,7 @@ def test_vectors_of_numbers():
     np.testing.assert_array_equal(numbers_in(pd.Series([1, pd.NA], dtype="Int64"), "y"), [1, np.nan])
     assert unmasked(np.ma.masked_array([1, 2]), "y").tolist() == [1, 2]
     for values, message in [
-        (["1", "2"], "w must hold numbers; it holds <U1"),
+        (["1", "2"], r"w must hold numbers; row 0 holds '1' of type str\."),
         ([1j], "w must hold numbers; it holds complex128"),
         (objects(1.0, "2"), "w must hold numbers; row 1 holds '2' of type str"),
         (objects(1.0, [2]), r"w must hold numbers; row 1 holds \[2\] of type list"),
