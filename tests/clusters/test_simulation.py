@@ -68,7 +68,8 @@ def test_bytes_of_a_plan_are_those_of_a_cluster():
     assert 0 < network.latency < 1
     assert 1e5 < network.bandwidth < 1e12
     found = plan(len(X), X.shape[1], 2, model=model, network=network, counting=Counting(1e-7, 1e-3))
-    assert found.n_bytes == pytest.approx(sent[-1] - sent[-2], rel=0.1)
+    # How many nodes are counted ahead, and not split, depends on the rows.
+    assert found.n_bytes == pytest.approx(sent[-1] - sent[-2], rel=0.15)
     assert found.n_bytes < 8 * 256 * X.shape[1] * 31  # 8 bytes a bin of each node that is counted
     assert found.seconds == pytest.approx(found.counting_seconds + found.exchange_seconds)
 
