@@ -10,6 +10,16 @@ from typing import Any, TypeVar
 Learn = TypeVar("Learn", bound=Callable[..., Any])
 
 
+class _Left:
+    """What stays of a model, by the error that ended its fit; where an error is sent to another process, nothing."""
+
+    def __init__(self, model: Any = None, names: tuple[str, ...] = ()) -> None:
+        self.model, self.names = model, names
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Left, ()
+
+
 @contextmanager
 def kept(model: Any) -> Iterator[None]:
     """Within it, an error makes a model what it was, unless `leave` was called; old arrays must not be altered."""
@@ -17,9 +27,9 @@ def kept(model: Any) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        left, names = vars(error).pop("left", (None, ()))  # an error that is sent elsewhere takes no model along
-        if left is not model or names:
-            before |= {name: vars(model)[name] for name in names if left is model}
+        left = getattr(error, "left", _Left())
+        if left.model is not model or left.names:
+            before |= {name: vars(model)[name] for name in left.names if left.model is model}
             vars(model).clear()
             vars(model).update(before)
         raise
@@ -27,7 +37,7 @@ def kept(model: Any) -> Iterator[None]:
 
 def leave(model: Any, error: BaseException, *names: str) -> None:
     """Let a model, or these attributes of it, stay where an error ends its fit: what has been learned is of use."""
-    error.left = (model, names)  # type: ignore[attr-defined]
+    error.left = _Left(model, names)  # type: ignore[attr-defined]
 
 
 def keeps_model(learn: Learn) -> Learn:
