@@ -67,7 +67,7 @@ def parent() -> tuple[subprocess.Popen[str], TextIO]:
     read, write = os.pipe()
     environment = os.environ | {"PYTHONPATH": str(Path(fastens.__file__).parents[1]), "MALLOC_ARENA_MAX": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(write)], env=environment, stdin=PIPE, text=True, pass_fds=[write]
+        [sys.executable, "-P", "-c", PARENT, str(write)], env=environment, stdin=PIPE, text=True, pass_fds=[write]
     )
     os.close(write)
     return process, os.fdopen(read)
