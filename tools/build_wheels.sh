@@ -30,7 +30,7 @@ umask 022
 unpack_sources() {
     rm -rf "$work/source"
     mkdir "$work/source"
-    git -C "$CHECKOUT" archive HEAD | tar -x -C "$work/source"
+    git -C "$CHECKOUT" -c tar.umask=022 archive HEAD | tar -x -C "$work/source"
 }
 
 build() { # FOLDER [--wheel]: a wheel in the folder, with that option without a source distribution
