@@ -173,6 +173,10 @@ class EarlyStopping(Options):
         Train so many models, each on all rows but those of one fold, which it stops early by. The model is their mean:
         all their trees, with values divided by the number of folds. Every row is trained on. The table is binned once.
         In place of `validation` and `refit`.
+    choose_pruning : bool, default=False
+        Train the folds once more with less pruning (`min_samples_leaf=2, split_penalty=1.0`), where these are not given
+        and the noise is measured, and keep the models that do better on the rows held out. It is left out where there
+        is not time for it.
     time_limit : float or None, default=None
         Seconds of `fit`, reading the table included, after which no further round begins. Folds get equal shares of
         what is left. Where the rounds that there is time for would not get far at `learning_rate`, folds raise it.
@@ -188,6 +192,7 @@ class EarlyStopping(Options):
     validation: Any = parameter(SPLITTER | NONE, default=None)
     refit: bool = parameter(FLAG, default=False)
     folds: int | None = parameter(whole(2) | NONE, default=None)
+    choose_pruning: bool = parameter(FLAG, default=False)
     time_limit: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 
 

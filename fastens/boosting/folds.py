@@ -16,10 +16,10 @@ from fastens.base import TrainingData
 from fastens.boosting.dart import scaled_tree
 from fastens.boosting.fit_arguments import RowNumbers, own_split, subset
 from fastens.boosting.rounds import BoostingRules, Rounds
-from fastens.boosting.rules import Prepared, boosting_rules, prepared
+from fastens.boosting.rules import Prepared, boosting_rules, less_pruned, prepared
 from fastens.boosting.watching import Deadline, watching
 from fastens.engine.bins.coded_rows import CodedRows
-from fastens.engine.comm import gathered
+from fastens.engine.comm import gathered, is_any
 from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
@@ -83,6 +83,11 @@ class FoldedRounds(NamedTuple):
             _mean([history.train for history in histories]), _mean([history.validation for history in histories])
         )
 
+    @property
+    def loss(self) -> float:
+        """The mean of what the folds' best rounds have lost on the rows held out."""
+        return float(np.mean([part.history.best_loss for part in self.parts]))
+
     def scores(self) -> dict[str, list[float]]:
         """All metrics, likewise."""
         found = [part.metrics.scores for part in self.parts if part.metrics is not None]
@@ -122,14 +127,25 @@ class FoldedFit:
         self.done: list[Rounds] = []
 
     def run(self) -> None:
-        """Fit all folds."""
+        """Fit all folds; once more where there are two degrees of pruning to choose from, and time for both."""
+        start, other = time.monotonic(), less_pruned(self._model)
+        self._run_folds(self.done)
+        now = time.monotonic()
+        if other is None or is_any(self._model._comm, self._moment - now < now - start):
+            return
+        self._model, found = other, list[Rounds]()
+        self._run_folds(found)
+        if FoldedRounds(found).loss < FoldedRounds(self.done).loss:
+            self.done = found
+
+    def _run_folds(self, done: list[Rounds]) -> None:
         for number, parts in enumerate(self._rows):
             now = time.monotonic()
             end = now + (self._moment - now) / (len(self._rows) - number)
             rounds = self._start(number, parts)
             if number == 0 and np.isfinite(end):
                 rounds = self._probed(rounds, parts, now, end)
-            self.done.append(rounds)
+            done.append(rounds)
             self._run(rounds, end)
 
     def _start(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:

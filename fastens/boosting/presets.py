@@ -74,7 +74,8 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     ----------
     quality : {"fast", "default", "best"}
         "fast": 40 rounds at a rate of 0.2. "default": the defaults. "best": as many rounds at a low rate as are best
-        for the rows of a fold that are held out, on each of 8 folds; the model is the mean of the folds' models.
+        for the rows of a fold that are held out, on each of 8 folds; the model is the mean of the folds' models. These
+        are trained with two degrees of pruning, of which the rows held out choose.
     time_limit : float or None, default=None
         For "best": seconds of `fit`, which has a model by then whatever they are.
     **parameters
@@ -101,7 +102,8 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     _QUALITY.check("quality", quality)
     _SECONDS.check("time_limit", time_limit)
     if quality == "best":
-        parameters = {"early_stopping": EarlyStopping(folds=N_FOLDS, time_limit=time_limit)} | parameters
+        stopping = EarlyStopping(folds=N_FOLDS, choose_pruning=True, time_limit=time_limit)
+        parameters = {"early_stopping": stopping} | parameters
     elif time_limit is not None:
         raise ValueError(f"time_limit must be None with quality={quality!r}, which is not bounded by time.")
     return cls(**(QUALITIES[quality] | parameters))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ from fastens.tree_model.column_rules import column_chances, monotone_columns, pa
 # linear models in the leaves need these.
 SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
+# For tables without noise, where a mean of models chooses.
+LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
 # Log odds have a scale of their own, so that an L2 can follow the noise.
 L2_OTHERWISE, NOISE_L2 = 1.0, 3.0
 # Of classes; numbers lose by few thresholds: docs/defaults.md.
@@ -85,8 +88,21 @@ def fewest_rows(model: Any) -> int:
     """The fewest rows of a leaf."""
     if model.min_samples_leaf is not None:
         return model.min_samples_leaf
-    is_simple = model._loss.measures_noise and not model.linear_leaves
-    return FEWEST_ROWS if is_simple else FEWEST_ROWS_OTHERWISE
+    return FEWEST_ROWS if _prunes_by_noise(model) else FEWEST_ROWS_OTHERWISE
+
+
+def _prunes_by_noise(model: Any) -> bool:
+    return model._loss.measures_noise and not model.linear_leaves
+
+
+def less_pruned(model: Any) -> Any:
+    """The model with smaller leaves and more splits; None where it is not to choose, or has nothing to choose."""
+    is_given = any(getattr(model, name) is not None for name in LESS_PRUNED)
+    if is_given or not model._stopping.choose_pruning or not _prunes_by_noise(model):
+        return None
+    other = copy(model)
+    vars(other).update(LESS_PRUNED)
+    return other
 
 
 def _goes_on_apart(model: Any) -> bool:
@@ -162,6 +178,8 @@ def check_folds(model: Any) -> None:
     """Raise ValueError for what does not go with the mean of folds' models."""
     stopping = model._stopping
     if stopping.folds is None:
+        if stopping.choose_pruning:
+            raise ValueError("early_stopping.choose_pruning must be False without early_stopping.folds; got True.")
         return
     for name, none, given in (
         ("early_stopping.validation", None, stopping.validation),

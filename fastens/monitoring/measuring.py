@@ -62,5 +62,10 @@ class History:
         return int(np.argmin(self._falling)) + 1
 
     @property
+    def best_loss(self) -> float:
+        """The best validation, less what rises; infinite where there is none."""
+        return min(self._falling, default=np.inf)
+
+    @property
     def _falling(self) -> list[float]:
         return [-score for score in self.validation] if self.rises else self.validation

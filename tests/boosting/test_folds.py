@@ -22,6 +22,7 @@ from fastens import (
     Growth,
 )
 from fastens.boosting.presets import N_FOLDS, QUALITIES
+from fastens.boosting.rules import LESS_PRUNED
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 4))
@@ -32,7 +33,7 @@ FEW = {"n_estimators": 30, "n_iter_no_change": 3, "max_features": 1.0, "random_s
 
 
 def folded(kind=GradientBoostingRegressor, n_folds=3, **options):
-    return kind(early_stopping=EarlyStopping(folds=n_folds), **FEW | options)
+    return kind(early_stopping=EarlyStopping(folds=n_folds)).set_params(**FEW | options)
 
 
 def test_mean_of_models_on_values_that_all_folds_have():
@@ -188,10 +189,25 @@ def test_qualities():
         model = GradientBoostingClassifier.with_quality(quality, n_jobs=1)
         assert clone(model).get_params() == model.get_params()
     assert GradientBoostingRegressor.with_quality("best", time_limit=3).early_stopping == EarlyStopping(
-        folds=N_FOLDS, time_limit=3
+        folds=N_FOLDS, choose_pruning=True, time_limit=3
     )
     assert GradientBoostingRegressor.with_quality("best", learning_rate=0.5).learning_rate == 0.5
     with pytest.raises(ValueError, match="quality must be"):
         GradientBoostingRegressor.with_quality("better")
     with pytest.raises(ValueError, match="time_limit must be None with quality='fast'"):
         GradientBoostingRegressor.with_quality("fast", time_limit=3)
+
+
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_rows_held_out_choose_the_pruning(noise):
+    """Rules without noise want small leaves and many splits, noise does not."""
+    rng = np.random.default_rng(0)
+    grid = rng.integers(0, 6, size=(300, 4)).astype(float)
+    y = grid[:, 0] * grid[:, 1] + grid[:, 2] % 2 + noise * rng.normal(size=300)
+    pruned, less = (folded(n_estimators=60, **given).fit(grid, y) for given in ({}, LESS_PRUNED))
+    losses = [np.min(model.validation_score_) for model in (pruned, less)]
+    chosen = folded(n_estimators=60, early_stopping__choose_pruning=True).fit(grid, y)
+    assert (losses[1] < losses[0]) == (noise == 0)
+    np.testing.assert_array_equal(chosen.predict(grid), (pruned if noise else less).predict(grid))
+    given = folded(n_estimators=60, early_stopping__choose_pruning=True, split_penalty=3.0).fit(grid, y)
+    np.testing.assert_array_equal(given.predict(grid), pruned.predict(grid))

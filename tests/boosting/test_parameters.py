@@ -83,7 +83,7 @@ EFFECTS = {
     "random_state": ({"subsample": 0.5}, 0, 1),
 }
 # What they do is tested where it is at home, or below.
-ELSEWHERE = {"oob_score", "callbacks", "warm_start", "verbose", "n_jobs"}
+ELSEWHERE = {"early_stopping__choose_pruning", "oob_score", "callbacks", "warm_start", "verbose", "n_jobs"}
 # For each parameter, a value that breaks its rule.
 WRONG = {
     "n_estimators": 0,
@@ -121,6 +121,7 @@ WRONG = {
     "early_stopping__eval_metric": "nonsense",
     "early_stopping__refit": 1,
     "early_stopping__folds": 1,
+    "early_stopping__choose_pruning": 1,
     "early_stopping__time_limit": 0,
     "n_iter_no_change": 0,
     "tol": -1.0,
