@@ -51,6 +51,9 @@ class Session(Watcher):
         """Wait for what a rank has sent by this tag."""
         return self.mailbox.take(rank, tag)
 
+    def flush(self) -> None:
+        """Wait until what was sent is on its way."""
+
     # Who leads --------------------------------------------------
 
     def report(self, kind: str, content: Any) -> int:
