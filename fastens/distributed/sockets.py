@@ -16,10 +16,12 @@ from fastens.distributed.reduction import RankLostError, Tag
 
 # Seconds between looks at whether there is still something to wait for.
 _LOOK = 0.2
-# A tag, the type of an array ("" for what is pickled), and how many bytes follow.
-_HEAD = struct.Struct("<qq8sq")
-# Bytes up to which a message is worth a copy, so that it is sent as one.
-_JOINED = 1 << 20
+# A tag, whether an array or something pickled follows, and how many bytes of it.
+_HEAD = struct.Struct("<qq?q")
+# Bytes of a message for which there is room that stays: new memory costs more than to read into it.
+_MOST_KEPT = 1 << 22
+# Whether several parts can be sent by one call: not on Windows.
+_GATHERS = hasattr(socket.socket, "sendmsg")
 
 
 class Sockets:
@@ -36,6 +38,7 @@ class Sockets:
         self._incoming: dict[int, socket.socket] = {}
         self._outgoing: dict[int, socket.socket] = {}
         self._unsent: dict[socket.socket, deque[memoryview]] = {}
+        self._room = memoryview(bytearray(_HEAD.size))
 
     def hear(self, rank: int, connection: socket.socket) -> None:
         """Take a connection from a rank."""
@@ -50,23 +53,20 @@ class Sockets:
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
         """Send an array or bytes to a rank, without waiting for it."""
         is_array = isinstance(payload, np.ndarray)
-        body = payload if is_array else pickle.dumps(payload, protocol=5)
-        n_bytes = memoryview(body).nbytes
-        head = _HEAD.pack(*tag, payload.dtype.str.encode() if is_array else b"", n_bytes)
-        parts = [head + bytes(body)] if n_bytes <= _JOINED else [head, body]
+        body = memoryview(payload if is_array else pickle.dumps(payload, protocol=5)).cast("B")
+        head = memoryview(_HEAD.pack(*tag, is_array, len(body)))
         connection = self._outgoing[rank]
-        self._unsent.setdefault(connection, deque()).extend(memoryview(part).cast("B") for part in parts)
+        self._unsent.setdefault(connection, deque()).extend((head, body))
         self._push(connection)
 
     def receive(self, rank: int, tag: Tag) -> Any:
         """Wait for what a rank has sent by this tag."""
         connection = self._incoming[rank]
-        *found, dtype, n_bytes = _HEAD.unpack(self._read(connection, _HEAD.size))
+        *found, is_array, n_bytes = _HEAD.unpack(self._read(connection, _HEAD.size))
         if tuple(found) != tag:
             raise RankLostError(f"rank {rank} has sent message {tuple(found)} in the place of {tag}")
         body = self._read(connection, n_bytes)
-        kind = dtype.rstrip(b"\0").decode()
-        return np.frombuffer(body, kind) if kind else pickle.loads(body)
+        return np.frombuffer(body, np.uint8) if is_array else pickle.loads(body)
 
     def flush(self) -> None:
         """Wait until what was sent is on its way."""
@@ -86,19 +86,22 @@ class Sockets:
         parts = self._unsent[connection]
         try:
             while parts:
-                parts[0] = parts[0][connection.send(parts[0]) :]
-                if not parts[0]:
-                    parts.popleft()
+                n_sent = connection.sendmsg(parts) if _GATHERS else connection.send(parts[0])
+                while parts and n_sent >= len(parts[0]):
+                    n_sent -= len(parts.popleft())
+                if n_sent:
+                    parts[0] = parts[0][n_sent:]
             del self._unsent[connection]
         except BlockingIOError:
             pass
         except OSError as error:
             self._fail(error)
 
-    def _read(self, connection: socket.socket, n_bytes: int) -> bytearray:
-        """So many bytes; what is unsent goes on its way meanwhile, as others may wait for it."""
-        found = bytearray(n_bytes)
-        left = memoryview(found)
+    def _read(self, connection: socket.socket, n_bytes: int) -> memoryview:
+        """So many bytes, until the next are read; what is unsent goes on its way meanwhile, as others may wait for it."""
+        if len(self._room) < n_bytes <= _MOST_KEPT:
+            self._room = memoryview(bytearray(n_bytes))
+        left = found = self._room[:n_bytes] if n_bytes <= _MOST_KEPT else memoryview(bytearray(n_bytes))
         while left:
             if self._unsent:
                 self._wait(connection)
