@@ -98,7 +98,8 @@ class Session(Watcher):
             self._changed.wait_for(lambda: self._events, seconds)
             since = time.monotonic() - self._told
             self._changed.wait_for(self._is_urgent, min(seconds, max(0.0, _TOGETHER - since)))
-            self._told = time.monotonic()
+            if self._events:
+                self._told = time.monotonic()
             return list(self._events)
 
     def _is_urgent(self) -> bool:
