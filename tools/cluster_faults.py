@@ -56,6 +56,7 @@ EXCHANGES = {"losses": 60, "histograms": 20, "leaf sums": 15, "validation": 6, "
 HUNG = "hung"
 LONGEST = 180  # seconds: a fit of more is one that hangs
 PATIENCE = 10.0
+MOST_STARTS = 5
 Armed = tuple[str, str, int]  # a fault, its phase, and the number of its exchange, from 0
 
 # In a worker --------------------------------------------------
@@ -172,20 +173,30 @@ class Workers:
         self._processes: dict[int, Any] = {}
 
     def fill(self, n_workers: int) -> list[str]:
-        """Replace those that are lost, end those that are too many; return the addresses of all."""
-        running = [address for address, pid in self.known().items() if is_running(pid)][:n_workers]
-        kept = {self.known()[address] for address in running}
-        for pid in self._processes.keys() - kept:
-            self._processes[pid].kill()
-            self._processes.pop(pid).join()
-        for _ in range(n_workers - len(kept)):
-            self.add()
+        """Replace those that are lost, end those that are too many; return the addresses of all.
+
+        One that does not come, on a machine with much other work, is replaced as well.
+        """
+        for _ in range(MOST_STARTS):
+            running = [address for address, pid in self.known().items() if is_running(pid)][:n_workers]
+            kept = {self.known()[address] for address in running} & self._processes.keys()
+            for pid in self._processes.keys() - kept:
+                self._processes[pid].kill()
+                self._processes.pop(pid).join()
+            for _ in range(n_workers - len(kept)):
+                self.add()
+            if self._have_come():
+                return sorted(self.known())
+        raise TimeoutError(f"{n_workers} workers have not come, though each was started {MOST_STARTS} times")
+
+    def _have_come(self) -> bool:
+        """Whether all are there within a minute, and no others."""
         ends = time.monotonic() + 60
         while set(self.known().values()) != self._processes.keys():
-            if time.monotonic() > ends:
-                raise TimeoutError(f"{n_workers} workers have not come within a minute")
+            if time.monotonic() > ends or not all(map(is_running, self._processes)):
+                return False
             time.sleep(0.02)
-        return sorted(self.known())
+        return True
 
     def add(self) -> None:
         """Start one."""

@@ -1,25 +1,32 @@
 """What a Dask worker does for a fit: it takes partitions, exchanges messages with other workers, and trains one rank.
 
-Messages go over the connections that the workers have anyway, so that they pass wherever the cluster works: no port is
-opened. A rank trains in a thread of the worker's pool and has left its slot there (`secede`): fits that run at once do
+Messages go over connections between the workers' own addresses, so that they pass wherever the cluster works: no port
+is opened. Those of plain TCP are taken over by the threads that train; others, as those with TLS, stay with the event
+loop. A rank trains in a thread of the worker's pool and has left its slot there (`secede`): fits that run at once do
 not wait for each other.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from distributed import get_worker, secede
+from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.reduction import RankLostError, Tag
 from fastens.distributed.session import Event, Session
+from fastens.distributed.sockets import Sockets
 
-_HANDLER = "fastens_message"
+_MESSAGE, _CONNECTION = "fastens_message", "fastens_connection"
+# In the place of a message: how those of a rank come, and how it is sent some.
+_FIRST, _CONNECTED = (0, 0), (0, 1)
 _EXTENSION = "fastens"
 Key = tuple[str, int]  # a fit, and its attempt
 
@@ -53,21 +60,55 @@ class WorkerSession(Session):
         super().__init__(seat.rank, len(seat.addresses), seat.patience, task)
         self.seat, self._worker = seat, worker
         self._loop = asyncio.get_running_loop()
+        self.sockets = Sockets(self.mailbox.check)
+        # Whether ranks are spoken to, and heard, by sockets.
+        self._speaks: dict[int, bool] = {}
+        self._hears: dict[int, bool] = {}
         self._outgoing: dict[int, asyncio.Queue[Any]] = {}
         self._senders: list[asyncio.Task[None]] = []
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
         """Send an array or bytes to a rank, without waiting for it."""
-        self._loop.call_soon_threadsafe(self._send, rank, tag, payload)
+        if rank not in self._speaks:
+            asyncio.run_coroutine_threadsafe(self._connect(rank), self._loop)
+            self._speaks[rank] = self.mailbox.take(rank, _CONNECTED)
+        if self._speaks[rank]:
+            self.sockets.send(rank, tag, payload)
+        else:
+            self._loop.call_soon_threadsafe(self._outgoing[rank].put_nowait, (tag, payload))
 
-    def _send(self, rank: int, tag: Tag, payload: Any) -> None:
-        if rank not in self._outgoing:
-            self._outgoing[rank] = asyncio.Queue()
-            self._senders.append(self._loop.create_task(self._send_all(rank)))
-        self._outgoing[rank].put_nowait((tag, payload))
+    def receive(self, rank: int, tag: Tag) -> Any:
+        """Wait for what a rank has sent by this tag."""
+        if rank not in self._hears:
+            self._hears[rank] = self.mailbox.take(rank, _FIRST)
+        return self.sockets.receive(rank, tag) if self._hears[rank] else self.mailbox.take(rank, tag)
+
+    def flush(self) -> None:
+        """Wait until what was sent is on its way."""
+        self.sockets.flush()
+
+    async def _connect(self, rank: int) -> None:
+        """Make a connection to a rank, for the thread that trains, or else to send there what it queues."""
+        address, patience = self.seat.addresses[rank], self.seat.patience
+        opening = {"op": _CONNECTION, "reply": False, "key": self.seat.key, "sender": self.rank}
+        try:
+            comm = await asyncio.wait_for(self._worker.rpc.connect(address), patience)
+            try:
+                await asyncio.wait_for(comm.write(opening), patience)
+                is_taken = await asyncio.wait_for(comm.read(), patience)
+                if is_taken:
+                    self.sockets.speak_to(rank, _taken_over(comm))
+                else:
+                    self._outgoing[rank] = asyncio.Queue()
+                    self._senders.append(self._loop.create_task(self._send_all(rank)))
+            finally:
+                self._worker.rpc.reuse(address, comm)
+            self.mailbox.put(rank, _CONNECTED, is_taken)
+        except Exception as error:
+            self.mailbox.close(f"{address} cannot be reached: {error!r}")
 
     async def _send_all(self, rank: int) -> None:
-        """Send what there is for a rank, on a connection of its own and without answers, until the session closes."""
+        """Send what is queued for a rank, on a connection of its own and without answers, until the session closes."""
         address, patience = self.seat.addresses[rank], self.seat.patience
         comm = None
         try:
@@ -75,7 +116,7 @@ class WorkerSession(Session):
             while True:
                 tag, payload = await self._outgoing[rank].get()
                 message = {"key": self.seat.key, "sender": self.rank, "tag": tag, "payload": to_serialize(payload)}
-                await asyncio.wait_for(comm.write({"op": _HANDLER, "reply": False, **message}), patience)
+                await asyncio.wait_for(comm.write({"op": _MESSAGE, "reply": False, **message}), patience)
         except Exception as error:
             self.mailbox.close(f"{address} cannot be reached: {error!r}")
         finally:
@@ -85,8 +126,22 @@ class WorkerSession(Session):
     def close(self, reason: str) -> None:
         """End all that still runs."""
         self.mailbox.close(reason)
+        self.sockets.shut_down()
         for sender in self._senders:
             sender.cancel()
+
+
+def _can_be_taken_over(comm: Any) -> bool:
+    return hasattr(comm, "stream") and not isinstance(comm.stream.socket, ssl.SSLSocket)
+
+
+def _taken_over(comm: Any) -> socket.socket:
+    """The socket of a connection, which the event loop forgets; CommClosedError where it has not sent all."""
+    if comm.closed() or comm.stream.writing():
+        raise CommClosedError(f"{comm} is not at rest")
+    found: socket.socket = comm.stream.socket.dup()
+    comm.abort()
+    return found
 
 
 # On the event loop of a worker --------------------------------------------------
@@ -103,7 +158,18 @@ def _sessions(worker: Any) -> dict[Key, WorkerSession]:
             if session is not None:  # else the message is late: the fit has begun anew, or ended
                 session.mailbox.put(sender, (tag[0], tag[1]), payload)
 
-        worker.handlers[_HANDLER] = take
+        async def connect(comm: Any, key: Sequence[Any], sender: int) -> None:
+            session = sessions.get((key[0], key[1]))
+            if session is None:
+                comm.abort()
+                return
+            is_taken = _can_be_taken_over(comm)
+            await comm.write(is_taken)
+            if is_taken:  # before the event loop reads anything more
+                session.sockets.hear(sender, _taken_over(comm))
+            session.mailbox.put(sender, _FIRST, is_taken)
+
+        worker.handlers |= {_MESSAGE: take, _CONNECTION: connect}
     found: dict[Key, WorkerSession] = worker.extensions[_EXTENSION]
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -22,6 +23,8 @@ from fastens.storage import load_model
 
 # Attempts in a row that bring no new checkpoint.
 _MOST_ATTEMPTS = 8
+# Between looks at whether a model is there, once it should come.
+_END_SECONDS = 0.005
 
 
 class ClusterLostError(RuntimeError):
@@ -192,6 +195,9 @@ class _Leader:
                 has_ended |= event.kind == "end"
                 self._hear(crew, event)
             found = crew.result()
+            while has_ended and found is None:  # there is nothing more to hear of
+                time.sleep(_END_SECONDS)
+                found = crew.result()
             if found is not None:
                 for event in () if has_ended else self._events(crew):
                     self._hear(crew, event)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.distributed.narrowing import narrowed, widened
+from fastens.distributed.narrowing import narrowed, widen
 from fastens.engine.comm import Comm
 
 Numbers = NDArray[np.int64]
@@ -23,8 +24,6 @@ Tag = tuple[int, int]
 
 # Larger arrays are halved: below, a message costs more than its bytes.
 _HALVED_BYTES = 1 << 16
-# Of larger arrays, numbers are sent in no more bytes than they need.
-_NARROWED_BYTES = 1 << 12
 
 
 class RankLostError(RuntimeError):
@@ -32,7 +31,7 @@ class RankLostError(RuntimeError):
 
 
 class Transport(Protocol):
-    """What carries messages between the ranks of a fit. Arrays that are sent may be read until the answer to them."""
+    """What carries messages between the ranks of a fit."""
 
     rank: int
     size: int
@@ -42,6 +41,9 @@ class Transport(Protocol):
 
     def receive(self, rank: int, tag: Tag) -> Any:
         """Wait for what a rank has sent by this tag; RankLostError where it will not come."""
+
+    def flush(self) -> None:
+        """Wait until what was sent is on its way: nothing more may be called for long."""
 
 
 class RanksComm(Comm):
@@ -62,47 +64,53 @@ class RanksComm(Comm):
 
     def sum(self, *arrays: Numbers) -> None:
         """Add up arrays over the ranks, in place."""
-        self._reduce(np.add, arrays)
+        self._reduce("sum", arrays)
 
     def max(self, *arrays: Numbers) -> None:
         """Replace arrays by their elementwise maxima over the ranks."""
-        self._reduce(np.maximum, arrays)
+        self._reduce("max", arrays)
 
     def gather(self, value: Any) -> list[Any]:
         """Return the values of all ranks, in their order: anything that can be pickled."""
         if self.size == 1:
             return [value]
-        self._begin()
         own = [(self.rank, pickle.dumps(value, protocol=5))]
-        found = dict(self._over_cube(own, list.__add__))
+
+        def put(received: list[Any]) -> None:
+            own[:] = received
+
+        with self._exchanging():
+            self._over_cube(lambda: list(own), own.extend, put)
+        found = dict(own)
         return [value if rank == self.rank else pickle.loads(found[rank]) for rank in range(self.size)]
 
     def exchange(self, values: list[Any]) -> list[Any]:
         """Give each rank its value; return what the ranks have for this one, in their order."""
-        self._begin()
-        others = [rank for rank in range(self.size) if rank != self.rank]
-        for rank in others:
-            self._send(rank, [(self.rank, pickle.dumps(values[rank], protocol=5))])
         found = list(values)
-        for rank in others:
-            found[rank] = pickle.loads(self._receive(rank)[0][1])
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        with self._exchanging():
+            for rank in others:
+                self._send(rank, [(self.rank, pickle.dumps(values[rank], protocol=5))])
+            for rank in others:
+                found[rank] = pickle.loads(self._receive(rank)[0][1])
         return found
 
-    def _reduce(self, combined: Callable[..., Numbers], arrays: tuple[Numbers, ...]) -> None:
+    def _reduce(self, how: str, arrays: Sequence[Numbers]) -> None:
         if self.size == 1:
             return
-        self._begin()
-        # A copy, which nobody changes while it is being sent.
-        # Numbers of a column, which are about as large, lie side by side.
-        numbers = np.concatenate([array.ravel(order="F") for array in arrays])
-        if numbers.nbytes <= _HALVED_BYTES or self.size == 2:
-            numbers = self._over_cube(numbers, combined)
-        else:
-            self._by_halves(numbers, combined)
-        start = 0
-        for array in arrays:
-            array[...] = numbers[start : start + array.size].reshape(array.shape, order="F")
-            start += array.size
+        own = [np.ascontiguousarray(array) for array in arrays]
+        with self._exchanging():
+            if self.size == 2 or sum(array.nbytes for array in own) <= _HALVED_BYTES:
+                self._over_cube(
+                    lambda: self._written(own),
+                    lambda message: self._take(message, own, how),
+                    lambda message: self._take(message, own, "set"),
+                )
+            else:
+                self._by_halves(own, how)
+        for array, contiguous in zip(arrays, own, strict=True):
+            if array is not contiguous:
+                array[...] = contiguous.reshape(array.shape)
 
     # On the cube --------------------------------------------------
 
@@ -111,30 +119,44 @@ class RanksComm(Comm):
         """Ranks of the largest hypercube among them."""
         return 1 << (self.size.bit_length() - 1)
 
-    def _over_cube(self, own: Any, combined: Callable[[Any, Any], Any]) -> Any:
-        """Return the values of all ranks combined, in any order."""
+    def _over_cube(
+        self, written: Callable[[], Any], combine: Callable[[Any], None], put: Callable[[Any], None]
+    ) -> None:
+        """Combine the values of all ranks, in any order: what is there now is `written`, all of it is `put`."""
         outer = self._outer_partner()
         if self.rank >= self._n_inner:
-            self._send(outer, own)
-            return self._receive(outer)
-        if outer is not None:
-            own = combined(own, self._receive(outer))
-        for partner in self._partners():
-            self._send(partner, own)
-            own = combined(own, self._receive(partner))
-        if outer is not None:
-            self._send(outer, own)
-        return own
-
-    def _by_halves(self, numbers: Numbers, combined: Callable[..., Numbers]) -> None:
-        """Combine an array over the ranks, in place: each rank does so for its part, then all hand out theirs."""
-        outer = self._outer_partner()
-        if self.rank >= self._n_inner:
-            self._send(outer, numbers)
-            numbers[:] = self._receive(outer)
+            self._send(outer, written())
+            put(self._receive(outer))
             return
         if outer is not None:
-            combined(numbers, self._receive(outer), out=numbers)
+            combine(self._receive(outer))
+        for partner in self._partners():
+            self._send(partner, written())
+            combine(self._receive(partner))
+        if outer is not None:
+            self._send(outer, written())
+
+    def _by_halves(self, arrays: Sequence[Numbers], how: str) -> None:
+        """Combine arrays over the ranks, in place: each rank does so for its part, then all hand out theirs."""
+        # Numbers of a column, which are about as large, lie side by side.
+        numbers = np.concatenate([array.ravel(order="F") for array in arrays])
+        outer = self._outer_partner()
+        if self.rank >= self._n_inner:
+            self._send(outer, self._written([numbers]))
+            self._take(self._receive(outer), [numbers], "set")
+        else:
+            if outer is not None:
+                self._take(self._receive(outer), [numbers], how)
+            self._halve(numbers, how)
+            if outer is not None:
+                self._send(outer, self._written([numbers]))
+        start = 0
+        for array in arrays:
+            array[...] = numbers[start : start + array.size].reshape(array.shape, order="F")
+            start += array.size
+
+    def _halve(self, numbers: Numbers, how: str) -> None:
+        """The same among the ranks of the cube."""
         first, last = 0, len(numbers)
         given_away = []
         for partner in self._partners():
@@ -142,17 +164,15 @@ class RanksComm(Comm):
             kept, sent = slice(first, middle), slice(middle, last)
             if partner < self.rank:
                 kept, sent = sent, kept
-            self._send(partner, numbers[sent])
-            combined(numbers[kept], self._receive(partner), out=numbers[kept])
+            self._send(partner, self._written([numbers[sent]]))
+            self._take(self._receive(partner), [numbers[kept]], how)
             given_away.append((partner, sent))
             first, last = kept.start, kept.stop
         for partner, sent in reversed(given_away):
             # The partner has added what it was sent, and so sends what belongs there.
-            self._send(partner, numbers[first:last])
-            numbers[sent] = self._receive(partner)
+            self._send(partner, self._written([numbers[first:last]]))
+            self._take(self._receive(partner), [numbers[sent]], "set")
             first, last = min(first, sent.start), max(last, sent.stop)
-        if outer is not None:
-            self._send(outer, numbers)
 
     def _outer_partner(self) -> int | None:
         n_inner = self._n_inner
@@ -168,25 +188,30 @@ class RanksComm(Comm):
 
     # Messages --------------------------------------------------
 
-    def _begin(self) -> None:
+    @contextmanager
+    def _exchanging(self) -> Iterator[None]:
         self.n_exchanges += 1
         self._sent: Counter[int] = Counter()
         self._received: Counter[int] = Counter()
+        yield
+        self._transport.flush()
 
     def _send(self, rank: Any, payload: Any) -> None:
         if isinstance(payload, np.ndarray):
-            payload = self._written(payload)
             self.n_bytes += payload.nbytes
         else:
             self.n_bytes += sum(len(content) for _, content in payload)
         self._sent[rank] += 1
         self._transport.send(rank, (self.n_exchanges, self._sent[rank]), payload)
 
-    def _written(self, numbers: Numbers) -> NDArray[Any]:
-        """Numbers as they are sent."""
-        return narrowed(numbers) if numbers.nbytes > _NARROWED_BYTES else numbers
-
     def _receive(self, rank: Any) -> Any:
         self._received[rank] += 1
-        found = self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
-        return widened(found) if getattr(found, "dtype", None) == np.uint8 else found
+        return self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
+
+    def _written(self, arrays: Sequence[Numbers]) -> NDArray[Any]:
+        """Numbers as they are sent: a copy, which nobody changes meanwhile."""
+        return narrowed(arrays)
+
+    def _take(self, message: NDArray[Any], arrays: Sequence[Numbers], how: str) -> None:
+        """Combine arrays with the numbers of a message, in place."""
+        widen(message, arrays, how)

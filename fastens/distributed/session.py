@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,6 +13,11 @@ from fastens.distributed.mailbox import Mailbox
 from fastens.distributed.rank_fit import FitTask, Parts, Watcher, fit_rank, fitted_state
 from fastens.distributed.reduction import RanksComm, Tag
 from fastens.engine.threads import limited_threads
+
+
+# Seconds in which events of these kinds are told together: on its way, one takes milliseconds of several processes.
+_TOGETHER = 0.5
+_PATIENT = ("round", "checkpoint")
 
 
 class Event(NamedTuple):
@@ -39,7 +46,7 @@ class Session(Watcher):
         self.mailbox = Mailbox(patience)
         self._tables: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
         self._events: list[Event] = []
-        self._n_events = 0
+        self._n_events, self._told = 0, -math.inf
         self._answers: dict[int, Any] = {}
         self._changed = threading.Condition()
 
@@ -50,6 +57,9 @@ class Session(Watcher):
     def receive(self, rank: int, tag: Tag) -> Any:
         """Wait for what a rank has sent by this tag."""
         return self.mailbox.take(rank, tag)
+
+    def flush(self) -> None:
+        """Wait until what was sent is on its way."""
 
     # Who leads --------------------------------------------------
 
@@ -79,14 +89,21 @@ class Session(Watcher):
             self._changed.notify_all()
 
     def events(self, heard: int, seconds: float) -> list[Event]:
-        """What there is to be told, as soon as there is anything, or after so long.
+        """What there is to be told, as soon as there is anything, or after so long; rounds a few times a second.
 
         Those up to the number `heard` have arrived. All others are told again: a call may be lost on its way back.
         """
         with self._changed:
             self._events = [event for event in self._events if event.number > heard]
             self._changed.wait_for(lambda: self._events, seconds)
+            since = time.monotonic() - self._told
+            self._changed.wait_for(self._is_urgent, min(seconds, max(0.0, _TOGETHER - since)))
+            if self._events:
+                self._told = time.monotonic()
             return list(self._events)
+
+    def _is_urgent(self) -> bool:
+        return any(event.kind not in _PATIENT for event in self._events)
 
     # The fit --------------------------------------------------
 

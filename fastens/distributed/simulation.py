@@ -175,8 +175,15 @@ class _Recorder(RanksComm):
 class _Unwritten(RanksComm):
     """Sends numbers as they are: the clock knows how many bytes there would be."""
 
-    def _written(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        return numbers
+    def _written(self, arrays: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        return np.concatenate([array.ravel() for array in arrays])
+
+    def _take(self, message: NDArray[np.int64], arrays: Sequence[NDArray[np.int64]], how: str) -> None:
+        start = 0
+        for array in arrays:
+            own = message[start : start + array.size].reshape(array.shape)
+            start += array.size
+            array[...] = own if how == "set" else (np.maximum if how == "max" else np.add)(array, own)
 
 
 def _do(comm: RanksComm, exchange: Exchange) -> None:
@@ -239,6 +246,9 @@ class _Clock:
         payload, arrives, n_hops, _ = self._posts[self.rank].take(rank, tag)
         self.now, self.n_hops = max(self.now, arrives), max(self.n_hops, n_hops)
         return payload
+
+    def flush(self) -> None:
+        """Nothing waits here to be sent."""
 
 
 def _on_threads(n_ranks: int, work: Callable[[int], Any], posts: Sequence[_Post]) -> list[Any]:

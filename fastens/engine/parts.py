@@ -37,6 +37,8 @@ class RowSource:
         Bytes of a value as a float, as far as that is known before it is read.
     is_coded : bool
         Whether there are codes in the place of values: see `fastens.table.binned_table`.
+    stays : bool
+        Whether the parts are arrays that are held while the source is.
     """
 
     shape: tuple[int, int]
@@ -47,6 +49,7 @@ class RowSource:
     kind: str = "frame"
     value_bytes: int = 8
     is_coded: bool = False
+    stays: bool = False
 
     def _like(self, source: Any) -> None:
         """Take over what is known of another table that this one is made of."""

@@ -63,7 +63,8 @@ def learn_labels(y: NDArray[Any], comm: Comm = LOCAL, fewest: int = 2) -> tuple[
     classes, index = encode_labels(y)
     if comm.size > 1:
         own, classes = classes, np.unique(np.concatenate(comm.gather(classes)))
-        index = np.searchsorted(classes, own).astype(np.float64)[index.astype(np.intp)]
+        if classes.size > own.size:  # which are some of them
+            index = np.searchsorted(classes, own).astype(np.float64)[index.astype(np.intp)]
     if classes.size < fewest:
         raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
     return classes, index

@@ -125,7 +125,7 @@ class TableParts(RowSource):
         kinds = {None if self._is_frame else table.dtype for table in self._tables}
         self.dtype = kinds.pop() if kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)}) else None
         if self.dtype is not None:
-            self.kind, self.value_bytes = "array", self.dtype.itemsize
+            self.kind, self.value_bytes, self.stays = "array", self.dtype.itemsize, True
 
     def _opened(self, table: Any) -> Any:
         opened: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)

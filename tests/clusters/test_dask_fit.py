@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -57,7 +60,13 @@ TABLE = FRAME[["size", "number", "word"]]
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"n_workers": 3, "threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
+    options = {
+        "n_workers": 3,
+        "threads_per_worker": 2,
+        "processes": False,
+        "protocol": "tcp",
+        "dashboard_address": ":0",
+    }
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as found:
         yield found
 
@@ -267,8 +276,6 @@ def test_a_worker_leaves(tmp_path, folds):
 
 @pytest.mark.slow
 def test_two_fits_at_once(client, tmp_path):
-    from concurrent.futures import ThreadPoolExecutor
-
     expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME, "target"), tmp_path)
     with ThreadPoolExecutor(2) as pool:
         fits = [
@@ -277,3 +284,37 @@ def test_two_fits_at_once(client, tmp_path):
         ]
         models = [fit.result(timeout=100) for fit in fits]
     assert [content(model, tmp_path) == expected for model in models] == [True] * 3
+
+
+def test_a_fit_does_not_wait_for_tasks_of_another(client, tmp_path):
+    """Of a lazy table that two fits share, each computes the partitions: the workers of the other may be lost."""
+    began, go_on = tmp_path / "began", tmp_path / "go on"
+    held, free = sorted(client.nthreads())[:2]
+
+    def load(number):
+        if distributed.get_worker().address == held:
+            began.touch()
+            _wait_for(go_on)
+        return X[number::2]
+
+    tables = [delayed(load, pure=True)(number) for number in range(2)]
+    targets = [delayed(T[number::2]) for number in range(2)]
+
+    def fit(worker):
+        return GradientBoostingRegressor(**COMMON).fit(DaskTable(tables, client=client, workers=[worker]), targets)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fit, held)
+        try:
+            _wait_for(began)
+            second = pool.submit(fit, free).result(timeout=30)
+        finally:
+            go_on.touch()
+        assert content(second, tmp_path) == content(first.result(timeout=60), tmp_path)
+
+
+def _wait_for(path):
+    ends = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < ends
+        time.sleep(0.01)

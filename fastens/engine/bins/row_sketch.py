@@ -13,7 +13,7 @@ from fastens.engine.bins.distinct import DistinctValues
 from fastens.engine.bins.sketch import count_categories, cut_columns, kth_distinct
 from fastens.engine.bins.sparse_columns import cut_sparse_columns
 from fastens.engine.comm import Comm
-from fastens.engine.parts import parts_of
+from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.rows.gather import gather_columns
 from fastens.engine.rows.sparse_rows import Columns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
@@ -214,52 +214,66 @@ class RowSketch:
         if scipy.sparse.issparse(X) and not self._category_weights:
             self._keep(_Rows(canonical(X), weights, np.zeros(0, np.uint64)))
             return
+        stays = isinstance(X, RowSource) and X.stays
         for start, values in parts_of(X):
             of_rows = None if weights is None else weights[start : start + len(values)]
             known, one = list(self._category_weights), self._one if of_rows is None else 1
             for f, totals in zip(known, count_categories(values, known, of_rows, one), strict=True):
                 self._add_category_weights(f, totals)
             if not self.is_categorical.all():
-                self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)))
+                self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)), stays)
+        if stays and self._is_sampled:
+            self._lower_bound(_SLACK)
+            self._copy_kept()
 
-    def _keep(self, rows: _Rows) -> None:
+    def _keep(self, rows: _Rows, stays: bool = False) -> None:
+        """Take rows in; those that stay where they are need not be copied with each lower bound."""
         if not self._is_sampled:
             if sum(held.n for held in self._rows) + rows.n <= self.n_sample:
                 self._rows.append(rows)
                 return
-            self._start_sampling()
-        self._sample(rows)
+            self._start_sampling(stays)
+        self._sample(rows, stays)
 
-    def _start_sampling(self) -> None:
+    def _start_sampling(self, stays: bool = False) -> None:
         if not self._is_sampled:
             held, self._rows, self._is_sampled = self._rows, [], True
             for rows in held:
-                self._sample(rows)
+                self._sample(rows, stays)
 
-    def _sample(self, rows: _Rows) -> None:
+    def _sample(self, rows: _Rows, stays: bool) -> None:
         """Note the values of new rows, and keep those with small hashes."""
         self._distinct.note(rows.values, self._threads(rows.values.size, _BIN_GRAIN))
         hashes = np.empty(rows.n, dtype=np.uint64)
         hash_table(rows.values, hashes, self._threads(rows.values.size, _BIN_GRAIN))
         self._rows.append(_Rows(rows.values, rows.weights, hashes))
+        if stays:
+            return
         self._drop_surplus(_SLACK)
         if self._rows[-1].values is rows.values:
             self._rows[-1] = self._select(self._rows[-1])
 
     def _drop_surplus(self, slack: float) -> None:
         """Lower the bound, and join copies of rows, if many more are held than needed."""
-        hashes = np.concatenate([rows.hashes for rows in self._rows])
-        hashes = hashes[hashes <= self._bound]
-        if len(hashes) <= slack * self.n_sample:
-            return
+        if self._lower_bound(slack):
+            self._copy_kept()
+
+    def _lower_bound(self, slack: float) -> bool:
+        """Lower the bound, if many more rows are held than needed."""
+        n = sum(int(np.count_nonzero(rows.hashes <= self._bound)) for rows in self._rows)
+        if n <= slack * self.n_sample:
+            return False
         # Where few rows are copies, a little more than this share of the smallest hashes has enough distinct ones.
-        guess = np.uint64(int(self._bound) * min(int(1.05 * self.n_sample), len(hashes)) // len(hashes))
+        guess = np.uint64(int(self._bound) * min(int(1.05 * self.n_sample), n) // n)
         for limit in (guess, self._bound):
-            candidates = hashes[hashes <= limit]
+            candidates = np.concatenate([rows.hashes[rows.hashes <= limit] for rows in self._rows])
             found = kth_distinct(candidates, np.empty_like(candidates), self.n_sample)
             if found is not None:
                 self._bound = np.uint64(found)
                 break
+        return True
+
+    def _copy_kept(self) -> None:
         self._rows = [self._select(rows) for rows in self._rows]
         if sum(rows.n for rows in self._rows) > _SLACK * self.n_sample:
             values = _joined([rows.values for rows in self._rows])
