@@ -221,6 +221,7 @@ cdef class Grower:
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
         ws.n_nodes = ws.n_candidates = ws.n_tasks = ws.n_ahead = 0
+        ws.root_is_packed = ws.root_is_packed or (ws.codes_are_rare and ws.nodes[0].end == self.source.n_rows)
         ws.codes_are_rare = False
         release_all_slots(ws)
         if not reserve_nodes(ws, 1):

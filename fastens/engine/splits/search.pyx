@@ -238,7 +238,7 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             search.difference.histograms[o] = node_histogram(ws, difference, difference.slot, o)
     if task.is_root and search.n_partials > 0:
         _sum_root(ws, search.counted.histograms)
-        ws.codes_are_rare = _has_rare_codes(ws, search.counted.histograms)
+        ws.codes_are_rare = ws.root_is_packed or _has_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
     share(_search_part, search, n_threads)
