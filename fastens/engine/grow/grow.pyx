@@ -168,7 +168,13 @@ cdef class Grower:
         if rows is not None:
             given = rows
             self.given_rows, self.n_rows = &given[0], given.shape[0]
+        self.ws.outputs[0].quantised.fresh = self.ws.scratch_rows if rows is None and self._may_wait() else NULL
         self.ws.n_threads = self.ws.n_rooms if self.n_rows * self.ws.table.codes_per_row >= WORK_WITH_HELPERS else 1
+
+    cdef bint _may_wait(self) noexcept:
+        """Whether the first node's count may put the payloads of all rows into their records."""
+        cdef const Quantised* quantised = &self.ws.outputs[0].quantised
+        return self.ws.n_outputs == 1 and quantised.words == NULL and quantised.payload_stride == self.ws.table.stride
 
     cdef bint _quantise(self) noexcept nogil:
         """Gradients in whole numbers; False where one is not finite."""
@@ -221,6 +227,7 @@ cdef class Grower:
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
         ws.n_nodes = ws.n_candidates = ws.n_tasks = ws.n_ahead = 0
+        ws.root_is_packed = ws.root_is_packed or (ws.codes_are_rare and ws.nodes[0].end == self.source.n_rows)
         ws.codes_are_rare = False
         release_all_slots(ws)
         if not reserve_nodes(ws, 1):

@@ -35,13 +35,28 @@ cdef struct Columns:
     int32_t end
 
 
-cdef inline uint64_t word_of(const Quantised* gradients, uint32_t row, bint is_ready) noexcept nogil:
+cdef enum Place:
+    # Where what a row adds to its cells is.
+    IN_WORDS
+    IN_PAYLOADS
+    IN_FRESH                        # and is put among the payloads
+
+
+cdef inline Place place_of_words(const Quantised* gradients) noexcept nogil:
+    if gradients.words != NULL:
+        return IN_WORDS
+    return IN_FRESH if gradients.are_fresh else IN_PAYLOADS
+
+
+cdef inline uint64_t word_of(const Quantised* gradients, uint32_t row, Place place) noexcept nogil:
     """What a row adds to each of its cells."""
-    if is_ready:
+    cdef uint32_t* payload
+    if place == IN_WORDS:
         return gradients.words[row]
-    return word_of_payload(
-        (<const uint32_t*>(gradients.payloads + row * gradients.payload_stride))[0], &gradients.layout
-    )
+    payload = <uint32_t*>(gradients.payloads + row * gradients.payload_stride)
+    if place == IN_FRESH:
+        payload[0] = gradients.fresh[row]
+    return word_of_payload(payload[0], &gradients.layout)
 
 
 cdef void build_histogram(

@@ -35,44 +35,43 @@ cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word
 
 
 cdef inline void _add_rows_of_bytes(
-    const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Py_ssize_t n_to_come,
-    Columns columns, uint64_t* cells, bint is_ready,
+    const Table* of_all, const Quantised* of_rows, const uint32_t* rows, Py_ssize_t n_rows, Py_ssize_t n_to_come,
+    Columns columns, uint64_t* cells, Place place,
 ) noexcept nogil:
     """Add the next of the rows to come, two at a time: the additions of the two are independent."""
-    cdef Py_ssize_t i = 0, ahead = ROWS_AHEAD
-    cdef int32_t f
+    cdef Table table = of_all[0]                    # local copies: what is written could be one of their fields
+    cdef Quantised gradients = of_rows[0]
+    cdef const uint8_t* records = table.records + columns.first
+    cdef Py_ssize_t i, n_fetched = min(n_rows, n_to_come - ROWS_AHEAD - 1)
+    cdef int32_t k, n_fours = (columns.end - columns.first) // 4, n_ones = (columns.end - columns.first) % 4
     cdef const uint8_t* a
     cdef const uint8_t* b
     cdef uint64_t word_a, word_b
-    cdef uint64_t* feature_cells
+    cdef uint64_t* column_cells
     cdef bint apart = gradients.payload_stride != table.stride
-    while i < n_rows:
-        if i + 1 + ahead < n_to_come:
-            prefetch(table.records + rows[i + ahead] * table.stride + columns.first)
-            prefetch(table.records + rows[i + 1 + ahead] * table.stride + columns.first)
-            if is_ready:
-                prefetch(&gradients.words[rows[i + ahead]])
+    for i in range(0, n_rows, 2):
+        if i < n_fetched:
+            prefetch(records + rows[i + ROWS_AHEAD] * table.stride)
+            prefetch(records + rows[i + 1 + ROWS_AHEAD] * table.stride)
+            if place == IN_WORDS:
+                prefetch(&gradients.words[rows[i + ROWS_AHEAD]])
             elif apart:
-                prefetch(gradients.payloads + rows[i + ahead] * gradients.payload_stride)
-        a = table.records + rows[i] * table.stride
-        word_a = word_of(gradients, rows[i], is_ready)
-        b, word_b = a, 0
+                prefetch(gradients.payloads + rows[i + ROWS_AHEAD] * gradients.payload_stride)
+        a = b = records + rows[i] * table.stride
+        word_a, word_b = word_of(&gradients, rows[i], place), 0
         if i + 1 < n_rows:
-            b = table.records + rows[i + 1] * table.stride
-            word_b = word_of(gradients, rows[i + 1], is_ready)
-        f = columns.first
-        feature_cells = cells + f * <Py_ssize_t>CELL_STRIDE
-        while f + 4 <= columns.end:
-            _add_four(feature_cells, a + f, word_a)
-            _add_four(feature_cells, b + f, word_b)
-            feature_cells += 4 * CELL_STRIDE
-            f += 4
-        while f < columns.end:
-            feature_cells[a[f]] += word_a
-            feature_cells[b[f]] += word_b
-            feature_cells += CELL_STRIDE
-            f += 1
-        i += 2
+            b = records + rows[i + 1] * table.stride
+            word_b = word_of(&gradients, rows[i + 1], place)
+        column_cells = cells + columns.first * <Py_ssize_t>CELL_STRIDE
+        for k in range(n_fours):
+            _add_four(column_cells, a, word_a)
+            _add_four(column_cells, b, word_b)
+            column_cells += 4 * CELL_STRIDE
+            a += 4
+            b += 4
+        for k in range(n_ones):
+            column_cells[k * CELL_STRIDE + a[k]] += word_a
+            column_cells[k * CELL_STRIDE + b[k]] += word_b
 
 
 cdef void _add_rows_of_pairs(
@@ -84,11 +83,12 @@ cdef void _add_rows_of_pairs(
     cdef int32_t f
     cdef const uint8_t* record
     cdef uint64_t word
+    cdef Place place = place_of_words(gradients)
     for i in range(n_rows):
         if i + ROWS_AHEAD < n_to_come:
             prefetch(table.records + rows[i + ROWS_AHEAD] * table.stride + 2 * columns.first)
         record = table.records + rows[i] * table.stride
-        word = word_of(gradients, rows[i], gradients.words != NULL)
+        word = word_of(gradients, rows[i], place)
         for f in range(columns.first, columns.end):
             cells[table.columns[f].offset + (<const uint16_t*>record)[f]] += word
 
@@ -145,6 +145,7 @@ cdef void build_histogram(
     cdef Py_ssize_t i, size, n_in_cells = 0
     cdef int64_t page = -1
     cdef Columns block
+    cdef Place place = place_of_words(gradients)
     _clear(table, columns, out)
     if not gradients.narrow:
         if n_rows > 0:
@@ -165,12 +166,14 @@ cdef void build_histogram(
         block.first = columns.first
         while block.first < columns.end:
             block.end = min(block.first + <int32_t>COLUMN_BLOCK, columns.end)
-            if table.code_size == 1 and gradients.words != NULL:
-                _add_rows_of_bytes(table, gradients, rows, size, n_rows, block, cells, True)
-            elif table.code_size == 1:
-                _add_rows_of_bytes(table, gradients, rows, size, n_rows, block, cells, False)
-            else:
+            if table.code_size == 2:
                 _add_rows_of_pairs(table, gradients, rows, size, n_rows, block, cells)
+            elif place == IN_WORDS:
+                _add_rows_of_bytes(table, gradients, rows, size, n_rows, block, cells, IN_WORDS)
+            elif place == IN_FRESH:
+                _add_rows_of_bytes(table, gradients, rows, size, n_rows, block, cells, IN_FRESH)
+            else:
+                _add_rows_of_bytes(table, gradients, rows, size, n_rows, block, cells, IN_PAYLOADS)
             block.first = block.end
         rows += size
         n_rows -= size

@@ -42,6 +42,8 @@ cdef struct Quantised:
     uint8_t* payloads               # of the first row, in its record or apart; others follow at this distance
     Py_ssize_t payload_stride
     uint64_t* words                 # what a row adds to its packed cells; NULL: there is no room
+    uint32_t* fresh                 # room for payloads that wait to be put into the records; NULL: none
+    bint are_fresh                  # they do: the count of a tree's first node, which reads all records, does it
     int64_t* wide                   # 3 * n_rows, NULL until first needed
     CellLayout layout
     Scales scales

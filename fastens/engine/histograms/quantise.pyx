@@ -154,7 +154,11 @@ cdef inline void _put_rows(
     const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t n, const int32_t* gradients,
     const int32_t* hessians,
 ) noexcept nogil:
-    """Where the histograms read them: as words, or else as payloads."""
+    """Where the histograms read them: as words, or else as payloads.
+
+    To put those into 1 M records of 32 bytes is to read and write 64 MB: on the way of a count, it costs half a
+    millisecond less.
+    """
     cdef Py_ssize_t i
     cdef CellLayout layout = out.layout     # a local copy: what is written could be one of its fields
     cdef uint8_t* payload = out.payloads + begin * out.payload_stride
@@ -164,10 +168,12 @@ cdef inline void _put_rows(
             out.words[begin + i] = word_of_row(
                 gradients[i], hessians[i], _copies(source, begin + i, weighting), &layout
             )
-        return
-    for i in range(n):
-        (<uint32_t*>payload)[0] = payload_of_row(gradients[i], hessians[i], &layout)
-        payload += out.payload_stride
+    elif out.fresh != NULL:
+        for i in range(n):
+            out.fresh[begin + i] = payload_of_row(gradients[i], hessians[i], &layout)
+    else:
+        for i in range(n):
+            (<uint32_t*>(payload + i * out.payload_stride))[0] = payload_of_row(gradients[i], hessians[i], &layout)
 
 
 cdef inline Totals _write_wide(
@@ -300,6 +306,7 @@ cdef bint quantise(
     )
     _set_scales(source, &extent, False, &out.scales)
     out.narrow = not need_weights and source.max_weight <= (MAX_NARROW_WEIGHT if out.words != NULL else 1)
+    out.are_fresh = out.narrow and out.fresh != NULL
     if not out.narrow and not _need_wide(source, out):
         return False
     if not _write(&over, n_threads, &totals):
@@ -311,7 +318,7 @@ cdef bint quantise(
     ):
         return True
     _set_scales(source, &extent, True, &out.scales)
-    out.narrow = False
+    out.narrow = out.are_fresh = False
     if not _need_wide(source, out):
         return False
     if not _write(&over, n_threads, &totals):

@@ -11,7 +11,7 @@ from fastens.engine.histograms.cells cimport (
     CellLayout, Histogram, Sums, add_row, add_sums, cell_sums, clear_sums, flush_cell, set_cell, sums_difference,
     unpack, words_per_cell
 )
-from fastens.engine.histograms.histogram cimport word_of
+from fastens.engine.histograms.histogram cimport place_of_words, word_of
 from fastens.engine.paths cimport next_feature
 from fastens.engine.structs cimport PREFETCH_AHEAD, Column, int32_t, prefetch
 
@@ -25,7 +25,7 @@ cdef Sums sums_of_rows(const Quantised* gradients, const uint32_t* rows, Py_ssiz
     wide.packed = False
     for i in range(n_rows):
         if gradients.narrow:
-            of_row = unpack(word_of(gradients, rows[i], gradients.words != NULL), &gradients.layout)
+            of_row = unpack(word_of(gradients, rows[i], place_of_words(gradients)), &gradients.layout)
         else:
             wide.cells = gradients.wide + 3 * <Py_ssize_t>rows[i]
             of_row = cell_sums(&wide, 0, &gradients.layout)
@@ -82,7 +82,7 @@ cdef inline void _add_rows(
         if i + PREFETCH_AHEAD < n_rows:
             prefetch(&table.first_cell[rows[i + PREFETCH_AHEAD]])
             prefetch(&table.cells[table.first_cell[rows[i + PREFETCH_AHEAD // 2]]])
-        word = word_of(gradients, rows[i], gradients.words != NULL)
+        word = word_of(gradients, rows[i], place_of_words(gradients))
         _stored(table, rows[i], columns, &k, &end)
         while k < end:
             cells[table.cells[k]] += word

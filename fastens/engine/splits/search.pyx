@@ -237,8 +237,9 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             search.parent[o] = node_histogram(ws, &ws.nodes[difference.parent], difference.slot, o)
             search.difference.histograms[o] = node_histogram(ws, difference, difference.slot, o)
     if task.is_root and search.n_partials > 0:
+        ws.outputs[0].quantised.are_fresh = False
         _sum_root(ws, search.counted.histograms)
-        ws.codes_are_rare = _has_rare_codes(ws, search.counted.histograms)
+        ws.codes_are_rare = ws.root_is_packed or _has_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
     share(_search_part, search, n_threads)

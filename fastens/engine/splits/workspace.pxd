@@ -88,6 +88,7 @@ cdef struct Workspace:
     uint8_t* of_tree                # n_features: those drawn for the tree
     uint64_t seed
     bint codes_are_rare             # packed cells hold all rows of the root that have any one code
+    bint root_is_packed             # which a tree on all rows has shown before
     # stored histograms, of all outputs
     int64_t** slots
     int32_t* free_slots

@@ -216,7 +216,9 @@ cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t out
     cdef const Quantised* quantised = &ws.outputs[output].quantised
     if not quantised.narrow or ws.ranks != NULL:
         return False
-    return node.end - node.begin <= quantised.layout.max_rows or (node.parent >= 0 and ws.codes_are_rare)
+    if node.end - node.begin <= quantised.layout.max_rows:
+        return True
+    return ws.root_is_packed if node.parent < 0 else ws.codes_are_rare
 
 
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil:
