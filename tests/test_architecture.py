@@ -15,6 +15,7 @@ from source_files import PACKAGE, SOURCES, absolute, cycles, functions, imported
 ROOMS = [
     "public_names",
     "warn",
+    "cached",
     "rollback",
     "docstrings",
     "foreign_names",
@@ -100,8 +101,8 @@ FOLDER_CYCLES = []
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
 BAYES_ROOMS = {
     "public_names",
-    *("warn", "rollback", "docstrings", "parameters", "checked_parameters", "base", "saving", "table", "table.columns"),
-    *("engine", "engine.bins"),
+    *("warn", "cached", "rollback", "docstrings", "parameters", "checked_parameters", "base", "saving", "storage"),
+    *("table", "table.columns", "engine", "engine.bins"),
 }
 MORE_OF_BAYES = {
     "bayes.networks": {"inspection"},

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -57,18 +61,40 @@ def test_no_memory_anywhere(name, monkeypatch):
     assert n_failed > 1  # a finalizer, or one that can do without, may have met the error
 
 
+@contextlib.contextmanager
+def ctrl_c_raises():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores the signal
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("name", ["GradientBoostingClassifier", "GradientBoostingRanker"])
 def test_what_ctrl_c_leaves_is_one_model(name):
     """Also where one `fit` calls another, as the ranker's does."""
     X = np.random.default_rng(0).random((300, 3))
     model = getattr(fastens, name)(n_estimators=20).fit(X, X[:, 0] > 0.5)
     model.callbacks = [lambda progress: signal.raise_signal(signal.SIGINT)]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores the signal
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X[:, :2], np.where(X[:, 1] > 0.5, 2, 0))
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with ctrl_c_raises(), pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], np.where(X[:, 1] > 0.5, 2, 0))
     assert model.n_estimators_ < 20
     assert list(getattr(model, "classes_", [0, 2])) == [0, 2]
     assert len(model.predict(X[:, :2])) == 300
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_does_not_wait_for_a_large_node():
+    """The root of this tree alone takes a second."""
+    X = np.random.default_rng(0).random((100_000, 10))
+    model, sent = fastens.DecisionTreeRegressor(criterion="absolute_error", n_jobs=1), []
+
+    def send():
+        sent.append(time.process_time())
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Timer(0.3, send).start()
+    with ctrl_c_raises(), pytest.raises(KeyboardInterrupt):
+        model.fit(X, X[:, 0] + X[:, 1] ** 2)
+    assert time.process_time() - sent[0] < 0.2

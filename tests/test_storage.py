@@ -9,8 +9,11 @@ import stat
 import numpy as np
 import pytest
 
+import fastens
 from fastens import storage
+from fastens.files.schema import Column, TableSchema
 from fastens.storage import ModelFileError
+from reference.full_disk import full_disk
 
 ARRAYS = {
     "value": np.array([0.1, np.nan, -np.inf, 1e-308]),
@@ -81,6 +84,31 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(path, monkeypatch):
         storage.save(path, "Other", {}, {})
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    X = np.arange(40.0).reshape(20, 2) % 3
+    tree, network = fastens.DecisionTreeClassifier().fit(X, X[:, 0] > 0), fastens.BayesianNetwork().fit(X, X[:, 0])
+    schema = TableSchema({f"column {i}": Column("number") for i in range(9)})
+    for name, write in {
+        "model": tree.save,
+        "names.toml": schema.save,
+        "network.bif": network.write_bif,
+        "network.bif.gz": network.write_bif,
+        "tree.h": lambda path: tree.export(path, format="c"),
+    }.items():
+        path = tmp_path / name
+        write(path)
+        whole = path.read_bytes()
+        path.write_bytes(b"old")
+        for n_bytes in (0, 1, len(whole) - 1):
+            with full_disk(n_bytes), pytest.raises(OSError, match="File too large"):
+                write(path)
+            assert path.read_bytes() == b"old"
+        with full_disk(len(whole)):
+            write(path)
+        assert path.read_bytes() == whole
+    assert len(os.listdir(tmp_path)) == 5
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")

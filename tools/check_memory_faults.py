@@ -95,9 +95,12 @@ def check(name: str, step: int, progress: Path) -> int:
 
     `progress` names the job and the allocation to start from, and then those that are tried.
     """
-    import fastens
-    from reference.public_estimators import make, table_for
+    import pytest
 
+    import fastens
+    from reference.public_estimators import make, shrink_default_members, table_for
+
+    shrink_default_members(pytest.MonkeyPatch(), 2)
     small = {"n_estimators": 3, "random_state": 0}
     parameters = {key: value for key, value in small.items() if key in make(name).get_params()}
     table = table_for(name)

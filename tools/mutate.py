@@ -11,6 +11,7 @@ of its own. Linux, in a copy of the checkout, which must be built in place.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import io
 import os
@@ -30,8 +31,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--hypothesis-profile", "mutants"]
 MOST_BYTES = 8 << 30  # of a mutant that asks for all memory
 CHOSEN = "_chosen_mutant"
 CHOOSE = f"""
@@ -224,8 +227,16 @@ def start(tests: list[str], choose: Callable[[int], None], number: int) -> int:
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         choose(number)
-        os._exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:faulthandler", *tests]))
+        os._exit(pytest.main([*OPTIONS, *tests]))
     return child
+
+
+def prepare(tests: list[str]) -> None:
+    """Import what the tests do, once for all mutants; a wrong example counts as it is, however large."""
+    phases = [Phase.explicit, Phase.generate]
+    settings.register_profile("mutants", deadline=None, derandomize=True, phases=phases)
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main([*OPTIONS, "--collect-only", *tests])
 
 
 def outcomes(
@@ -288,6 +299,7 @@ def main() -> None:
         os.chdir(copy)
         sys.path.insert(0, str(copy))
         choose = importlib.import_module(".".join(kernel.with_suffix("").parts)).choose_mutant
+        prepare(options.tests)
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
         began = time.monotonic()
         if list(outcomes([0], options.tests, choose, float("inf"), 1)) != [(0, "survived")]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fastens.files.errors import TableFileError
+from fastens.storage import replacing
 
 NUMBER, TEXT, BOOLEAN, DATE, OTHER = "number", "text", "boolean", "date", "other"
 TYPES = (NUMBER, TEXT, BOOLEAN, DATE, OTHER)
@@ -104,14 +105,15 @@ class TableSchema:
         return cls(columns, missing=tuple(values.get("missing", ())), **options)
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as TOML."""
+        """Write the schema as TOML; after an error the old file is there as it was."""
         values = self.to_dict()
         columns = values.pop("columns")
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
         for name, column in columns.items():
             lines += ["", f"[columns.{json.dumps(name)}]"]
             lines += [f"{key} = {json.dumps(value)}" for key, value in column.items()]
-        Path(path).write_text("\n".join(lines).lstrip() + "\n", encoding="utf-8")
+        with replacing(path) as unfinished:
+            Path(unfinished).write_text("\n".join(lines).lstrip() + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> TableSchema:

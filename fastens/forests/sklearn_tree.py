@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
+from fastens.cached import cached_property
 from fastens.engine.elementary import log2
 
 NO_NODE, NO_FEATURE = -1, -2

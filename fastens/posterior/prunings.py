@@ -7,11 +7,10 @@ nodes (Buntine 1992; Helmbold & Schapire 1997).
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cached import cached_property
 from fastens.engine.elementary import log, log1p
 from fastens.posterior import pruning_passes as kernel
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from fastens.cached import cached_property
 from fastens.engine.rows.sparse_rows import canonical
 from fastens.table.columns.numbers import FLOATS
 from fastens.table.tables import Table

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cached import cached_property
 from fastens.table.arrays import is_ready_array
 from fastens.table.columns.dates import parts_in, parts_to_learn, with_parts
 from fastens.table.columns.factorize import Factorized, factorize_array, index_values

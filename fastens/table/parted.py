@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from fastens.cached import cached_property
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.arrays import ArrayTable
 from fastens.table.columns.dates import column_and_part

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cached import cached_property
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.threads import in_threads
 from fastens.table.columns.city_hash import category_hash

@@ -6,7 +6,6 @@ import os
 import signal
 import tempfile
 import threading
-from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from fastens.combining.responses import MemberError
 from fastens.engine.bins.places import TemporaryFiles
 from fastens.table.memory_limits import MemoryLimits
 from fastens.table.sources import open_batches
+from reference.full_disk import full_disk
 
 N_ROWS = 400
 RNG = np.random.default_rng(1)
@@ -143,18 +143,6 @@ def test_an_interrupt_while_rows_are_read(kind, rows):
     with pytest.raises(KeyboardInterrupt):
         fit(kind, table)
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("fastens")] == []
-
-
-@contextmanager
-def full_disk(n_bytes):
-    """No file may have more bytes."""
-    resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from fastens.bayes.concepts.hitting import close_downward, count_by_size, draw_sets, weigh_subsets
+from fastens.cached import cached_property
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.networks.graphs import Parents, check_acyclic, children_of, topological_order
+from fastens.cached import cached_property
 
 Array = NDArray[np.float64]
 NEAR_ONE = 0.01  # published tables are rounded

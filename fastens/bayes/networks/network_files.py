@@ -20,6 +20,7 @@ from fastens.bayes.networks.bif import BIFError, format_bif, parse_bif
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, as_table, joined
 from fastens.bayes.networks.graphs import Parents, parents_from
 from fastens.parameters import instance
+from fastens.storage import replacing
 from fastens.table.encoder import InputEncoder
 
 Array = NDArray[np.float64]
@@ -129,7 +130,8 @@ class NetworkFiles:
         """
         self._check_fitted()  # type: ignore[attr-defined]
         data = format_bif(self._network, title).encode()
-        Path(path).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
+        with replacing(path) as unfinished:
+            Path(unfinished).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
     @classmethod
     def _of(cls, network: DiscreteNetwork, target: str | None, parameters: Mapping[str, Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.posterior import generator
+from fastens.cached import cached_property
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import entries
 from fastens.engine.comm import gathered

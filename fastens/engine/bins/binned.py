@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
+from fastens.cached import cached_property
 from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.places import MEMORY
 from fastens.engine.comm import LOCAL, Comm

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from fastens.cached import cached_property
 from fastens.engine.bins.binned import BinnedMatrix, make_matrix, make_records, record_stride
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.bins.pages import MappedPages

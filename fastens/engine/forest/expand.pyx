@@ -13,7 +13,7 @@ from fastens.engine.forest.splits.search cimport find_split
 from fastens.engine.forest.splits.structs cimport (
     CodeColumn, Entry, Forest, Open, Sample, Search
 )
-from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows
+from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows, work_on
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open
 from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport pop_heap, push_heap
@@ -177,7 +177,7 @@ cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, 
                 return OUT_OF_MEMORY
             _push(branches, &open, mask)
             continue
-        work[0] -= (open.end - open.begin) * forest.limits.features_per_split
+        work[0] -= work_on(forest, open.end - open.begin)
         if not find_split(&ws.search, &open, mask):
             continue
         if binds_paths(&forest.limits):
@@ -210,7 +210,7 @@ cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noex
     while ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves and work[0] > 0:
         place = pop_heap(ws.heap, &ws.n_heap)
         open = ws.open[place]
-        work[0] -= (open.end - open.begin) * forest.limits.features_per_split
+        work[0] -= work_on(forest, open.end - open.begin)
         if binds_paths(&forest.limits):
             open.n_excluded = bind_to_path(forest, open.split.feature, _mask(ws, place))
         if not (reserve_open(ws, 2) and _split(ws, grown, &open, _set(ws, place), children)):

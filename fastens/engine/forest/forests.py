@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 # tree of few rows takes no longer than handing it over.
 _BLOCK_ROWS = 1 << 15
 _BLOCKS_PER_THREAD = 4
-# Seconds between two looks whether the user pressed Ctrl-C while threads grow trees.
+# Trees of fewer (row, feature) pairs are grown, without threads of their own, by the thread that calls.
+_LITTLE = 1 << 18
+# Seconds between two looks whether the user pressed Ctrl-C while threads grow trees (Windows wakes nobody for it).
 _LOOK_EVERY = 0.1
 # Over ranks: trees whose trunks grow at the same time, so that their reductions are one, and the bytes that a rank's
 # rows may take while they move to the ranks of their branches.
@@ -215,7 +217,7 @@ class ForestGrower:
         """
         if self._matrix.comm.size > 1:
             self._grow_over_ranks(take, samples, first)
-        elif len(samples) <= 1 or self._n_threads == 1:
+        elif self._matrix.n_rows * self._matrix.n_features < _LITTLE and min(len(samples), self._n_threads) <= 1:
             worker = self._new_worker(self._n_threads)
             for block in self._blocks(len(samples)):
                 self._grow_block(worker, samples, block, first, take, _GO)
@@ -232,13 +234,17 @@ class ForestGrower:
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
 
     def _grow_side_by_side(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
-        """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock."""
+        """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock.
+
+        A single large tree has one too: the thread that calls waits for Ctrl-C.
+        """
         stop = np.zeros(1, np.uint8)
+        n_workers = max(min(self._n_threads, len(samples)), 1)
         blocks = self._blocks(len(samples))
         lock = threading.Lock()
 
         def work() -> None:
-            worker = self._new_worker(1)
+            worker = self._new_worker(self._n_threads if n_workers == 1 else 1)
             while not stop[0]:
                 with lock:
                     block = next(blocks, None)
@@ -246,10 +252,9 @@ class ForestGrower:
                     return
                 self._grow_block(worker, samples, block, first, take, stop)
 
-        n_threads = min(self._n_threads, len(samples))
-        with ThreadPoolExecutor(n_threads) as pool:
+        with ThreadPoolExecutor(n_workers) as pool:
             try:
-                _wait([pool.submit(work) for _ in range(n_threads)])
+                _wait([pool.submit(work) for _ in range(n_workers)])
             except BaseException:
                 stop[0] = 1
                 raise

@@ -24,7 +24,7 @@ from fastens.engine.forest.sample cimport (
 from fastens.engine.forest.splits.score cimport uses_medians
 from fastens.engine.forest.splits.search cimport packed_total
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Open, Sample, Targets
-from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, halvings
+from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, halvings, work_on
 from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
 from fastens.engine.forest.workspace cimport allocate_search, copy_node, free_grown, free_workspace, reserve_nodes
 from fastens.engine.ranks cimport Exchange, sum_over
@@ -132,16 +132,19 @@ cdef class TreeWorker:
         samples : list of TreeSample
             What each is grown on.
         stop : uint8 array of shape (1,)
-            Growing ends soon after this is set.
+            Growing ends soon after another thread sets this.
 
         Returns
         -------
         list of dicts of the arrays of a Tree, or None when stopped
         """
         cdef Outcome outcome = GROWING
+        cdef int32_t i
         self.orders = Orders(self.data, samples)
         self.buffer.n_nodes = self.buffer.n_words = self.buffer.n_trees = 0
         self.stage = AT_START
+        for i in range(self.n_threads + 1):
+            self.workspaces[i].search.stop = &stop[0]
         while outcome == GROWING and not stop[0]:
             with nogil:
                 outcome = self._advance()
@@ -151,7 +154,7 @@ cdef class TreeWorker:
             raise self.exchange.error
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for growing a tree on {self.data.forest.table.n_rows} rows")
-        return None if outcome == GROWING else take_trees(&self.buffer)
+        return None if stop[0] else take_trees(&self.buffer)
 
     def open_branches(self):
         """What the tree just grown ends in where the rows are on several ranks, one after another.
@@ -166,9 +169,10 @@ cdef class TreeWorker:
     cdef Outcome _advance(self) noexcept nogil:
         """One stage of one tree after another until there was some work, so that small trees are grown in one go."""
         cdef Outcome outcome = COMPLETE
+        cdef const uint8_t* stop = self.workspaces[0].search.stop
         cdef bint is_done
         self.work = WORK_BETWEEN_SIGNALS
-        while outcome == COMPLETE and self.buffer.n_trees < self.orders.n and self.work > 0:
+        while outcome == COMPLETE and self.buffer.n_trees < self.orders.n and self.work > 0 and not stop[0]:
             if self.stage == AT_START:
                 outcome = COMPLETE if self._start() and self._add_root() else OUT_OF_MEMORY
             elif self.stage == IN_TRUNK:
@@ -279,16 +283,17 @@ cdef class TreeWorker:
         """Grow the next branches, as many as there may be between two looks at signals; on several ranks, none."""
         cdef const Workspace* roots = &self.workspaces[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
-        cdef Py_ssize_t n_rows = 0, n_looked_at = self.data.forest.limits.features_per_split, size
+        cdef const Forest* forest = &self.data.forest
+        cdef Py_ssize_t n_rows = 0, size
         cdef bint is_little
         if self.sample.ranks != NULL:
             return COMPLETE
         while end < roots.n_open and (end == first or self.work > 0):
             size = roots.open[end].end - roots.open[end].begin
             n_rows += size
-            self.work -= size * n_looked_at * halvings(size) // self.n_threads
+            self.work -= work_on(forest, size) * halvings(size) // self.n_threads
             end += 1
-        is_little = n_rows * n_looked_at < THREAD_GRAIN
+        is_little = n_rows * forest.limits.features_per_split < THREAD_GRAIN
         share_pieces(_grow_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
         for i in range(first, end):
             if self.branches[i].outcome == OUT_OF_MEMORY:

@@ -18,7 +18,7 @@ from fastens.engine.forest.splits.draw cimport Draw, draw_features, start_draw
 from fastens.engine.forest.splits.score cimport is_packed_squares, words_score
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Open, Sample
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
-from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows
+from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows, work_on
 from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open, reserve_record_nodes
 from fastens.engine.splits.goes_left cimport up_to_uint8_t
 from fastens.engine.paths cimport binds_paths
@@ -405,7 +405,7 @@ cdef Outcome grow_records(Workspace* ws, Grown* grown, Workspace* branches, Py_s
             if not _hand_over(&tree, &node, branches):
                 return OUT_OF_MEMORY
             continue
-        work[0] -= (node.end - node.begin) * forest.limits.features_per_split
+        work[0] -= work_on(forest, node.end - node.begin)
         if not _find_split(&tree, &node, &best):
             continue
         if not (reserve_nodes(grown, 2, 0) and reserve_record_nodes(ws, 2)):

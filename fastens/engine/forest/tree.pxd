@@ -1,6 +1,7 @@
 # A tree while it grows, and what a thread needs to grow one.
 
-from fastens.engine.forest.splits.structs cimport Open, Search
+from fastens.engine.forest.splits.score cimport uses_medians
+from fastens.engine.forest.splits.structs cimport Forest, Open, Search
 from fastens.engine.heap cimport Candidate
 from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -57,11 +58,17 @@ cdef struct Workspace:
 cdef enum:
     MIN_BRANCH_ROWS = 4096
     BRANCHES = 32
+    MEDIAN_WORK = 64                # a row's for a median, over that of adding its number
 
 
 cdef inline Py_ssize_t branch_rows(Py_ssize_t n_entries) noexcept nogil:
     """Nodes of so many rows grow to branches that threads may share out; it does not depend on how many threads."""
     return min(max(n_entries // BRANCHES, <Py_ssize_t>MIN_BRANCH_ROWS), n_entries)
+
+
+cdef inline Py_ssize_t work_on(const Forest* forest, Py_ssize_t n_rows) noexcept nogil:
+    """What it takes to look for a split of so many rows, in (row, feature) updates of sums."""
+    return n_rows * forest.limits.features_per_split * (MEDIAN_WORK if uses_medians(forest) else 1)
 
 
 cdef inline Py_ssize_t halvings(Py_ssize_t n) noexcept nogil:

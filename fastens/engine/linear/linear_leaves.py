@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm, is_any, sum_ints
 from fastens.engine.linear.normal_equations import fit_leaves
 from fastens.engine.linear.predict_lines import add_linear

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from fastens.cached import cached_property
 from fastens.engine.parts import is_coded, parts_of
 from fastens.engine.rows.bootstrap import Urns
 from fastens.engine.rows.gather import hash_rows

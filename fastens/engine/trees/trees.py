@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from fastens.cached import cached_property
 from fastens.engine.bins.binning import Binning
 from fastens.engine.predict import predict
 from fastens.engine.predict.compile import CompiledTrees

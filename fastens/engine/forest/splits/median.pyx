@@ -178,6 +178,8 @@ cdef void _sweep(Search* search, int32_t target, bint backwards) noexcept nogil:
     cdef float64_t median = 0.0
     _empty(medians, n_rows)
     for k in range(n - 1):
+        if search.stop[0]:
+            return
         g = medians.group[n - 1 - k if backwards else k]
         for i in range(medians.start[g], medians.start[g + 1]):
             place = <uint32_t>medians.keys[i]

@@ -82,7 +82,9 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
     search.best.feature, search.best.gain, search.best.n_usable = -1, -INFINITY, n_left
     search.rows, search.n_rows, search.n_all = sample.entries + open.begin, open.end - open.begin, open.n_rows
     search.lower, search.upper = open.lower, open.upper
-    if is_pure_word(search, open.total) or (sample.ranks == NULL and compares_rows and _is_pure(search)):
+    if search.stop[0] or is_pure_word(search, open.total):
+        return False
+    if sample.ranks == NULL and compares_rows and _is_pure(search):
         return False
     if not _sum_up(search, open.total) or search.weight < 2 * sample.min_weight:
         return False
@@ -111,7 +113,7 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
         forget_places(search)
     open.split = search.best
     open.split.gain = max(search.best.gain, 0.0)
-    return search.best.feature >= 0 and search.best.gain >= sample.min_gain
+    return search.best.feature >= 0 and search.best.gain >= sample.min_gain and not search.stop[0]
 
 
 cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
@@ -131,6 +133,8 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
     if is_random and search.sample.layout.packed:
         copy_words(search)
     for i in range(n):
+        if search.stop[0]:
+            break
         search.feature, search.last_code = search.drawn[i], -1
         search.key = random_bits(key, ~<uint64_t>search.feature)
         sorts = few and not forest.table.is_categorical[search.feature]

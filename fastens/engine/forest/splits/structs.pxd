@@ -190,6 +190,7 @@ cdef struct Search:
     # A thread's search for the best split of a node, one feature after another.
     const Forest* forest
     const Sample* sample
+    const uint8_t* stop             # set by another thread: what is found is not needed any more
     FoundSplit best                 # so far
     # the node; its words are in `total`
     const Entry* rows
