@@ -23,7 +23,8 @@ typedef struct {
 } ScanNode;
 
 /* sums[i] = start + cells[0] + ... + cells[i]. Four a turn: a loop of so few instructions is up to a third slower where
- * its branch happens to lie across 32 bytes of code. */
+ * its branch happens to lie across 32 bytes of code. NEON's two lanes would take longer (2.0 for 1.3 cycles a cell, by
+ * llvm-mca for Neoverse N1). */
 static inline void running_sums_plain(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
 {
     ptrdiff_t i = 0;
