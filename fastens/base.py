@@ -153,11 +153,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._set_columns()
         return rows
 
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds | None:
-        """What a fit takes on a table of this shape; None where that is up to members."""
-        raise ValueError(
-            f"max_memory must be None for {type(self).__name__}, whose memory does not follow from the table's size."
-        )
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        """What a fit takes on a table of this shape."""
+        raise NotImplementedError
 
     def _reading(self) -> Reading:
         return Reading(

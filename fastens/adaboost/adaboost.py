@@ -30,7 +30,7 @@ from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.rules import prepared
 from fastens.checked_parameters import with_parameters
-from fastens.combining.members import check_kind
+from fastens.combining.parameters import check_kind
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.exponential import ExponentialLoss

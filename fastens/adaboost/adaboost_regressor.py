@@ -26,7 +26,7 @@ from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.checked_parameters import with_parameters
-from fastens.combining.members import check_kind
+from fastens.combining.parameters import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastens.combining.memory import needs_of_member
 from fastens.engine.threads import resolve_n_jobs
-from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bins_of, bytes_of_codes, needs_of
+from fastens.table.memory_limits import (
+    WEIGHT,
+    MemoryNeeds,
+    TableShape,
+    bins_of,
+    bytes_of_codes,
+    needs_of,
+    needs_without_files,
+)
 
 # Bytes of a row: its target and class, its weight, the logarithm of that, and that of the start.
 _ROW = 26
@@ -27,8 +36,10 @@ _MOST_LEAVES = 1 << 15
 def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     """Return what a fit of AdaBoost, or of a stump, takes on a table of this shape."""
     params = model.get_params(deep=False)
-    if params.get("estimator") is not None:
-        raise ValueError(f"max_memory must be None with an estimator; got {params['estimator']!r}.")
+    if (estimator := params.get("estimator")) is not None:
+        member = needs_of_member("estimator", estimator, shape._replace(is_weighted=True))
+        beside = shape.n_rows * (_ROW + _DRAWN + WEIGHT) + member.kept * model.n_estimators
+        return needs_without_files(shape, model, beside + member.in_memory, beside)
     n_rows, depth, k = shape.n_rows, params.get("max_depth", 1), shape.n_outputs
     votes = params.get("algorithm", "discrete") not in ("gentle", "logit")
     of_row = _ROW + WEIGHT * shape.is_weighted + _HELD_OUT * (params.get("n_iter_no_change") is not None)
@@ -40,4 +51,4 @@ def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     search = n_bins * _SEARCHED * (k + 1) * (resolve_n_jobs(params.get("n_jobs")) + 1)
     search += 0 if votes else n_leaves * shape.n_columns * n_bins * k * 16
     codes = bytes_of_codes(shape, bins_of(model))
-    return needs_of(shape, model, n_rows * of_row + trees + search, codes, codes)
+    return needs_of(shape, model, n_rows * of_row + search, (codes, codes), trees)

@@ -61,7 +61,7 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
         most = max(_MOST_STORED, 4 * _CELL * cells * k)
         histograms = min(_CELL * cells * k * kept, most) + _CELL * cells * k * resolve_n_jobs(model.n_jobs)
     trees = n_folds * _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
-    return needs_of(shape, model, n_rows * of_row + histograms + trees, codes, files)
+    return needs_of(shape, model, n_rows * of_row + histograms, (codes, files), trees)
 
 
 def _codes_in_memory(shape: TableShape, code: int, n_workers: int) -> int:

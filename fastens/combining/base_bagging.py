@@ -27,9 +27,9 @@ from fastens.combining.folds import (
     resolve_method,
 )
 from fastens.combining.members import BaseOneEstimator
-from fastens.combining.metadata import check_metadata
+from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import VERBOSE
+from fastens.combining.parameters import VERBOSE, check_metadata
 from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs, entries
 from fastens.engine.grow.constraints import count_of
@@ -61,6 +61,7 @@ from fastens.parameters import (
 )
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.frames import is_frame
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
 from fastens.tree_model.docs import DOCS as TREE_DOCS
@@ -208,6 +209,13 @@ class BaseBagging(BaseOneEstimator):
         return self._kind_of_forest() is not None
 
     _takes_parts = _fits_sources
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        forest = self._forest_for_trees()
+        return super()._memory_needs(shape) if forest is None else forest._memory_needs(shape)
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        return Fits([("estimator", self._template())], self.n_estimators, 0, resolve_n_jobs(self.n_jobs))
 
     def _kind_of_forest(self) -> Callable[[], Any] | None:
         """The class of the forest that bags of this estimator make; None where they make none."""

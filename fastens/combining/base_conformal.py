@@ -22,14 +22,18 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
+from fastens.combining.local_errors import N_FOLDS
 from fastens.combining.members import BaseOneEstimator
+from fastens.combining.memory import Fits, n_folds_of
 from fastens.combining.parameters import COMMON_RULES, DOCS
 from fastens.conformal.scores import Errors, SetScores
 from fastens.docstrings import Docs, entries
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import content_hashes, random_stream
+from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import as_copies
 from fastens.parameters import ESTIMATOR, NONE, real
+from fastens.table.memory_limits import TableShape
 from fastens.table.parts import as_numbers
 
 Array = NDArray[np.float64]
@@ -80,6 +84,10 @@ class BaseConformal(BaseOneEstimator):
             for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._member = member
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        n_folds = N_FOLDS if self.cv is None else n_folds_of(self.cv)
+        return Fits([("estimator", self._template())], n_folds, n_folds, resolve_n_jobs(self.n_jobs))
 
     def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
         """The rows, and which of them are to be held out from which others; all from none of a fitted estimator."""

@@ -32,9 +32,18 @@ from fastens.combining.folds import (
     restrict_folds,
 )
 from fastens.combining.levels import BaseLevels
-from fastens.combining.members import check_kind, is_dropped
-from fastens.combining.metadata import routing_enabled
-from fastens.combining.parameters import DOCS, LEVEL_RULES, LEVELS, RULES, VERBOSE, NamedMembers
+from fastens.combining.members import is_dropped
+from fastens.combining.memory import Fits, responses_of
+from fastens.combining.parameters import (
+    DOCS,
+    LEVEL_RULES,
+    LEVELS,
+    RULES,
+    VERBOSE,
+    NamedMembers,
+    check_kind,
+    routing_enabled,
+)
 from fastens.combining.responses import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.docstrings import Docs, entries
@@ -42,6 +51,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
+from fastens.table.memory_limits import TableShape
 
 Array = NDArray[np.float64]
 _FINAL = "final_estimator"
@@ -172,6 +182,15 @@ class BaseStacking(TransformerMixin, BaseLevels):
             leave(self, error, "_finished")
             raise
         self._finished = progress.finished() if self.warm_start else None
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        fits = super()._planned_fits(shape)
+        n_columns = len(fits.members) * responses_of(self, shape)
+        of_final = shape._replace(n_columns=n_columns, n_stored=None, kind="array", value_bytes=8, n_values=None)
+        if not self.passthrough:
+            return fits._replace(further=(("final_estimator", self._final_template(), of_final),))
+        of_final = of_final._replace(n_columns=n_columns + shape.n_columns)
+        return fits._replace(n_columns=n_columns, further=(("final_estimator", self._final_template(), of_final),))
 
     def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
         """The folds; with `warm_start`, those of the previous fit on the same rows."""

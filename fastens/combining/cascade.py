@@ -15,9 +15,11 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.defaults import default_forests
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.levels import BaseLevels
+from fastens.combining.memory import Fits, responses_of
 from fastens.combining.parameters import DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers
 from fastens.docstrings import Docs, entries
 from fastens.parameters import real, whole
+from fastens.table.memory_limits import TableShape
 
 Array = NDArray[np.float64]
 
@@ -72,6 +74,11 @@ class BaseCascade(BaseLevels):
 
     n_layers_: int = field(init=False)
     validation_losses_: list[float] = field(init=False)
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        fits = super()._planned_fits(shape)
+        n_columns = len(fits.members) * responses_of(self, shape)
+        return fits._replace(n_fits=fits.n_fits * self.max_layers, n_columns=n_columns)
 
     def _default_members(self) -> NamedMembers:
         return default_forests(is_classifier(self))

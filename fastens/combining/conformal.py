@@ -18,6 +18,7 @@ from fastens.combining.base_conformal import BaseConformal, copies_of
 from fastens.combining.defaults import BOOSTING
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
 from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles
+from fastens.combining.memory import Fits
 from fastens.combining.responses import joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
@@ -35,6 +36,7 @@ from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.tree_errors import LEVELS
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import FLAG, Rule, one_of, real, whole
+from fastens.table.memory_limits import TableShape
 
 Array = NDArray[np.float64]
 
@@ -130,6 +132,12 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 "method must be 'auto' with cv='prefit' where the estimator does not predict several quantiles; "
                 f"got {self.method!r}."
             )
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        fits = super()._planned_fits(shape)
+        of_errors = shape._replace(n_columns=shape.n_columns + 1, n_outputs=1, is_weighted=True, n_values=None)
+        errors = RandomForestRegressor(oob_score=True, n_jobs=self.n_jobs)
+        return fits if self.method != "auto" else fits._replace(further=(("errors", errors, of_errors),))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         self._error_forest: RandomForestRegressor | None = None

@@ -15,7 +15,7 @@ from fastens.table.parts import as_numbers, beside, take_rows
 
 Array = NDArray[np.float64]
 
-_N_FOLDS = 5
+N_FOLDS = 5
 _COLUMN = "conformalregressor_prediction"
 
 
@@ -24,11 +24,11 @@ def inner_folds(data: MemberData) -> list[Fold]:
     from sklearn.model_selection import GroupKFold
 
     if data.groups is not None:
-        n_folds = min(_N_FOLDS, len(np.unique(data.groups)))
+        n_folds = min(N_FOLDS, len(np.unique(data.groups)))
         return (
             make_folds(GroupKFold(n_folds), data, GivenRows(np.arange(data.n_rows), data.n_rows)) if n_folds > 1 else []
         )
-    fold = content_hashes(as_numbers(data.X), data.y) % np.uint64(_N_FOLDS)
+    fold = content_hashes(as_numbers(data.X), data.y) % np.uint64(N_FOLDS)
     found = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
     return found if len(found) > 1 else []
 

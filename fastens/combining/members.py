@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils import Bunch, check_random_state, get_tags
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._repr_html.estimator import _VisualBlock
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
@@ -29,14 +30,24 @@ from fastens.combining.folds import (
     make_folds,
     resolve_method,
 )
-from fastens.combining.metadata import check_metadata, routing_enabled
-from fastens.combining.parameters import DOCS, LEVELS, MEMBERS, PREFIT, NamedMembers
+from fastens.combining.memory import Fits, limits_of_members, n_folds_of, needs_of_members
+from fastens.combining.parameters import (
+    DOCS,
+    LEVELS,
+    MEMBERS,
+    PREFIT,
+    NamedMembers,
+    check_kind,
+    check_metadata,
+    routing_enabled,
+    tags_of,
+)
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.arrays import is_plain
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
-from fastens.table.memory_limits import FitNeeds, TableShape
+from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
@@ -289,10 +300,24 @@ class BaseMembers(BaseFastens):
                 InputEncoder.fit(table).transform(table)
         self._encoder = InputEncoder(table.names, [None] * len(table))
         self._set_columns()
+        return X if needs is None else self._within(X, needs)
+
+    def _within(self, X: Any, needs: FitNeeds) -> Any:
+        """The table with the limits of each member's fit, where it has any: what they leave beside all else."""
+        if (limits := getattr(X, "limits", None)) is not None:
+            needs.place(limits, X)
+            X, shape = copy(X), needs.shape(X)
+            X.limits = limits_of_members(self, shape, self._planned_fits(shape), limits)
         return X
 
-    def _memory_needs(self, shape: TableShape) -> None:
-        """What it takes is up to the members, whose fits have the same limits."""
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return needs_of_members(self, shape, self._planned_fits(shape))
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        """How the members will be fitted."""
+        members = [pair for members in self._levels() for pair in members]
+        n_folds = n_folds_of(self._default_cv if self.cv is None else self.cv)
+        return Fits(members, n_folds + 1, n_folds, resolve_n_jobs(self.n_jobs))
 
     def _check_table(self, X: Any) -> Any:
         if is_plain(X) and X.shape[1] == self._n_plain_features:
@@ -315,8 +340,10 @@ class BaseMembers(BaseFastens):
         weight = check_weights(metadata.get("sample_weight"), n_rows)
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
         if len(rows) < n_rows:
-            X = X.tocsr() if sparse.issparse(X) else X
+            limits, X = getattr(X, "limits", None), X.tocsr() if sparse.issparse(X) else X
             X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
+            if limits is not None:
+                X.limits = limits
         found = self._start_fit(X, y, weight)
         groups = metadata.get("groups")
         X_val = metadata.get("X_val")
@@ -469,26 +496,3 @@ def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
     if y.ndim == 0 or y.shape[0] != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[:1] or 0}.")
     return y[rows]
-
-
-def tags_of(member: Any) -> Any:
-    """scikit-learn's tags of an estimator; None for what has none: a class, text, an object of a class of its own."""
-    if not hasattr(member, "fit"):
-        return None
-    try:
-        return get_tags(member)
-    except (AttributeError, TypeError):
-        return None
-
-
-def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
-    """Raise ValueError where a member is no classifier, or no regressor."""
-    kind = "classifier" if wants_classifier else "regressor"
-    tags = tags_of(member)
-    # What predicts, and says nothing of its kind, is what it is used as.
-    is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
-    if is_either or (tags is not None and tags.estimator_type == kind):
-        return
-    needs_tags = tags is None and hasattr(member, "fit")
-    advice = f", an instance of a class with scikit-learn's {kind.title()}Mixin and BaseEstimator"
-    raise ValueError(f"{what} must be a {kind}{advice if needs_tags else ''}; got {member!r}.")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier
 from fastens.saving import SavedEstimator
 from fastens.table.labels import encode_labels
+from fastens.table.memory_limits import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
 
@@ -37,6 +38,9 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         self.classes_, index = encode_labels(y)
         return index
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return needs_without_files(shape, self, 0, 0)
 
     def predict_proba(self, X: Any) -> Array:
         """Return 1 for each row, shape (n_samples, 1)."""

@@ -1,4 +1,4 @@
-"""The parameters that ensembles of any estimators share: what they may be, and their descriptions."""
+"""What ensembles of any estimators share: their parameters, and what `fit` is given besides rows and targets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
+from sklearn.utils import get_tags
 
 from fastens.docstrings import entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
@@ -103,3 +105,41 @@ n_features_in_ : int
 feature_names_in_ : array of shape (n_features_in_,)
     Their names, where they have some.
 """)
+
+KNOWN_METADATA = {"sample_weight", "groups", "X_val", "y_val"}
+
+
+def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") -> None:
+    """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is on."""
+    known = KNOWN_METADATA if method == "fit" else set()
+    unknown = [] if routing_enabled() else sorted(set(metadata) - known)
+    if unknown:
+        raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
+
+
+def routing_enabled() -> bool:
+    """Whether scikit-learn's metadata routing is on."""
+    return bool(get_config().get("enable_metadata_routing", False))
+
+
+def tags_of(member: Any) -> Any:
+    """scikit-learn's tags of an estimator; None for what has none: a class, text, an object of a class of its own."""
+    if not hasattr(member, "fit"):
+        return None
+    try:
+        return get_tags(member)
+    except (AttributeError, TypeError):
+        return None
+
+
+def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
+    """Raise ValueError where a member is no classifier, or no regressor."""
+    kind = "classifier" if wants_classifier else "regressor"
+    tags = tags_of(member)
+    # What predicts, and says nothing of its kind, is what it is used as.
+    is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
+    if is_either or (tags is not None and tags.estimator_type == kind):
+        return
+    needs_tags = tags is None and hasattr(member, "fit")
+    advice = f", an instance of a class with scikit-learn's {kind.title()}Mixin and BaseEstimator"
+    raise ValueError(f"{what} must be a {kind}{advice if needs_tags else ''}; got {member!r}.")

@@ -10,9 +10,11 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.combining.memory import STACKED
 from fastens.engine.elementary import exp, expit, log, softmax
 from fastens.engine.parts import dense_blocks
 from fastens.parameters import real
+from fastens.table.memory_limits import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
 
@@ -29,6 +31,10 @@ class _Columns(BaseFastens):
 
     # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
     is_of_members_ = False
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        held = STACKED * shape.n_rows * (shape.n_columns + max(2, shape.n_outputs))
+        return needs_without_files(shape, self, held, 0)
 
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
         inside = np.nanmin(X, axis=0) >= 0, np.nanmax(X, axis=0) <= 1

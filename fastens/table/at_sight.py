@@ -37,6 +37,8 @@ class AtSight(RowSource):
         Whether all rows have been read.
     emptied : list of int
         Columns of texts without any text.
+    on_categories : function of lists of categories
+        Called with those of all columns where there are new ones in the first pass.
     """
 
     def __init__(self, table: StreamedTable, encoder: Any, *, by_type: bool = False) -> None:
@@ -44,6 +46,8 @@ class AtSight(RowSource):
         self.shape = table.n_rows, len(table)
         self.given = encoder.categories
         self.is_known, self.emptied = False, list[int]()
+        self.kind, self.value_bytes = table.source.kind, table.source.value_bytes
+        self.on_categories: Callable[[list[Any]], Any] = lambda _: None
 
     def parts(self) -> Iterator[Any]:
         """Yield the rows of each batch as floats."""
@@ -77,14 +81,21 @@ class AtSight(RowSource):
         self.given = encoder.categories
         for _, part in parts_of(self.table.source):
             table = table_of_part(part).matched(encoder.names)
-            for index, own in () if known else growing.items():
-                n_before = len(own)
-                own.update((value, None) for value in table.read(index).present() if not is_missing(value))
-                if len(own) > n_before:
-                    encoder.categories[index] = list(own)
+            if not known and self._see(table, growing):
+                self.on_categories(encoder.categories)
             yield encode(table)
         if not known:
             self._sort()
+
+    def _see(self, table: Table, growing: dict[int, dict[Any, None]]) -> bool:
+        """Add the categories of a part to those seen so far; whether there are new ones."""
+        is_any_new = False
+        for index, own in growing.items():
+            n_before = len(own)
+            own.update((value, None) for value in table.read(index).present() if not is_missing(value))
+            if len(own) > n_before:
+                self.encoder.categories[index], is_any_new = list(own), True
+        return is_any_new
 
     def _sort(self) -> None:
         """Put the categories of the encoder in order."""

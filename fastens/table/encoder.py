@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -129,13 +130,19 @@ class InputEncoder:
             return X.encoder_of(reading, owner), X.taken_by(owner)
         limits, table = getattr(X, "limits", None), _opened(X, owner, _fewest(comm))
         if limits is not None and needs is not None:
-            needs.place(limits, table.source)  # the least: dates may become several columns
+            # The least: dates may become several columns, and categories are not known.
+            needs.place(limits, table.source, [()] * table.source.shape[1])
         if reading.at_sight and comm.size == 1 and isinstance(table, StreamedTable):
             rows: Any = cls._at_sight(table, reading)
+            if limits is not None and needs is not None:
+                rows.on_categories = partial(needs.place, limits, rows)
+                rows.on_categories(rows.encoder.categories)
             return rows.encoder, rows
         encoder, rows = cls._learned(table, reading, n_threads, comm)
-        if limits is not None and needs is not None and isinstance(rows, RowSource):
-            rows.place = needs.place(limits, rows)
+        if limits is not None and needs is not None:
+            place = needs.place(limits, rows if isinstance(rows, RowSource) else table.source, encoder.categories)
+            if isinstance(rows, RowSource):
+                rows.place = place
         return encoder, rows
 
     @classmethod

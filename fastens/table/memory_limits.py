@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import is_classifier
 
 from fastens.engine.bins.binned import record_stride
 from fastens.engine.bins.binning import BYTE_BINS
@@ -17,6 +19,7 @@ from fastens.engine.bins.places import MEMORY, WINDOW, Place, TemporaryFiles
 from fastens.engine.bins.row_sketch import default_sample
 from fastens.engine.bins.sparse_binned import MOST_STORED
 from fastens.engine.threads import resolve_n_jobs
+from fastens.table.frames import is_frame
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
@@ -41,6 +44,8 @@ _STORED = 12
 _OF_ROW = 24
 _OF_COLUMN = 500
 _CODING = 48
+# Of a value of a sparse table that is counted: what is made of it, and a place in another order.
+_COUNTED = 32
 # How often there are rows of the sample for bins: half as many again as needed, of batches once more while some are
 # dropped; and bytes of such a row besides its values.
 _SAMPLE_COPIES = {"files": 2.6, "frame": 2.6, "array": 1.6}
@@ -75,8 +80,7 @@ class MemoryLimits(NamedTuple):
             return TemporaryFiles(self.spill_dir, self.max_memory - needs.least + needs.window)
         least, in_memory, given = map(shown_bytes, (needs.least, needs.in_memory, self.max_memory))
         if needs.in_memory <= needs.least:
-            kind = "sparse table" if needs.disk == 0 else "table"
-            raise ValueError(f"max_memory must be at least {in_memory} for {owner} on this {kind}; got {given}.")
+            raise ValueError(f"max_memory must be at least {in_memory} for {owner} on this table; got {given}.")
         raise ValueError(
             f"max_memory must be at least {least} for {owner} on this table, with its codes in files ({in_memory} with "
             f"them in memory); got {given}."
@@ -100,6 +104,13 @@ class TableShape(NamedTuple):
     n_stored: int | None = None  # values of a sparse table; None: all are stored
     kind: str = "files"  # or "frame" or "array"
     value_bytes: int = 8  # of a value as a float
+    # How many categories a column has, or each of them, None for numbers; None: all are numbers.
+    n_values: int | Sequence[int | None] | None = None
+
+    def values(self, of_numbers: float) -> NDArray[np.float64]:
+        """How many values each column may have, columns of numbers so many."""
+        given = self.n_values if isinstance(self.n_values, Sequence) else [self.n_values] * self.n_columns
+        return np.array([of_numbers if found is None else found for found in given], dtype=np.float64)
 
     def stored_codes(self) -> int | None:
         """How many codes are stored; None for those of all values."""
@@ -128,6 +139,8 @@ class MemoryNeeds:
         A batch of rows, while bins are learned and codes are made.
     column : int
         The codes of a column, which a split reads in one go.
+    kept : int
+        What of `held` is the model.
 
     Examples
     --------
@@ -144,6 +157,7 @@ class MemoryNeeds:
     learning: int
     reading: int
     column: int
+    kept: int = 0
 
     @property
     def in_memory(self) -> int:
@@ -185,16 +199,31 @@ class FitNeeds(NamedTuple):
         n_outputs *= len(quantile) if isinstance(quantile, list | tuple) else 1
         return cls(model, n_outputs, n_targets, weighted, n_validation)
 
-    def place(self, limits: MemoryLimits, X: Any) -> Place:
-        """Return where the codes of a table go; ValueError where the fit takes more memory than it may."""
-        given = self.n_outputs, self.n_targets, self.is_weighted, self.n_validation
+    @classmethod
+    def of_labels(cls, model: Any, y: Any, *, weighted: bool) -> FitNeeds:
+        """Return what it takes with these targets, as they were given."""
+        given = np.asarray(y)
+        n_targets = given.shape[1] if given.ndim == 2 else 1
+        n_classes = len(set(given.ravel().tolist())) if is_classifier(model) else 1
+        return cls(model, n_targets * (n_classes if n_classes > 2 else 1), n_targets, weighted)
+
+    def place(self, limits: MemoryLimits, X: Any, categories: Sequence[Any] = ()) -> Place:
+        """Return where the codes of a table go, by the categories of its columns as far as they are known.
+
+        ValueError where the fit takes more memory than it may.
+        """
+        sizes = [None if found is None else len(found) for found in categories]
+        needs = self.model._memory_needs(self.shape(X)._replace(n_values=sizes or None))
+        return limits.place(needs, type(self.model).__name__)
+
+    def shape(self, X: Any) -> TableShape:
+        """Return what is known of a fit on a table."""
         n_rows, n_columns = X.shape
+        given = self.n_outputs, self.n_targets, self.is_weighted, self.n_validation
         if issparse(X):
-            shape = TableShape(n_rows, n_columns, *given, X.nnz)
-        else:
-            shape = TableShape(n_rows, n_columns, *given, None, X.kind, X.value_bytes)
-        needs = self.model._memory_needs(shape)
-        return MEMORY if needs is None else limits.place(needs, type(self.model).__name__)
+            return TableShape(n_rows, n_columns, *given, X.nnz)
+        kind = "frame" if is_frame(X) else getattr(X, "kind", "array")
+        return TableShape(n_rows, n_columns, *given, None, kind, getattr(X, "value_bytes", 8))
 
 
 def bytes_of_codes(shape: TableShape, max_bins: int) -> int:
@@ -203,22 +232,35 @@ def bytes_of_codes(shape: TableShape, max_bins: int) -> int:
     return shape.n_rows * (shape.n_columns * code + record_stride(shape.n_columns * code + 4))
 
 
-def needs_of(shape: TableShape, model: Any, held: int, codes: int, files: int) -> MemoryNeeds:
-    """Return what a fit takes, given what it holds for each row besides codes, and the codes in memory and in files."""
+def needs_of(shape: TableShape, model: Any, held: int, codes: tuple[int, int], kept: int) -> MemoryNeeds:
+    """Return what a fit takes, given what it holds besides codes, the codes in memory and in files, and the model."""
     code = 1 if bins_of(model) <= BYTE_BINS else 2
     held += shape.n_validation * (shape.n_columns * code + _VALIDATED + _OF_OUTPUT * shape.n_outputs) + _BESIDES
+    held += kept
     if shape.n_stored is None:
-        return MemoryNeeds(codes, files, held, **bytes_to_read(shape, model))
-    n_codes, of_bins = shape.stored_codes(), _OF_COLUMN * shape.n_columns + _BESIDES
-    if n_codes is not None:
-        codes = n_codes * (_STORED + code) + _OF_ROW * shape.n_rows
+        return MemoryNeeds(*codes, held, **bytes_to_read(shape, model), kept=kept)
+    in_memory, of_bins = codes[0], _OF_COLUMN * shape.n_columns + _BESIDES
+    if (n_codes := shape.stored_codes()) is not None:
+        in_memory = n_codes * (_STORED + code) + _OF_ROW * shape.n_rows
     # What is made of the values stays no longer than until they are codes.
-    return MemoryNeeds(0, 0, held + codes, 0, _CODING * shape.n_stored, of_bins, 0)
+    return MemoryNeeds(0, 0, held + in_memory, 0, _CODING * shape.n_stored, of_bins, 0, kept)
+
+
+def needs_without_files(shape: TableShape, model: Any, held: float, kept: float, learning: float = 0) -> MemoryNeeds:
+    """Return what a fit takes of which nothing goes to files.
+
+    Given are what it holds besides its model while rows are read or read already, and what it held to learn bins.
+    """
+    found, kept = bytes_to_read(shape, model), int(kept)
+    if shape.n_stored is not None:
+        found["reading"] = _COUNTED * shape.n_stored + _BESIDES
+    learning = max(learning, found["given"] + int(held) + kept)
+    return MemoryNeeds(0, 0, kept, found["given"], int(learning), found["reading"], 0, kept)
 
 
 def bins_of(model: Any) -> int:
     """Return the most bins of a column."""
-    return getattr(model, "max_bins", BYTE_BINS)
+    return getattr(model, "max_bins", None) or BYTE_BINS
 
 
 def bytes_to_read(shape: TableShape, model: Any) -> dict[str, int]:
@@ -300,7 +342,7 @@ def estimate_memory(
 
     Parameters
     ----------
-    estimator : boosting, forest, tree, AdaBoost, isolation forest or embedding
+    estimator : estimator
         With its parameters.
     n_rows, n_columns : int
         Of the table, without targets and weights.
@@ -313,7 +355,8 @@ def estimate_memory(
     **of_table : int or str
         ``n_validation``: rows of another table to validate on; ``n_stored``: how many values a sparse table stores;
         ``kind``: "array", "frame", or by default "files" (and streams); ``value_bytes``: 4 where all columns are of
-        float32, by default 8.
+        float32, by default 8; ``n_values``: how many categories a column has, or a list of that for each of them, None
+        for numbers, for models that count them (by default all columns are of numbers).
 
     Returns
     -------
@@ -324,7 +367,7 @@ def estimate_memory(
     Raises
     ------
     ValueError
-        For estimators whose memory does not follow from the size of the table.
+        For members of other libraries, whose memory is not known.
 
     Examples
     --------
@@ -340,7 +383,5 @@ def estimate_memory(
         raise ValueError(f"kind must be 'array', 'frame' or 'files'; got {of_table['kind']!r}.")
     estimator._check_parameters()
     shape = TableShape(n_rows, n_columns, n_outputs, n_targets, weighted, **of_table)
-    needs = estimator._memory_needs(shape)
-    if needs is None:
-        raise ValueError(f"estimator must be one model, not one made of others; got {type(estimator).__name__}.")
+    needs: MemoryNeeds = estimator._memory_needs(shape)
     return needs

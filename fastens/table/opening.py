@@ -16,6 +16,7 @@ from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import kept
 from fastens.table.arrays import table_from_array
 from fastens.table.frames import is_frame, table_from_frame
+from fastens.table.memory_limits import FitNeeds, MemoryLimits
 from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
@@ -156,8 +157,7 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
-        is_opened = fits and _open_to_fit(self, given, own)
-        if _split_tables(self, given) or is_opened:
+        if _open_tables(self, given, own if fits else None):
             if getattr(self, "_takes_several_targets", False):
                 given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
             args = (*(given.pop(name) for name in order[: len(args)]), *args[len(order) :])
@@ -168,8 +168,19 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> bool:
-    """Open the table among the arguments of `fit`, and take from it what it knows of them; whether there was any."""
+def _open_tables(model: Any, given: dict[str, Any], own: list[str] | None) -> bool:
+    """Open the tables among a method's arguments, for `fit` with what they know of `own`; whether there were any."""
+    is_opened, limits = (False, None) if own is None else _open_to_fit(model, given, own)
+    is_split = _split_tables(model, given)
+    _check_ceiling(model, given, limits)
+    return is_split or is_opened
+
+
+def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[bool, MemoryLimits | None]:
+    """Open the table among the arguments of `fit`, and take from it what it knows of them.
+
+    Returns whether there was any, and the ceiling of a table in memory for a model that does not see the ceiling.
+    """
     X: Any = given.get("X")
     if is_coded(X):
         if not model._fits_codes:
@@ -179,16 +190,30 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> bool:
             )
         given["X"], *found = X.with_columns({name: given.get(name) for name in own})
         given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
-        return True
+        return True, None
     if not model._is_source(X):
-        return False
+        return False, None
     if not model._fits_sources:
+        if isinstance(X, Source) and not is_source(X.table):
+            given["X"], limits = X.in_memory()
+            return True, limits
         raise ValueError(
             f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one in "
             "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
         )
     given["X"] = in_passes(X)
-    return True
+    return True, None
+
+
+def _check_ceiling(model: Any, given: dict[str, Any], limits: MemoryLimits | None) -> None:
+    """Raise ValueError where a fit on a table in memory takes more than the limits, if there are any."""
+    if limits is None:
+        return
+    table = open_table(given["X"], type(model).__name__)
+    is_counted = getattr(model, "categorical_features", None) == "all"
+    categories = table.learn_categories(list(range(len(table)))) if is_counted else ()
+    needs = FitNeeds.of_labels(model, given.get("y"), weighted=given.get("sample_weight") is not None)
+    needs.place(limits, given["X"], categories)
 
 
 def _split_tables(model: Any, given: dict[str, Any]) -> bool:

@@ -41,6 +41,11 @@ class PartedTable(Table):
     def __len__(self) -> int:
         return self.source.shape[1] if self.names is None else len(self.names)
 
+    @property
+    def limits(self) -> Any:
+        """How much memory a fit may take."""
+        return self.source.limits
+
     def tables(self) -> Iterator[Table]:
         """Yield the parts as tables."""
         for _, part in parts_of(self.source):
@@ -82,11 +87,6 @@ class StreamedTable(PartedTable):
     def __init__(self, source: Batches, names: list[str] | None = None, *, has_date_parts: bool = False) -> None:
         super().__init__(source, source.columns if names is None else names, has_date_parts=has_date_parts)
         self._learned: dict[int, list[Any]] = {}
-
-    @property
-    def limits(self) -> Any:
-        """How much memory a fit may take."""
-        return self.source.limits
 
     @cached_property
     def _typed(self) -> Table:

@@ -91,6 +91,16 @@ class Source:
         opened.limits = self._limits
         return opened
 
+    def in_memory(self) -> tuple[Any, MemoryLimits | None]:
+        """Return a table that is no source as it is, with only its columns, and the ceiling."""
+        if self.columns is None:
+            return self.table if is_frame(self.table) or sparse.issparse(self.table) else np.asarray(
+                self.table
+            ), self._limits
+        if not is_frame(self.table):
+            raise ValueError("columns must be None for a table without names of columns.")
+        return nw.from_native(self.table, eager_only=True).select(self.columns).to_native(), self._limits
+
 
 class TableParts(RowSource):
     """Tables in memory that are read in parts, so that nothing is made of all their rows but codes.

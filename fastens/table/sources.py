@@ -24,7 +24,7 @@ from fastens.table.same_rows import SameRows
 from fastens.warn import warn
 
 # Rows and values of a batch: what is decoded at a time.
-BATCH_ROWS = 1 << 16
+BATCH_ROWS = 1 << 17
 BATCH_VALUES = 1 << 22
 # Row groups of more rows, or of more bytes for each column, are not read as a whole; what is read of them at a time.
 _GROUP_ROWS = 1 << 18

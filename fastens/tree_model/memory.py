@@ -61,17 +61,17 @@ def forest_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     if params.get("oob_score"):
         of_row = max(of_row, common + _OUT_OF_BAG + _PREDICTED * shape.n_outputs)
     n_nodes = 2 * _most_leaves(model, shape, params, math.ceil(share * n_rows))
-    trees = n_nodes * (_GROWN_NODE + _GROWN_VALUE * shape.n_outputs) * n_workers
-    trees += n_nodes * (_NODE + _VALUE * shape.n_outputs) * n_trees
+    trees = n_nodes * (_NODE + _VALUE * shape.n_outputs) * n_trees
     n_bins = min(bins_of(model), n_rows)
     search = n_bins * _SEARCHED * (shape.n_outputs + 1) * (n_threads + 1)
     n_stored = n_rows * shape.n_columns if shape.n_stored is None else shape.n_stored
     search += _BIN * min(n_bins * shape.n_columns, n_stored)
     codes = bytes_of_codes(shape, bins_of(model))
-    held = int(n_rows * of_row) + trees + search
+    growing = n_nodes * (_GROWN_NODE + _GROWN_VALUE * shape.n_outputs) * n_workers
+    held = int(n_rows * of_row) + growing + search
     if shape.stored_codes() is not None:
         held += _SPREAD * n_rows * n_workers + _CELLS * shape.n_columns * _has_random_thresholds(model)
-    return needs_of(shape, model, held, codes, codes)
+    return needs_of(shape, model, held, (codes, codes), trees)
 
 
 def _of_worker(model: Any, shape: TableShape, params: dict[str, Any], share: float) -> float:

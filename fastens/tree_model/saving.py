@@ -239,7 +239,7 @@ class SavedEnsemble:
         self._check_fitted()
         return leaf_features(self._ensemble, self._leaves(X))
 
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds | None:
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         return forest_needs(self, shape)
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:

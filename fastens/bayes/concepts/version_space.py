@@ -27,12 +27,14 @@ from fastens.bayes.concepts.spaces import (
 )
 from fastens.bayes.concepts.version_space_plot import DrawsVersionSpace
 from fastens.bayes.counts.attributes import DiscreteClassifier
+from fastens.bayes.counts.memory import version_space_needs
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator, read_classes
 from fastens.checked_parameters import with_parameters
 from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.sample_weights import check_weights
 from fastens.warn import warn
 
@@ -195,6 +197,9 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         new = Examples.of(codes, self._is_positive(self._encode_target(y)), weight)
         self._remember(self._examples.and_also(new) if hasattr(self, "_examples") else new)
         return self
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return version_space_needs(self, shape)
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         index = super()._learn_target(y)

@@ -40,6 +40,8 @@ class CategoricalInput(BaseClassifier):
         return tags
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
+        if sparse.issparse(X) and needs is not None and (limits := getattr(X, "limits", None)) is not None:
+            needs.place(limits, X)
         try:
             rows = super()._learn_table(dense(X), needs)
         except TypeError as error:  # a value without a hash, such as a dict

@@ -17,8 +17,11 @@ from fastens.inspection.plotting import axes
 from fastens.parameters import ANYTHING, one_of, whole
 from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
+from fastens.table.memory_limits import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
+# Bytes of an outcome, and for each hypothesis.
+_OUTCOME, _OF_HYPOTHESIS = 100, 48
 MODES = ("bayes", "map", "ml", "gibbs")
 
 
@@ -131,6 +134,10 @@ class FiniteHypothesisLearner(BaseFastens):
         if not hasattr(self, "posteriors_"):
             self._start()
         return self._observe(outcomes)
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        of_outcomes = shape.n_rows * (_OUTCOME + _OF_HYPOTHESIS * len(_check_likelihoods(self.likelihoods)))
+        return needs_without_files(shape, self, of_outcomes, of_outcomes)
 
     def _start(self) -> None:
         self._check_parameters()

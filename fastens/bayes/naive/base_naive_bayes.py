@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
+from fastens.bayes.counts.memory import naive_bayes_needs
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
@@ -24,7 +25,7 @@ from fastens.saving import SavedEstimator
 from fastens.table.at_sight import AtSight
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame
-from fastens.table.memory_limits import FitNeeds
+from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.parts import take_rows
 from fastens.table.read_ahead import read_together
 from fastens.table.sample_weights import check_weights
@@ -221,6 +222,9 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_columns()
         return X
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return naive_bayes_needs(self, shape)
 
     def _reading(self) -> Reading:
         return super()._reading()._replace(at_sight=True)

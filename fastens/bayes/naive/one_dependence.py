@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fastens.base import TrainingData
 from fastens.bayes.counts.column_bins import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
+from fastens.bayes.counts.memory import pairs_needs
 from fastens.bayes.naive.averaged_likelihoods import OneDependenceLikelihood, TwoDependenceLikelihood
 from fastens.bayes.naive.base_naive_bayes import PosteriorNaiveBayes
 from fastens.bayes.naive.category_input import CategoryInput
@@ -20,6 +21,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
 from fastens.table.at_sight import AtSight
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 
 PAIR_RULES = {
     **SMOOTHING_RULES,
@@ -37,6 +39,9 @@ class _PairModel(CategoryInput):
     _poor_score = True
     max_bins: int
     _limits: Limits
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return pairs_needs(self, shape)
 
     def _takes_numbers_as_they_are(self) -> bool:
         chosen = self.categorical_features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
+from fastens.bayes.counts.memory import texts_needs
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.naive.texts import (
@@ -26,9 +28,10 @@ from fastens.bayes.naive.texts import (
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.elementary import log
-from fastens.engine.parts import RowSource
+from fastens.engine.parts import RowSource, parts_of
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
+from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_file_name
 
@@ -238,7 +241,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         classifier = self._make_classifier()
         if isinstance(texts, RowSource) and self._comm.size == 1:
             labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
-            found = sum_terms(texts, self._make_vectorizer(), labelled, is_there=isinstance(classifier, BernoulliNB))
+            on_terms, is_there = self._limit_of_terms(texts), isinstance(classifier, BernoulliNB)
+            found = sum_terms(texts, self._make_vectorizer(), labelled, is_there=is_there, on_terms=on_terms)
             self._take_terms(found.terms)
             self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
             return self
@@ -246,6 +250,23 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         with classifier._over(self._comm):
             self.classifier_ = classifier.fit(counts, labels, weight)
         return self
+
+    def _limit_of_terms(self, texts: RowSource) -> Callable[[int], Any]:
+        """A function that raises ValueError where so many terms take more memory than `fit` may."""
+        if texts.limits is None:
+            return lambda _: None
+        needs, limits = FitNeeds.of(self, weighted=False), texts.limits
+        _, part = next(parts_of(texts))
+        shape = needs.shape(texts)._replace(value_bytes=1 + sum(map(len, texts_of(part))) // part.shape[0])
+
+        def check(n_terms: int) -> None:
+            limits.place(self._memory_needs(shape._replace(n_values=n_terms)), type(self).__name__)
+
+        check(1)
+        return check
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return texts_needs(self, shape)
 
     def _learn_terms(self, texts: Any) -> Any:
         """Take the vocabulary of texts; return their counts."""

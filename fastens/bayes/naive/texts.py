@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
+from fastens.bayes.counts.memory import TEXTS_AT_ONCE
 from fastens.bayes.naive.likelihoods import Array, sums_by_class
 from fastens.bayes.naive.moments import add_sparse_sums
 from fastens.engine.comm import LOCAL, Comm
@@ -83,19 +84,30 @@ def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
     return np.pad(sums, ((0, 0), (0, n_columns - sums.shape[1])))
 
 
-def sum_terms(source: RowSource, vectorizer: CountVectorizer, rows: LabelledTexts, *, is_there: bool) -> TermSums:
+def sum_terms(
+    source: RowSource,
+    vectorizer: CountVectorizer,
+    rows: LabelledTexts,
+    *,
+    is_there: bool,
+    on_terms: Callable[[int], Any],
+) -> TermSums:
     """The vocabulary that `fit` of the vectorizer would learn from all texts, and the sums of its terms, in one pass.
 
-    With `is_there` a term counts once in a text, whatever the vectorizer's choice of the most frequent terms.
+    With `is_there` a term counts once in a text, whatever the vectorizer's choice of the most frequent terms. How many
+    terms were seen is told to `on_terms` on the way.
     """
     found = _Terms(vectorizer, is_there=is_there)
     sums = np.zeros((rows.n_classes, 0))
     for start, part in parts_of(source):
-        counted = found.rows_of(texts_of(part))
-        sums = widened(sums, counted.shape[1])
-        own = rows.of(slice(start, start + part.shape[0]))
-        if counted.nnz:
-            add_sparse_sums(counted.data, counted.indices, counted.indptr, own.y, own.weight, sums)
+        texts = texts_of(part)
+        for first in range(0, len(texts), TEXTS_AT_ONCE):
+            counted = found.rows_of(texts[first : first + TEXTS_AT_ONCE])
+            on_terms(counted.shape[1])
+            sums = widened(sums, counted.shape[1])
+            own = rows.of(slice(start + first, start + first + counted.shape[0]))
+            if counted.nnz:
+                add_sparse_sums(counted.data, counted.indices, counted.indptr, own.y, own.weight, sums)
     terms = _vocabulary([found.of_texts(len(source))], vectorizer)
     places = [found.places[term] for term in terms]
     class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)

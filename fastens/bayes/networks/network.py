@@ -15,6 +15,7 @@ from fastens.bayes.counts.counting import CODE_DTYPES, encode
 from fastens.bayes.counts.declared import Values, declared_values, given_values, with_values
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.counts.families import CodedRows
+from fastens.bayes.counts.memory import network_needs
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.family_scores import SCORES
 from fastens.bayes.networks.graphs import Parents, parents_from
@@ -31,6 +32,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
 from fastens.table.encoder import InputEncoder
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
@@ -237,6 +239,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         parents = self._choose_parents(names, data)
         self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
         return self
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return network_needs(self, shape)
 
     def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
         """Warn of a column that is hardly a discrete variable."""

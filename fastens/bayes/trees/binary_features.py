@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.bayes.counts.memory import MOST_QUESTIONS
 from fastens.engine.comm import LOCAL, Comm, in_turn, max_floats
 from fastens.engine.elementary import log
 from fastens.engine.parts import parts_of
 
 Floats = NDArray[np.float64]
-MOST_CATEGORIES = 64  # of a column that have a feature each; the most frequent ones
 # Sums that ranks hand on at a time.
 _COUNTED = 1 << 20
 
@@ -59,7 +59,7 @@ def candidate_features(
     for column, (values, of_values) in enumerate(zip(columns, totals, strict=False)):
         if is_categorical[column]:
             heaviest = (
-                np.argsort(-of_values, kind="stable")[:MOST_CATEGORIES] if len(values) > 2 else range(len(values) - 1)
+                np.argsort(-of_values, kind="stable")[:MOST_QUESTIONS] if len(values) > 2 else range(len(values) - 1)
             )
             found += [(column, EQUAL, float(values[place])) for place in sorted(heaviest)]
         else:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counts.attributes import dense
+from fastens.bayes.counts.memory import tree_average_needs
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
 from fastens.bayes.trees.tree_cube import Tree, TreeCube, n_trees
@@ -19,6 +20,7 @@ from fastens.engine.comm import in_turn
 from fastens.engine.parts import RowSource, map_parts
 from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
 from fastens.saving import SavedEstimator
+from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.training_data import TrainingData
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
@@ -121,6 +123,9 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         self._remember(answers, data, weight)
         self._average()
         return self
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        return tree_average_needs(self, shape)
 
     def _choose_questions(self, data: TrainingData, weight: Array) -> tuple[BinaryFeatures, NDArray[np.uint8]]:
         rows, comm = data.X, data.comm
