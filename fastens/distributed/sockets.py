@@ -8,6 +8,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -76,10 +77,8 @@ class Sockets:
     def shut_down(self) -> None:
         """Let all waiting end, here and at the other ranks; called from another thread."""
         for connection in [*self._incoming.values(), *self._outgoing.values()]:
-            try:
+            with suppress(OSError):  # where the other end has done so
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # the other end has done so
 
     def _push(self, connection: socket.socket) -> None:
         """Send as much as the connection takes now."""
@@ -98,7 +97,7 @@ class Sockets:
             self._fail(error)
 
     def _read(self, connection: socket.socket, n_bytes: int) -> memoryview:
-        """So many bytes, until the next are read; what is unsent goes on its way meanwhile, as others may wait for it."""
+        """So many bytes, until the next are read; what is unsent goes on its way, as others may wait for it."""
         if len(self._room) < n_bytes <= _MOST_KEPT:
             self._room = memoryview(bytearray(n_bytes))
         left = found = self._room[:n_bytes] if n_bytes <= _MOST_KEPT else memoryview(bytearray(n_bytes))
@@ -125,12 +124,12 @@ class Sockets:
             if reading is not None:
                 selector.register(reading, selectors.EVENT_READ)
             while self._unsent:
-                ready = [key.fileobj for key, _ in selector.select(_LOOK)]
+                ready: Any = {key.fileobj for key, _ in selector.select(_LOOK)}
                 if not ready:
                     self._check()
+                if reading in ready:
+                    return
                 for connection in ready:
-                    if connection is reading:
-                        return
                     self._push(connection)
                     if connection not in self._unsent:
                         selector.unregister(connection)
