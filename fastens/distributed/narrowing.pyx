@@ -134,7 +134,7 @@ cdef Py_ssize_t _read(
     How how,
 ) noexcept nogil:
     """Read a table from so far on; return where the next begins, or -1 where the bytes end before."""
-    cdef Py_ssize_t b, first, column, i, n_rows, width
+    cdef Py_ssize_t b, first, column, n_rows, width
     cdef int64_t least
     for b in range(_n_blocks(n)):
         first = b * BLOCK

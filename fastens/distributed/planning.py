@@ -114,7 +114,7 @@ def plan(
     Parameters
     ----------
     n_rows, n_columns : int
-        The table, whose columns are numbers.
+        The table, whose columns are numbers; targets are thought to depend on eight of them.
     n_workers : int
         Workers, up to 1000; each is thought to be as fast as this machine.
     model : GradientBoostingRegressor or GradientBoostingClassifier
@@ -158,6 +158,8 @@ def plan(
 
 def measured_network(client: Any = None) -> Network:
     """Return the latency and bandwidth between two workers of a Dask cluster, as fits exchange messages there.
+
+    Workers sort numbers between the messages, so that the time in which one waits for another is part of the latency.
 
     Parameters
     ----------

@@ -14,7 +14,6 @@ from fastens.distributed.rank_fit import FitTask, Parts, Watcher, fit_rank, fitt
 from fastens.distributed.reduction import RanksComm, Tag
 from fastens.engine.threads import limited_threads
 
-
 # Seconds in which events of these kinds are told together: on its way, one takes milliseconds of several processes.
 _TOGETHER = 0.5
 _PATIENT = ("round", "checkpoint")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import selectors
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +20,17 @@ from fastens.distributed.reduction import RankLostError, Tag
 
 # Seconds between looks at whether there is still something to wait for.
 _LOOK = 0.2
+# Seconds in which a thread asks again and again before it sleeps, as to be woken takes long. On two workers with 2
+# million rows, a tree took 49.2 ms with 0, 46.3 with 0.0005, 45.6 with 0.001, 46.5 with 0.003 (means of three in turns).
+_AWAKE = 1e-3
 # A tag, whether an array or something pickled follows, and how many bytes of it.
 _HEAD = struct.Struct("<qq?q")
 # Bytes of a message for which there is room that stays: new memory costs more than to read into it.
 _MOST_KEPT = 1 << 22
 # Whether several parts can be sent by one call: not on Windows.
 _GATHERS = hasattr(socket.socket, "sendmsg")
+# Let other threads run that wait for this core, where there are any.
+_give_way = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Sockets:
@@ -42,7 +51,7 @@ class Sockets:
 
     def hear(self, rank: int, connection: socket.socket) -> None:
         """Take a connection from a rank."""
-        connection.settimeout(_LOOK)
+        connection.setblocking(False)
         self._incoming[rank] = connection
 
     def speak_to(self, rank: int, connection: socket.socket) -> None:
@@ -76,10 +85,8 @@ class Sockets:
     def shut_down(self) -> None:
         """Let all waiting end, here and at the other ranks; called from another thread."""
         for connection in [*self._incoming.values(), *self._outgoing.values()]:
-            try:
+            with suppress(OSError):  # where the other end has done so
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # the other end has done so
 
     def _push(self, connection: socket.socket) -> None:
         """Send as much as the connection takes now."""
@@ -98,17 +105,20 @@ class Sockets:
             self._fail(error)
 
     def _read(self, connection: socket.socket, n_bytes: int) -> memoryview:
-        """So many bytes, until the next are read; what is unsent goes on its way meanwhile, as others may wait for it."""
+        """So many bytes, until the next are read; what is unsent goes on its way, as others may wait for it."""
         if len(self._room) < n_bytes <= _MOST_KEPT:
             self._room = memoryview(bytearray(n_bytes))
         left = found = self._room[:n_bytes] if n_bytes <= _MOST_KEPT else memoryview(bytearray(n_bytes))
+        since = time.perf_counter()
         while left:
-            if self._unsent:
-                self._wait(connection)
             try:
                 n_read = connection.recv_into(left)
-            except TimeoutError:
-                self._check()
+            except BlockingIOError:
+                if self._unsent or time.perf_counter() - since > _AWAKE:
+                    self._wait(connection)
+                    since = time.perf_counter()
+                else:
+                    _give_way()
                 continue
             except OSError as error:
                 self._fail(error)
@@ -118,19 +128,19 @@ class Sockets:
         return found
 
     def _wait(self, reading: socket.socket | None) -> None:
-        """Send what is unsent until there is something to read, or all is sent."""
+        """Send what is unsent until there is something to read, or where nothing is to be read, until all is sent."""
         with selectors.DefaultSelector() as selector:
             for connection in self._unsent:
                 selector.register(connection, selectors.EVENT_WRITE)
             if reading is not None:
                 selector.register(reading, selectors.EVENT_READ)
-            while self._unsent:
-                ready = [key.fileobj for key, _ in selector.select(_LOOK)]
+            while self._unsent or reading is not None:
+                ready: Any = {key.fileobj for key, _ in selector.select(_LOOK)}
                 if not ready:
                     self._check()
+                if reading in ready:
+                    return
                 for connection in ready:
-                    if connection is reading:
-                        return
                     self._push(connection)
                     if connection not in self._unsent:
                         selector.unregister(connection)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from fastens.distributed.narrowing import narrowed, widen
+
 from reference import narrowing as reference
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

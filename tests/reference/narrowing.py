@@ -10,7 +10,7 @@ BLOCK, TAIL = 256, 8
 
 
 def narrowed(arrays: list[Any]) -> Any:
-    """The message of some arrays: of each block of a column its least number, a width, and so many bytes of the rest."""
+    """The message of some arrays: of each block of a column its least number, a width, and as many bytes of each."""
     found = []
     for array in arrays:
         for first in range(0, len(array), BLOCK):
