@@ -228,7 +228,8 @@ FASTENS_INLINE void largest_loop(const double* values, ptrdiff_t n, double* larg
 FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* largest),
     (sums, n, node, gains, largest))
 FASTENS_CHOOSE(large_gains,
-    (const double* gradients, const double* hessians, ptrdiff_t n, const ScanNode* node, double* gains, double* largest),
+    (const double* gradients, const double* hessians, ptrdiff_t n, const ScanNode* node, double* gains,
+     double* largest),
     (gradients, hessians, n, node, gains, largest))
 FASTENS_CHOOSE(ordered_gains,
     (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest),
