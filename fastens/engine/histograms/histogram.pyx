@@ -43,7 +43,7 @@ cdef inline void _add_rows_of_bytes(
     cdef Quantised gradients = of_rows[0]
     cdef const uint8_t* records = table.records + columns.first
     cdef Py_ssize_t i, n_fetched = min(n_rows, n_to_come - ROWS_AHEAD - 1)
-    cdef int32_t k, n_fours = (columns.end - columns.first) // 4, n_ones = (columns.end - columns.first) % 4
+    cdef int32_t _k, k, n_fours = (columns.end - columns.first) // 4, n_ones = (columns.end - columns.first) % 4
     cdef const uint8_t* a
     cdef const uint8_t* b
     cdef uint64_t word_a, word_b
@@ -63,7 +63,7 @@ cdef inline void _add_rows_of_bytes(
             b = records + rows[i + 1] * table.stride
             word_b = word_of(&gradients, rows[i + 1], place)
         column_cells = cells + columns.first * <Py_ssize_t>CELL_STRIDE
-        for k in range(n_fours):
+        for _k in range(n_fours):
             _add_four(column_cells, a, word_a)
             _add_four(column_cells, b, word_b)
             column_cells += 4 * CELL_STRIDE

@@ -45,9 +45,10 @@ cdef struct ScanRoom:
     float64_t* keys
     int32_t* codes
     uint64_t* sums
+    float64_t* gradients
+    float64_t* hessians             # of several outputs: the sum over them
     Sums pooled                     # of the categories that are rare in the node
     # of several outputs
-    float64_t* hessians             # by code: the sum over the outputs
     Sums* left                      # by output
     Sums* pooled_of_outputs
 

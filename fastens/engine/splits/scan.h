@@ -71,6 +71,20 @@ static inline void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t sta
 }
 #endif
 
+/* Running sums of packed cells that have no room for them, as numbers, which hold them exactly. */
+static inline void large_sums(const uint64_t* cells, ptrdiff_t n, uint64_t start, const CellLayout* node_layout,
+                              int64_t* counts, double* gradients, double* hessians)
+{
+    const CellLayout layout = *node_layout; /* a copy: what is written could be one of its fields */
+    Sums sums = unpack(start, &layout);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        Sums cell = unpack(cells[i], &layout);
+        counts[i] = sums.count += cell.count;
+        gradients[i] = (double)(sums.gradient += cell.gradient);
+        hessians[i] = (double)(sums.hessian += cell.hessian);
+    }
+}
+
 static inline int64_t hessian_of(uint64_t word, const CellLayout* layout)
 {
     return (int64_t)((word >> layout->hessian_shift) & layout->hessian_mask);
@@ -92,14 +106,19 @@ typedef struct {
     double hessian, distance, gain;
 } FreeSplit;
 
-FASTENS_INLINE FreeSplit free_split(uint64_t sums, const ScanNode* s)
+FASTENS_INLINE FreeSplit free_split_of(double gradient, double hessian, const ScanNode* s)
 {
     FreeSplit split;
-    split.hessian = hessian_number(sums, &s->layout);
-    double left = split.hessian + s->l2;
-    split.distance = gradient_number(sums, &s->layout) - s->ratio * left;
+    double left = hessian + s->l2;
+    split.hessian = hessian;
+    split.distance = gradient - s->ratio * left;
     split.gain = split.distance * split.distance / (left * (s->hessian - left));
     return split;
+}
+
+FASTENS_INLINE FreeSplit free_split(uint64_t sums, const ScanNode* s)
+{
+    return free_split_of(gradient_number(sums, &s->layout), hessian_number(sums, &s->layout), s);
 }
 
 /* The loops of gains write gains[i] for the split with sums[i] on the left, -1 where it is not allowed, and the largest
@@ -114,6 +133,21 @@ FASTENS_INLINE void split_gains_loop(
 #pragma omp simd reduction(max : most)
     for (ptrdiff_t i = 0; i < n; i++) {
         double gain = free_split(sums[i], &s).gain;
+        gains[i] = gain;
+        most = gain > most ? gain : most;
+    }
+    *largest = most;
+}
+
+/* The same for sums that packed cells do not hold. */
+FASTENS_INLINE void large_gains_loop(
+    const double* gradients, const double* hessians, ptrdiff_t n, const ScanNode* node, double* gains, double* largest)
+{
+    const ScanNode s = *node;
+    double most = -1.0;
+#pragma omp simd reduction(max : most)
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double gain = free_split_of(gradients[i], hessians[i], &s).gain;
         gains[i] = gain;
         most = gain > most ? gain : most;
     }
@@ -194,6 +228,10 @@ FASTENS_INLINE void largest_loop(const double* values, ptrdiff_t n, double* larg
 
 FASTENS_CHOOSE(split_gains, (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* largest),
     (sums, n, node, gains, largest))
+FASTENS_CHOOSE(large_gains,
+    (const double* gradients, const double* hessians, ptrdiff_t n, const ScanNode* node, double* gains,
+     double* largest),
+    (gradients, hessians, n, node, gains, largest))
 FASTENS_CHOOSE(ordered_gains,
     (const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest),
     (sums, n, node, monotone, gains, largest))

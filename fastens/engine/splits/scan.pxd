@@ -21,12 +21,20 @@ cdef extern from "engine/splits/scan.h" nogil:
         float64_t hessian_unit
 
     void running_sums(const uint64_t* cells, Py_ssize_t n, uint64_t start, uint64_t* sums)
+    void large_sums(
+        const uint64_t* cells, Py_ssize_t n, uint64_t start, const CellLayout* node_layout, int64_t* counts,
+        float64_t* gradients, float64_t* hessians,
+    )
     void leave_out_light(
         const uint64_t* sums, const CellLayout* layout, int64_t least, int64_t most, Py_ssize_t* first,
         Py_ssize_t* end,
     )
     void split_gains(
         const uint64_t* sums, Py_ssize_t n, const ScanNode* node, float64_t* gains, float64_t* largest
+    )
+    void large_gains(
+        const float64_t* gradients, const float64_t* hessians, Py_ssize_t n, const ScanNode* node, float64_t* gains,
+        float64_t* largest,
     )
     void ordered_gains(
         const uint64_t* sums, Py_ssize_t n, const ScanNode* node, int32_t monotone, float64_t* gains,

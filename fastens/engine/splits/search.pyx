@@ -310,12 +310,11 @@ cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     search.counted.best[2 * part].feature = search.difference.best[2 * part].feature = -1
     if ws.table.cells != NULL:
         _search_sparse(search, columns, part)
-        return
-    if search.n_partials == 0:
+    elif search.n_partials == 0:
         _count_and_search(search, columns, part)
-        return
-    for c in range(columns.first, columns.end):
-        _search_column(search, &ws.table.columns[c], part)
+    else:
+        for c in range(columns.first, columns.end):
+            _search_column(search, &ws.table.columns[c], part)
 
 
 cdef void _count_and_search(const Search* of_all, Columns columns, int32_t part) noexcept nogil:

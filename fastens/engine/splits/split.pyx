@@ -17,7 +17,7 @@ from fastens.engine.splits.gain cimport (
     sums_of_code
 )
 from fastens.engine.splits.scan cimport (
-    ScanNode, bound_gains, leave_out_light, ordered_gains, place_of, running_sums, split_gains
+    ScanNode, bound_gains, large_gains, large_sums, leave_out_light, ordered_gains, place_of, running_sums, split_gains
 )
 from fastens.engine.structs cimport Column, float64_t, int32_t, int64_t, uint64_t
 
@@ -96,6 +96,41 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
         scan.left = unpack(lefts[first], layout)
 
 
+cdef void _scan_large(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
+    """The same for packed cells without room for the sums over all codes, where values are free."""
+    cdef const CellLayout* layout = cells.layout
+    cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
+    cdef int64_t* counts = <int64_t*>cells.room.sums
+    cdef float64_t* gradients = cells.room.gradients
+    cdef float64_t* hessians = cells.room.hessians
+    cdef uint64_t start = words[0] if missing_left else 0
+    cdef int64_t least = max(cells.rules.min_count, count_of(start, layout) + 1)
+    cdef float64_t min_hessian = <float64_t>cells.rules.min_hessian, gain
+    cdef Py_ssize_t first = 0, end = last, k, i
+    cdef Thresholds among
+    large_sums(words + 1, last, start, layout, counts, gradients, hessians)
+    while first < last and counts[first] < least:
+        first += 1
+    while end > first and scan.total.count - counts[end - 1] < cells.rules.min_count:
+        end -= 1
+    among = thresholds_among(cells, scan.total.count, first, end)
+    for k in range(among.n if among.are_drawn else 0):
+        i = threshold_at(&among, k)
+        counts[k], gradients[k], hessians[k] = counts[i], gradients[i], hessians[i]
+    i = 0 if among.are_drawn else among.first
+    first, end = 0, among.n
+    while first < end and hessians[i + first] < min_hessian:
+        first += 1
+    while end > first and <float64_t>scan.total.hessian - hessians[i + end - 1] < min_hessian:
+        end -= 1
+    large_gains(gradients + i + first, hessians + i + first, end - first, scan.node, cells.room.keys, &gain)
+    if gain > scan.gain:
+        k = first + place_of(gain, cells.room.keys)
+        keep_split(gain, <int32_t>(threshold_at(&among, k) + 1), missing_left, scan)
+        scan.left.count = scan.left.weight = counts[i + k]
+        scan.left.gradient, scan.left.hessian = <int64_t>gradients[i + k], <int64_t>hessians[i + k]
+
+
 cdef Thresholds thresholds_of_wide(
     const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left
 ) noexcept nogil:
@@ -143,6 +178,8 @@ cdef inline bint _sums_are_packed(const FeatureCells* cells, const Scan* scan) n
 cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
     if _sums_are_packed(cells, scan):
         _scan_packed(cells, last, missing_left, scan)
+    elif cells.histogram.packed and scan.limits == NULL and scan.monotone == 0:
+        _scan_large(cells, last, missing_left, scan)
     else:
         _scan_wide(cells, last, missing_left, scan)
 

@@ -83,21 +83,22 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
         ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
-        if ws.partial[t] == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL:
+        ws.rooms[t].gradients = <float64_t*>malloc(widest * sizeof(float64_t))
+        ws.rooms[t].hessians = <float64_t*>malloc(widest * sizeof(float64_t))
+        if ws.partial[t] == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL:
             return False
-        if ws.rooms[t].sums == NULL or not _allocate_outputs(&ws.rooms[t], ws.n_outputs, widest):
+        if not (ws.rooms[t].gradients and ws.rooms[t].hessians and _allocate_outputs(&ws.rooms[t], ws.n_outputs)):
             return False
     return True
 
 
-cdef bint _allocate_outputs(ScanRoom* room, int32_t n_outputs, Py_ssize_t widest) noexcept nogil:
+cdef bint _allocate_outputs(ScanRoom* room, int32_t n_outputs) noexcept nogil:
     """What only the search over several outputs needs."""
     if n_outputs == 1:
         return True
-    room.hessians = <float64_t*>malloc(widest * sizeof(float64_t))
     room.left = <Sums*>malloc(n_outputs * sizeof(Sums))
     room.pooled_of_outputs = <Sums*>malloc(n_outputs * sizeof(Sums))
-    return room.hessians != NULL and room.left != NULL and room.pooled_of_outputs != NULL
+    return room.left != NULL and room.pooled_of_outputs != NULL
 
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
@@ -109,6 +110,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
             free(ws.rooms[i].keys)
             free(ws.rooms[i].codes)
             free(ws.rooms[i].sums)
+            free(ws.rooms[i].gradients)
             free(ws.rooms[i].hessians)
             free(ws.rooms[i].left)
             free(ws.rooms[i].pooled_of_outputs)

@@ -159,6 +159,15 @@ cdef struct Leaf:
     int32_t term_member
 
 
+cdef inline Py_ssize_t mask_stride(const Rows* rows) noexcept nogil:
+    # The rows of a chunk, then the background rows.
+    return rows.chunk + (rows.n_background + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
+
+
+cdef inline Py_ssize_t sums_size(const Rows* rows) noexcept nogil:
+    return rows.trees.n_outputs * rows.n_results * rows.chunk
+
+
 cdef inline int32_t table_size(Py_ssize_t n) noexcept nogil:
     cdef int32_t size = 16
     while size < 2 * n:

@@ -15,8 +15,8 @@ from libc.string cimport memcpy, memset
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 from fastens.engine.trees.leaf_games cimport (
-    MASK_BITS, SHAPLEY_LANES, Leaf, LinePart, Lines, Pattern, Rows, Stack, Trees, Walk, play, play_lines, start_leaf,
-    table_size,
+    MASK_BITS, SHAPLEY_LANES, Leaf, LinePart, Lines, Pattern, Rows, Stack, Trees, Walk, mask_stride, play, play_lines,
+    start_leaf, sums_size, table_size,
 )
 
 
@@ -45,7 +45,7 @@ cdef enum:
     MOST_ROWS = 1024
     MOST_BITS = 13                  # of masks that rows look up: a table of 32 KB, which a core keeps at hand
     RESULT_BYTES = 1 << 20          # of a chunk: what stays in a core's cache
-    THREAD_PIECES = 10              # of work, for each thread: the last one is waited for
+    THREAD_PIECES = 8               # of work, for each thread: the last one is waited for, and chunks cost time
     FEWEST_ROWS = 128               # of chunks that are made for threads
     # Of groups of trees.
     MOST_GROUPS = 16
@@ -325,11 +325,6 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     return used
 
 
-cdef inline Py_ssize_t mask_stride(const Rows* rows) noexcept nogil:
-    # The rows of a chunk, then the background rows.
-    return rows.chunk + (rows.n_background + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
-
-
 cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
     # A chunk of rows in a group of trees.
     cdef const Rows* rows = <const Rows*>job
@@ -355,11 +350,17 @@ cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
             walk_tree(&walk, <const uint16_t*>rows.codes, <const uint16_t*>rows.background)
 
 
-cdef void add_piece(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
-    # A chunk of rows: the sums of all groups, in their order, for some rows at a time, whose sums are neighbours.
+cdef inline Py_ssize_t n_parts(const Rows* rows) noexcept nogil:
+    return (rows.chunk + FEWEST_ROWS - 1) // FEWEST_ROWS
+
+
+cdef void add_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    # Rows of a chunk: the sums of all groups, in their order, for some rows at a time, whose sums are neighbours.
     cdef const Rows* rows = <const Rows*>job
-    cdef Py_ssize_t row = rows.first + chunk * rows.chunk, n = min(rows.chunk, rows.n_rows - row)
-    cdef Py_ssize_t n_outputs = rows.trees.n_outputs, first = 0, k, group, i
+    cdef Py_ssize_t chunk = piece // n_parts(rows), first = piece % n_parts(rows) * FEWEST_ROWS
+    cdef Py_ssize_t row = rows.first + chunk * rows.chunk
+    cdef Py_ssize_t n = min(first + FEWEST_ROWS, min(rows.chunk, rows.n_rows - row))
+    cdef Py_ssize_t n_outputs = rows.trees.n_outputs, k, group, i
     cdef const float64_t* sums
     cdef float64_t* out
     cdef float64_t[SHAPLEY_LANES] total
@@ -374,10 +375,6 @@ cdef void add_piece(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
             for i in range(min(<Py_ssize_t>SHAPLEY_LANES, n - first)):
                 out[i * n_outputs * rows.out_stride] = total[i]
         first += SHAPLEY_LANES
-
-
-cdef inline Py_ssize_t sums_size(const Rows* rows) noexcept nogil:
-    return rows.trees.n_outputs * rows.n_results * rows.chunk
 
 
 cdef Lines lines_of(linear):
@@ -427,7 +424,7 @@ cdef run(Rows* rows, int n_threads):
             n = min(n_at_a_time, n_chunks - first)
             rows.first = first * rows.chunk
             share_pieces(explain_piece, rows, n * rows.n_groups, n_threads)
-            share_pieces(add_piece, rows, n, n_threads)
+            share_pieces(add_piece, rows, n * n_parts(rows), n_threads)
             first += n
     free(rows.memory)
     free(rows.sums)
