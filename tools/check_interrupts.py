@@ -3,7 +3,8 @@
     python tools/check_interrupts.py [NAMES ...] [--rows N] [--times N] [--busy]
 
 A second thread sends SIGINT at a time drawn from the length of the fit. The wait is measured until KeyboardInterrupt
-is caught; on a machine with other work, --busy measures the processor time of this process, with one thread at work. After a warm-up the memory in use must not grow. Linux with glibc 2.33 or later.
+is caught; on a machine with other work, --busy measures the processor time of this process, with one thread at work.
+After a warm-up the memory in use must not grow. Linux with glibc 2.33 or later.
 """
 
 from __future__ import annotations
