@@ -109,12 +109,13 @@ def test_a_child_forked_after_a_fit_does_not_wait_for_its_parents_helpers(name, 
 
 FIT = """
 import numpy as np
-from fastens import AdaBoostClassifier, DecisionTreeClassifier, GradientBoostingClassifier
-X = np.random.default_rng(0).standard_normal((20_000, 5))
+from fastens import AdaBoostClassifier, DecisionTreeClassifier, GradientBoostingClassifier, RandomForestClassifier
+X = np.random.default_rng(0).standard_normal((20_000, 14))
 y = X[:, 0] > X[:, 1]
 for model in (AdaBoostClassifier(n_estimators=3, n_jobs={n_jobs}),
               GradientBoostingClassifier(n_estimators=3, n_jobs={n_jobs}),
-              DecisionTreeClassifier(random_state=0, n_jobs={n_jobs})):
+              DecisionTreeClassifier(random_state=0, n_jobs={n_jobs}),
+              RandomForestClassifier(n_estimators=3, max_depth=3, random_state=0, n_jobs={n_jobs})):
     print(model.fit(X, y).predict_proba(X).sum(axis=0).tolist())
 """
 NO_THREAD = """

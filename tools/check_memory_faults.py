@@ -63,7 +63,7 @@ class Faults:
             for frame, line in traceback.walk_tb(caught.__traceback__):
                 self.where = f"at {Path(frame.f_code.co_filename).name}:{line}"
             self.where += f", no memory for {self._library.failed_in().decode()}"
-            error = caught.with_traceback(None)
+            error = without_frames(caught)
         reached = self._library.calls_left() <= 0
         self._library.fail_on_call(0)
         return reached, error, result
@@ -72,6 +72,15 @@ class Faults:
         """The memory that is not given back."""
         gc.collect()
         return int(self._library.bytes_in_use())
+
+
+def without_frames(error: BaseException | None) -> BaseException | None:
+    """An error, and those behind it, without what they hold: Python keeps its last MemoryError for the next time."""
+    behind = error
+    while behind is not None:
+        behind.__traceback__ = None
+        behind = behind.__cause__ or behind.__context__
+    return error
 
 
 def content(model: Any) -> bytes:

@@ -35,6 +35,9 @@ from hypothesis import Phase, settings
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--hypothesis-profile", "mutants"]
+ENDS = {0: "survived", 1: "failed", -signal.SIGXCPU: "no end", -signal.SIGKILL: "no end"}
+MOST_WAITING = 30  # times its time on the processor, on a busy machine
+MOST_SECONDS = 3600  # of the tests on the kernel as it is
 MOST_BYTES = 8 << 30  # of a mutant that asks for all memory
 CHOSEN = "_chosen_mutant"
 CHOOSE = f"""
@@ -219,10 +222,11 @@ def build(copy: Path, kernel: Path, mutants: dict[int, Mutant]) -> dict[int, Mut
         mutants = left
 
 
-def start(tests: list[str], choose: Callable[[int], None], number: int) -> int:
-    """Run the tests on a mutant in a process of its own."""
+def start(tests: list[str], choose: Callable[[int], None], number: int, seconds: int) -> int:
+    """Run the tests on a mutant in a process of its own, which ends after so many seconds of its processor."""
     child = os.fork()
     if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
@@ -240,19 +244,19 @@ def prepare(tests: list[str]) -> None:
 
 
 def outcomes(
-    numbers: list[int], tests: list[str], choose: Callable[[int], None], seconds: float, n_jobs: int
+    numbers: list[int], tests: list[str], choose: Callable[[int], None], seconds: int, n_jobs: int
 ) -> Iterator[tuple[int, str]]:
     """What the tests say of each mutant, some of them at a time."""
     waiting, running = list(numbers), {}
     while waiting or running:
         while waiting and len(running) < n_jobs:
             number = waiting.pop(0)
-            running[start(tests, choose, number)] = number, time.monotonic() + seconds
+            running[start(tests, choose, number, seconds)] = number, time.monotonic() + MOST_WAITING * seconds
         time.sleep(0.05)
         for child, (number, end) in list(running.items()):
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                yield number, {0: "survived", 1: "failed"}.get(os.waitstatus_to_exitcode(status), "crashed")
+                yield number, ENDS.get(os.waitstatus_to_exitcode(status), "crashed")
             elif time.monotonic() > end:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
@@ -301,10 +305,11 @@ def main() -> None:
         choose = importlib.import_module(".".join(kernel.with_suffix("").parts)).choose_mutant
         prepare(options.tests)
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-        began = time.monotonic()
-        if list(outcomes([0], options.tests, choose, float("inf"), 1)) != [(0, "survived")]:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if list(outcomes([0], options.tests, choose, MOST_SECONDS, 1)) != [(0, "survived")]:
             raise SystemExit("the tests fail on the kernel as it is")
-        seconds = 30 + 5 * options.jobs * (time.monotonic() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = 10 + 3 * round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         for number, result in outcomes(list(mutants), options.tests, choose, seconds, options.jobs):
             counts[result] += 1
             if result == "survived":

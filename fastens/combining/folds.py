@@ -195,13 +195,20 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
         pairs: Any = (tuple(_kept(place[part]) for part in pair) for pair in cv)
     else:
         pairs = _split(cv, data)
-    folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+    folds = [(_numbers(train), _numbers(test)) for train, test in pairs]
     if not any(len(test) for _, test in folds):
         raise ValueError("cv must give folds with test rows; got none.")
     for train, test in folds:
-        if len(np.intersect1d(train, test)):
+        is_training = np.zeros(data.n_rows, dtype=bool)
+        is_training[train] = True
+        if is_training[test].any():
             raise ValueError("cv must give folds whose training and test rows differ; a row is in both.")
     return folds
+
+
+def _numbers(rows: Any) -> NDArray[Any]:
+    """Row numbers; none of them are whole numbers too."""
+    return np.asarray(rows) if len(rows) else np.zeros(0, dtype=np.intp)
 
 
 def _split(cv: Any, data: MemberData) -> list[Fold]:

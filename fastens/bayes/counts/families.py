@@ -24,6 +24,7 @@ JOINT_CELLS = 1 << 10  # that the kernel counts side by side
 NEAR_FAMILIES = 4  # the last ones, which a family may be put together with
 LOOK_GRAIN = 10_000_000  # codes that are looked at, in some 300 microseconds
 COUNT_GRAIN = 1_000_000  # codes that are counted: some 300 microseconds
+CODES_BETWEEN_SIGNALS = 1 << 26  # that are counted before Python looks for Ctrl-C: some 20 ms
 
 
 def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
@@ -95,9 +96,13 @@ class FamilyLayout:
         self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
     ) -> None:
         """Count each family by itself."""
-        n_threads = min(threads_for(self.columns.size * codes.shape[1], n_threads, COUNT_GRAIN), len(self.shapes))
-        where = self.starts, self.columns, self.strides, self.offsets
-        count_families(codes, self.sizes, *where, weights, is_complete, out, n_threads)
+        n_codes, n_families = self.columns.size * codes.shape[1], len(self.shapes)
+        n_threads = min(threads_for(n_codes, n_threads, COUNT_GRAIN), n_families)
+        at_once = max(CODES_BETWEEN_SIGNALS * n_families // max(n_codes, 1), n_threads)
+        for first in range(0, n_families, at_once):
+            ends = slice(first, first + at_once + 1)
+            where = self.starts[ends], self.columns, self.strides, self.offsets[ends]
+            count_families(codes, self.sizes, *where, weights, is_complete, out, n_threads)
 
     def _add_margins(self, joint: FamilyLayout, places: list[int], counts: Counts, out: Counts) -> None:
         """Add the counts of joint families to those of the families at `places` in them."""

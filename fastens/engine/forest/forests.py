@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -253,8 +254,12 @@ class ForestGrower:
                 self._grow_block(worker, samples, block, first, take, stop)
 
         with ThreadPoolExecutor(n_workers) as pool:
+            futures: list[Future[None]] = []
             try:
-                _wait([pool.submit(work) for _ in range(n_workers)])
+                with suppress(RuntimeError):  # the system gives no more threads: those that there are do all
+                    while len(futures) < n_workers:
+                        futures.append(pool.submit(work))
+                _wait(futures) if futures else work()
             except BaseException:
                 stop[0] = 1
                 raise
