@@ -419,3 +419,11 @@ def test_arrow_files_with_texts_outside_of_the_file_are_refused(tmp_path):
     path.write_bytes(content.replace(places, struct.pack("<4i", 0, 3, 6, 2_000_000_000)))
     with pytest.raises(ValueError, match=r"t\.arrow"):
         fastens.read_table(path)
+
+
+def test_names_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "names.parquet"
+    pa.parquet.write_table(pa.table({"größe": [1.0, 2.0]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace("ö".encode(), b"\xff\xfe"))
+    with pytest.raises(TableFileError, match=r"cannot read .*names.parquet as Parquet: .*can't decode byte 0xff"):
+        fastens.read_table(path)
