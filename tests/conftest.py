@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +24,24 @@ from hypothesis import settings
 # A busy machine is no failure.
 settings.register_profile("fastens", deadline=None, derandomize=True)
 settings.load_profile("fastens")
+
+
+class _Absent(types.ModuleType):
+    """Stands in for a package: a test that makes one of its objects is skipped."""
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def made(*arguments: object, **named: object) -> None:
+            pytest.skip(f"{self.__name__} has no wheel for this Python", allow_module_level=True)
+
+        return type(name, (), {"__new__": made})
+
+
+# Its wheels are of the stable ABI, which Python without the GIL does not have.
+if importlib.util.find_spec("polars") is None:
+    sys.modules["polars"] = _Absent("polars")
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

@@ -153,9 +153,9 @@ def test_parameters_are_checked_first():
 # Targets --------------------------------------------------
 
 
-@pytest.mark.parametrize("y", [Y.tolist(), Y.astype(int), pd.Series(Y), pl.Series(Y), Y.astype(object)])
-def test_numbers_as_targets(y):
-    found = start(y=y).y
+@pytest.mark.parametrize("as_given", [list, lambda Y: Y.astype(int), pd.Series, pl.Series, lambda Y: Y.astype(object)])
+def test_numbers_as_targets(as_given):
+    found = start(y=as_given(Y)).y
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, Y)
 

@@ -1,4 +1,4 @@
-"""Some inputs of tools/fuzz.py by chance: files of models and tables that are damaged, hostile or odd."""
+"""The seeds of tools/fuzz.py and some inputs by chance: files that are damaged, hostile or odd, and fits like them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from properties.files import CHECKS, check_all
+from properties.inputs import CHECKS, check_all, seeds
 from properties.worker import Worker
 
-INPUTS = {"model": 150, "text": 60, "stream": 60, "parquet": 40, "command": 1}
+INPUTS = {"model": 150, "text": 40, "stream": 30, "parquet": 30, "parameter": 40, "twin": 30, "scikit-learn": 30}
+SLOW = {"command": 40, "fit": 20, "lightgbm": 60}
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +22,14 @@ def worker():
     worker.stop()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "command")) for name in CHECKS]
-)
-def test_files_are_read_or_refused(name, worker):
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CHECKS])
+def test_inputs_are_right_or_refused(name, worker):
+    if name == "lightgbm":
+        pytest.importorskip("lightgbm")
     chance = random.Random(name)
-    worker.call(check_all, (name, [chance.randbytes(40) for _ in range(INPUTS[name])]))
+    by_chance = [chance.randbytes(40) for _ in range((INPUTS | SLOW)[name])]
+    worker.call(check_all, (name, [*seeds(name), *by_chance]))
+
+
+def test_seeds_are_of_every_kind():
+    assert all(map(seeds, CHECKS))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.base import is_classifier
 
 import fastens
-from properties.parameters import ESTIMATORS, quick_parameters, values_for, wrong_values_for
+from properties.parameters import TABLES, quick_parameters, values_for, wrong_values_for
 from properties.tables import FORMS, LABELS, NUMBERS, OTHERS, TARGETS, WEIGHTS
 from properties.trial import Case, refuse, run
 from properties.worker import Worker
@@ -30,8 +30,6 @@ EXAMPLES = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=False,
 )
-# These take hypotheses or documents in place of a table.
-TABLES = [name for name in ESTIMATORS if name not in {"FiniteHypothesisLearner", "TextClassifier"}]
 
 
 @pytest.fixture(scope="module")

@@ -222,12 +222,13 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], sheet: st
             table, dialect = read_csv(open_file, schema, as_text)
             return _checked(table, path), dialect.notes, dialect.prefers_comma
         table = read_other(path, format_, sheet)
+        read_names = table.column_names  # raises where one is no UTF-8
     except TableFileError as error:
         raise TableFileError(f"cannot read {path}: {error}" if path not in str(error) else str(error)) from error
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         message = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         raise TableFileError(f"cannot read {path} as {format_}: {message}") from error
-    table = table.select([i for i, name in enumerate(table.column_names) if not _INDEX_OF_PANDAS.fullmatch(name)])
+    table = table.select([i for i, name in enumerate(read_names) if not _INDEX_OF_PANDAS.fullmatch(name)])
     names, notes = unique_names(table.column_names)
     return _checked(table.rename_columns(names), path), notes, False
 

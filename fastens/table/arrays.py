@@ -109,7 +109,7 @@ def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
     if X.dtype.kind == "f":
         return X.filled(np.nan)
     if X.dtype.kind in "mM":
-        return X.filled(X.dtype.type("NaT"))
+        return X.filled(np.array(["NaT"], X.dtype)[0])
     is_exact = X.dtype.kind == "b" or (X.dtype.kind in "iu" and not has_large_numbers(X.data[~mask]))
     plain = X.data.astype(np.float64 if is_exact else object)
     plain[mask] = np.nan if is_exact else None

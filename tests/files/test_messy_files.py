@@ -419,3 +419,26 @@ def test_arrow_files_with_texts_outside_of_the_file_are_refused(tmp_path):
     path.write_bytes(content.replace(places, struct.pack("<4i", 0, 3, 6, 2_000_000_000)))
     with pytest.raises(ValueError, match=r"t\.arrow"):
         fastens.read_table(path)
+
+
+def test_names_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "names.parquet"
+    pa.parquet.write_table(pa.table({"größe": [1.0, 2.0]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace("ö".encode(), b"\xff\xfe"))
+    with pytest.raises(TableFileError, match=r"cannot read .*names.parquet as Parquet: .*can't decode byte 0xff"):
+        fastens.read_table(path)
+
+
+def test_views_of_texts_outside_of_the_file_are_refused(tmp_path):
+    """Of a missing text too: it is read."""
+    path = tmp_path / "views.arrow"
+    table = pa.table({"a": pa.array(["one", None, "a text of more than twelve bytes"], pa.string_view())})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    assert fastens.read_table(path)["a"].to_pylist() == table["a"].to_pylist()
+    content = path.read_bytes()
+    one = struct.pack("<i", 3) + b"one".ljust(12, b"\0")
+    assert content.count(one + bytes(16)) == 1
+    path.write_bytes(content.replace(one + bytes(16), one + struct.pack("<4i", 2_000_000_000, 0, 7, 5)))
+    with pytest.raises(TableFileError, match=r"views\.arrow as Arrow: a text lies outside of the file"):
+        fastens.read_table(path)

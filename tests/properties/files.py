@@ -1,16 +1,13 @@
 """Files made of bytes that anyone may send: models, tables as text and as Parquet, Arrow streams.
 
-`check(name, data)` reads the bytes as edits of a file that is well formed, opens it, and uses what it holds. An error
-of a kind that users are told of is right; any other is raised. `tools/fuzz.py` chooses the bytes by coverage.
+Choices are edits of a file that is well formed, which is opened, and what it holds is used. An error of a kind that
+users are told of is right; any other is raised.
 """
 
 from __future__ import annotations
 
 import io
-import os
-import sys
 import tempfile
-import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ import numpy as np
 
 import fastens
 from fastens import storage
+from properties.choices import Choices
 
 REFUSALS = (ValueError, TypeError, OverflowError)
 MOST_EDITS = 6
@@ -35,24 +33,6 @@ NUMBERS = [
     }.items()
     for value in values
 ]
-
-
-class Choices:
-    """Whole numbers read from bytes; zeros after their end."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._place = data, 0
-
-    def below(self, n: int) -> int:
-        """A number from 0 to n - 1."""
-        size = max(1, (n - 1).bit_length() + 7 >> 3)
-        part = self._data[self._place : self._place + size]
-        self._place += size
-        return int.from_bytes(part, "little") % n
-
-    def of(self, values: Any) -> Any:
-        """One of several."""
-        return values[self.below(len(values))]
 
 
 def edited(content: bytes, choices: Choices) -> bytes:
@@ -217,8 +197,8 @@ def check_stream(choices: Choices, folder: Path) -> None:
     read(folder / "table.arrow", edited(sink.getvalue(), choices))
 
 
-def check_parquet(choices: Choices, folder: Path) -> None:
-    """A Parquet file with edits."""
+def parquet_file(choices: Choices) -> bytes:
+    """A Parquet file with edits; nothing where it cannot hold the columns."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -226,59 +206,64 @@ def check_parquet(choices: Choices, folder: Path) -> None:
     try:
         parquet.write_table(any_table(choices), sink)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        return
-    read(folder / "table.parquet", edited(sink.getvalue(), choices))
+        return b""
+    return edited(sink.getvalue(), choices)
 
 
-def check_command(choices: Choices, folder: Path) -> None:
-    """The command line on a table as text: an exit code, never a traceback."""
+def check_parquet(choices: Choices, folder: Path) -> None:
+    """A table as Parquet."""
+    read(folder / "table.parquet", parquet_file(choices))
+
+
+def exit_code(*arguments: Any) -> int:
+    """Of a command, run here; what it prints is left out."""
     from contextlib import redirect_stderr, redirect_stdout
 
     from fastens.cli import main
 
-    path = folder / f"table{choices.of(ENDINGS[:3])}"
-    path.write_bytes(edited(choices.of(TEXTS) * 6, choices))
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         try:
-            code = main(["train", str(path), "--output", str(folder / "out")])
+            return main([str(argument) for argument in arguments])
         except SystemExit as end:
-            code = end.code
+            return end.code
+
+
+def long_table(text: bytes) -> bytes:
+    """Its header, and its rows many times."""
+    header, _, rows = text.partition(b"\n")
+    return header + b"\n" + rows * 12
+
+
+@cache
+def trained(folder: Path) -> Path:
+    """The file of a model that the command line trained."""
+    table, model = folder / "known.csv", folder / "model.fastens"
+    table.write_bytes(long_table(TEXTS[0]))
+    assert exit_code("train", table, "--target", "c", "--output", model) == 0
+    return model
+
+
+def check_command(choices: Choices, folder: Path) -> None:
+    """The command line on a table as text or Parquet: an exit code, never a traceback."""
+    ending = choices.of((*ENDINGS[:3], ".parquet"))
+    path = folder / f"table{ending}"
+    content = parquet_file(choices) if ending == ".parquet" else edited(long_table(choices.of(TEXTS)), choices)
+    path.write_bytes(content)
+    model, target = trained(folder), choices.of(("a", "c", "age", "ja"))
+    commands = [
+        ("predict", model, path, "--output", folder / f"out{choices.of(('.csv', '.parquet'))}", "--overwrite"),
+        ("inspect", path),
+        ("evaluate", model, path),
+        ("train", path, "--target", target, "--output", folder / "out.fastens"),
+    ]
+    code = exit_code(*commands[(0, 0, 0, 0, 1, 1, 2, 3)[choices.below(8)]])
     assert code in (0, 1, 2), code
 
 
-CHECKS = {
+FILES = {
     "model": check_model,
     "text": check_text,
     "stream": check_stream,
     "parquet": check_parquet,
     "command": check_command,
 }
-
-
-def check_all(job: tuple[str, list[bytes]]) -> None:
-    """Try some inputs; AssertionError with that which failed."""
-    name, inputs = job
-    for data in inputs:
-        try:
-            check(name, data)
-        except BaseException as error:
-            raise AssertionError(f"check({name!r}, {data!r}): {type(error).__name__}: {error}") from error
-
-
-@cache
-def scratch() -> tempfile.TemporaryDirectory[str]:
-    """One folder for all inputs of this process, in memory where the system has such a place."""
-    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-
-
-def check(name: str, data: bytes) -> None:
-    """Try one input; an error that Python could only print counts too."""
-    unraised: list[Any] = []
-    before, sys.unraisablehook = sys.unraisablehook, unraised.append
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            CHECKS[name](Choices(data), Path(scratch().name))
-    finally:
-        sys.unraisablehook = before
-    assert not unraised, unraised[0].exc_value

@@ -10,6 +10,8 @@ import fastens
 from fastens import options
 
 ESTIMATORS = [name for name in fastens.__all__ if hasattr(getattr(fastens, name), "fit")]
+# The others take hypotheses or documents in place of a table.
+TABLES = [name for name in ESTIMATORS if name not in {"FiniteHypothesisLearner", "TextClassifier"}]
 
 # What keeps a trial short.
 QUICK: dict[str, Any] = {"n_estimators": 5, "max_layers": 2, "random_state": 0, "n_jobs": 1, "max_iter": 20}
