@@ -24,6 +24,7 @@ from fastens.cli.table.parts import TableParts, open_parts
 from fastens.cli.table.tables import output_format, write_tables
 from fastens.cli.table.task import named_columns
 from fastens.files.dialects import unique_names
+from fastens.table.read_ahead import ahead
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -67,7 +68,8 @@ def _predicted_parts(
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not explains(model):
         raise CommandError(f"--contributions: {type(model).__name__} has none, as it is not made of trees")
-    for part in _pieces(table.read(list(dict.fromkeys([*kept, *kinds]))), model, options):
+    parts = table.read(list(dict.fromkeys([*kept, *kinds])))
+    for part in _pieces(ahead(parts), model, options):
         X = features(part, kinds)
         predictions = predicted_table(model, predicted_values(model, X))
         if options.coverage is not None:

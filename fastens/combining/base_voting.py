@@ -25,8 +25,10 @@ from fastens.combining.folds import (
 )
 from fastens.combining.member_weights import LEARNERS, OutOfFold, learn_weights
 from fastens.combining.members import BaseMembers
+from fastens.combining.memory import Fits
 from fastens.combining.parameters import RULES, VERBOSE, NamedMembers
 from fastens.parameters import FLAG, NONE, Rule, one_of
+from fastens.table.memory_limits import TableShape
 
 Array = NDArray[np.float64]
 
@@ -110,6 +112,10 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
             self.weights_ = self._given_weights(specs)
         self._members = members
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        fits = super()._planned_fits(shape)
+        return fits if isinstance(self.weights, str) else fits._replace(n_fits=1, n_folds=0)
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
         kept = np.flatnonzero(known_rows(responses))

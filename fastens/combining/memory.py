@@ -77,7 +77,7 @@ def limits_of_members(model: Any, shape: TableShape, fits: Fits, limits: MemoryL
 
 def held_beside(model: Any, shape: TableShape, fits: Fits) -> int:
     """Return what is held while members are fitted, besides their models and what their fits take."""
-    n_responses = len(fits.members) * responses_of(model, shape)
+    n_responses = (len(fits.members) if fits.n_folds else 1) * responses_of(model, shape)
     held = shape.n_rows * (_ROW + _FOLD * fits.n_folds + _RESPONSE * n_responses)
     if shape.n_stored is not None:
         return held + _TAKEN * _TAKEN_VALUE * shape.n_stored

@@ -42,10 +42,10 @@ MOST_QUESTIONS = 64
 _ANSWER, _NEW_ANSWER = 3, 10
 _CUBE = 40
 _SETS, _MOST_SETS = 4, 1 << 27
-# Of a network's families that are counted at a time, for each cell; the most of them, and of a family. Of a row of
-# which a variable is missing.
+# Of a network's families that are counted at a time, for each cell; the most of them, and of a family, as
+# `family_scores` has them. Of a row of which a variable is missing.
 _FAMILY = 56
-_MOST_FAMILIES = 1 << 22
+_MOST_FAMILIES, _DENSE = 1 << 22, 1 << 16
 _HIDDEN = 24
 
 
@@ -76,7 +76,7 @@ def network_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     values = np.append(shape.values(model.max_bins or 2), max(2, shape.n_outputs))
     largest = np.sort(values)[::-1]
     cells = min(float(MOST_CELLS), largest[: _most_parents(model) + 1].prod()) * len(values)
-    counted = min(_MOST_FAMILIES, max(cells, len(values) ** 2 * largest[:2].prod()))
+    counted = min(_MOST_FAMILIES, max(min(cells, _DENSE * len(values)), len(values) ** 2 * largest[:2].prod()))
     pairs = classes_of(shape) * (values + 1).sum() ** 2 if model.structure in ("chow-liu", "tan", "kdb") else 0
     kept = _KEPT * cells + _categories(shape)
     held = _FAMILY * counted + (_PAIRS + _KEPT) * pairs
