@@ -76,14 +76,19 @@ def opener(path: str) -> Callable[[], Any]:
 
 def read_other(path: str, format_: str, table: str | None = None) -> pa.Table:
     """A table in a format that has types of its own."""
+    found = _read_other(path, format_, table)
+    # Or places that a damaged file gives for texts are read, wherever they are, and texts that are no UTF-8.
+    found.validate(full=True)
+    for column in found.columns:
+        _check_views(column)
+    return found
+
+
+def _read_other(path: str, format_: str, table: str | None) -> pa.Table:
     if format_ == PARQUET:
         return pa.parquet.read_table(path, partitioning=None)
     if format_ == ARROW:
-        found = pa.feather.read_table(path)
-        found.validate(full=True)  # or places that a damaged file gives for texts are read, wherever they are
-        for column in found.columns:
-            _check_views(column)
-        return found
+        return pa.feather.read_table(path)
     if format_ == JSON_LINES:
         with opener(path)() as stream:
             return pa.json.read_json(stream)

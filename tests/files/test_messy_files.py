@@ -442,3 +442,10 @@ def test_views_of_texts_outside_of_the_file_are_refused(tmp_path):
     path.write_bytes(content.replace(one + bytes(16), one + struct.pack("<4i", 2_000_000_000, 0, 7, 5)))
     with pytest.raises(TableFileError, match=r"views\.arrow as Arrow: a text lies outside of the file"):
         fastens.read_table(path)
+
+
+def test_texts_that_are_no_utf8(tmp_path):
+    path = tmp_path / "table.jsonl"
+    path.write_bytes(b'{"a": 1, "b": "x"}\n{"a": 2, "b": "\x80"}\n')
+    with pytest.raises(fastens.TableFileError, match=r"cannot read .*table\.jsonl as .*UTF8"):
+        fastens.read_table(path)
