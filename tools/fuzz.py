@@ -1,5 +1,7 @@
 """Inputs of the kinds in tests/properties/inputs.py until one crashes, hangs, or is answered wrongly: files and fits.
 
+Those of a minute on a machine of two cores, so that they are the same anywhere, or those of N seconds.
+
     python tools/fuzz.py NAME [--seconds N] [--chance N] [--folder FOLDER]
     python tools/fuzz.py --names
     python tools/fuzz.py NAME --seeds N
@@ -36,15 +38,15 @@ def any_input(known: list[bytes], chance: random.Random) -> bytes:
     return bytes(altered)
 
 
-def by_chance(name: str, seconds: float, start_of_chance: int) -> int:
-    """In a process of its own, for a time; 1 with the input that failed."""
-    from properties.inputs import check_all, seeds
+def by_chance(name: str, seconds: float | None, start_of_chance: int) -> int:
+    """In a process of its own, those of a minute, or for a time; 1 with the input that failed."""
+    from properties.inputs import IN_A_MINUTE, check_all, seeds
     from properties.worker import Worker
 
     worker, known, chance = Worker(max_seconds=120.0), seeds(name), random.Random(f"{name} {start_of_chance}")
     start, n_inputs = time.monotonic(), 0
     inputs = known
-    while time.monotonic() - start < seconds:
+    while n_inputs < IN_A_MINUTE[name] if seconds is None else time.monotonic() - start < seconds:
         try:
             worker.call(check_all, (name, inputs))
         except AssertionError as error:
@@ -118,7 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", nargs="?")
     parser.add_argument("--names", action="store_true")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--chance", type=int, default=0, metavar="N", help="another number gives other inputs")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     parser.add_argument("--seeds", type=int, metavar="N")
@@ -135,7 +137,7 @@ def main() -> int:
         import atheris  # noqa: F401
     except ImportError:
         return by_chance(arguments.name, arguments.seconds, arguments.chance)
-    by_coverage(arguments.name, arguments.seconds, arguments.folder / arguments.name)
+    by_coverage(arguments.name, arguments.seconds or 60, arguments.folder / arguments.name)
     return 0
 
 

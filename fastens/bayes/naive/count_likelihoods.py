@@ -27,6 +27,8 @@ GRAIN = 100_000  # values
 # Most rows, and values, whose moments are taken at a time.
 _MOMENT_ROWS = 1 << 14
 _MOMENT_VALUES = 1 << 22
+# Twice as much, times 2 pi, is finite.
+_MOST_VARIANCE = float(np.finfo(np.float64).max) / 16
 IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is zero
 
 
@@ -293,7 +295,7 @@ class GaussianLikelihood(Likelihood):
     @property
     def epsilon(self) -> float:
         """What every variance is made larger by."""
-        return float(self.var_smoothing * self._pooled()[1].max(initial=0))
+        return min(float(self.var_smoothing) * float(self._pooled()[1].max(initial=0)), _MOST_VARIANCE)
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
         """See Likelihood: the maximum likelihood in every mode; draws are under the prior 1 / variance."""
@@ -307,7 +309,7 @@ class GaussianLikelihood(Likelihood):
             var = np.divide(self.squares, chi2, out=var.copy(), where=chi2 > 0)
             mean = mean + rng.standard_normal(mean.shape) * np.sqrt(var / np.maximum(self.weight, 1))
         self.theta = mean
-        self.var = np.maximum(var + self.epsilon, np.finfo(np.float64).tiny)
+        self.var = np.maximum(np.minimum(var, _MOST_VARIANCE) + self.epsilon, np.finfo(np.float64).tiny)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * log(2 * np.pi * self.var.T)], axis=1)

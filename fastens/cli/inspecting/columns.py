@@ -59,8 +59,8 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
         method: Any = "nearest" if np.isinf(values).any() else "linear"
         quartiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1], method=method)
     elif kind in (DATE, TIMESTAMP) and len(present):
-        found = pc.min_max(present).as_py()
-        limits = (str(found["min"]), str(found["max"]))
+        found = pc.min_max(present)
+        limits = (_written(found["min"]), _written(found["max"]))
     frequent = _frequent(present) if n_distinct and kind not in (DATE, TIMESTAMP) else []
     remarks = _remarks(kind, len(column), n_missing, n_distinct)
     if values is not None and len(values):
@@ -70,6 +70,13 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
     return ColumnFacts(
         name, kind, len(column), n_missing, n_distinct, quartiles, frequent, values, limits, remarks
     )  # fmt: skip
+
+
+def _written(moment: pa.Scalar) -> str:
+    try:
+        return str(moment.as_py())
+    except (OverflowError, ValueError):  # of a year that Python's dates do not reach, or below a microsecond
+        return str(pa.array([moment]).to_numpy(zero_copy_only=False)[0])
 
 
 def _is_countable(type_: pa.DataType) -> bool:
