@@ -300,5 +300,5 @@ def test_predictions_take_the_memory_of_a_part(tmp_path):
         done = run_child(PEAK, "model.fastens", path.name, "out.parquet", folder=tmp_path)
         return int(done.stdout)
 
-    # 700 000 rows more are 112 MB of floats.
-    assert peak_of(16) - peak_of(2) < 50_000
+    # 700 000 rows more are 112 MB of floats; so many batches as are read ahead are there with fewer rows too.
+    assert peak_of(24) - peak_of(10) < 50_000
