@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from itertools import count
+from operator import itemgetter
 
 from threadpoolctl import ThreadpoolController
 
@@ -22,7 +24,7 @@ def seconds_since(began: float) -> str:
 
 
 def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads: int) -> None:
-    """Run tasks; the first that fails stops the rest.
+    """Run tasks; one that fails stops the rest. Of several that fail side by side, the first in order is raised.
 
     Tasks of a list share work. The lists of `alone` run one after another, each task with all threads. Those of
     `side_by_side` run in as many threads at once, each with one thread of its own: a thread takes one list after
@@ -48,20 +50,20 @@ class _Queue:
     """Lists of tasks; several threads may work on them."""
 
     def __init__(self, lists: list[list[Task]]) -> None:
-        self._fresh = deque(map(deque, lists))
-        self._begun: list[deque[Task]] = []
+        numbers = count()
+        self._fresh = deque(deque(zip(numbers, tasks, strict=False)) for tasks in lists if tasks)
+        self._begun: list[deque[tuple[int, Task]]] = []
         self._lock = threading.Lock()
+        self.failures: list[tuple[int, BaseException]] = []
 
     def work(self) -> None:
         """Run tasks until there are no more."""
-        while (tasks := self._next()) is not None:
+        while (begun := self._begin()) is not None:
+            tasks, first = begun
             with shared_work():
-                while tasks:
-                    try:
-                        task = tasks.popleft()
-                    except IndexError:  # another thread was faster
-                        break
-                    task()
+                self._run(*first)
+                while (taken := self._next(tasks)) is not None:
+                    self._run(*taken)
 
     def stop(self) -> None:
         """No more tasks are begun."""
@@ -69,13 +71,26 @@ class _Queue:
             for tasks in (*self._fresh, *self._begun):
                 tasks.clear()
 
-    def _next(self) -> deque[Task] | None:
+    def _begin(self) -> tuple[deque[tuple[int, Task]], tuple[int, Task]] | None:
+        """A list of tasks and the first of them."""
         with self._lock:
             if self._fresh:
                 self._begun.append(self._fresh.popleft())
-                return self._begun[-1]
-            longest = max(self._begun, key=len, default=None)
-            return longest if longest else None
+                tasks = self._begun[-1]
+            else:
+                tasks = max(self._begun, key=len, default=deque())
+            return (tasks, tasks.popleft()) if tasks else None
+
+    def _next(self, tasks: deque[tuple[int, Task]]) -> tuple[int, Task] | None:
+        with self._lock:
+            return tasks.popleft() if tasks else None
+
+    def _run(self, number: int, task: Task) -> None:
+        try:
+            task()
+        except BaseException as error:
+            self.failures.append((number, error))
+            raise
 
 
 def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) -> None:
@@ -99,5 +114,7 @@ def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) ->
         pool.shutdown(wait=False)
         raise
     pool.shutdown()
+    if queue.failures:
+        raise min(queue.failures, key=itemgetter(0))[1]
     for future in futures:
         future.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -40,3 +41,19 @@ def test_the_first_error_ends_the_rest(n_threads):
     with pytest.raises(ValueError, match="no"):
         run_tasks([], [[fail, *[lambda: done.append(1)] * 1000]], n_threads)
     assert len(done) < 1000
+
+
+def test_of_several_failures_the_first_in_order_is_raised():
+    meet = threading.Barrier(2, timeout=10)
+
+    def first():
+        meet.wait()
+        time.sleep(0.05)  # fails after the second
+        raise ValueError("first")
+
+    def second():
+        meet.wait()
+        raise ValueError("second")
+
+    with pytest.raises(ValueError, match="first"):
+        run_tasks([], [[first], [second]], 2)

@@ -371,7 +371,7 @@ def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
     print(fit(needs.least), fit(needs.in_memory - 1), needs.column + needs.window, needs.disk)
     """
     low, high, window, disk = map(int, in_child(watched, tmp_path, n_rows=300_000))
-    assert 0 < low <= 1.2 * window + (2 << 20) < 0.6 * disk  # with some pages of libraries
+    assert 0 < low <= 1.2 * window + (3 << 20) < 0.6 * disk  # with pages of libraries that the fit runs first
     assert low < high
 
 
