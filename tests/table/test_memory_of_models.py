@@ -120,7 +120,7 @@ MEASURED = [
 @pytest.mark.slow
 @linux_only
 def test_what_fits_take_is_within_their_estimates(tmp_path):
-    """At least what was measured, and at most 1.6 times as much and 90 MB: of small tables most is what Arrow holds."""
+    """At least what was measured, and at most twice that and 90 MB: of small tables most is what Arrow holds."""
     measured = """
     import ctypes
     import numpy as np
@@ -160,4 +160,4 @@ def test_what_fits_take_is_within_their_estimates(tmp_path):
     assert done.returncode == 0, done.stderr
     found = list(map(int, done.stdout.split()))
     for model, taken, estimated in zip(MEASURED, found[::2], found[1::2], strict=True):
-        assert taken <= estimated <= 1.6 * taken + (90 << 20), (model, taken, estimated)
+        assert taken <= estimated <= 2 * taken + (90 << 20), (model, taken, estimated)
