@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+import fastens as fe
 from fastens.engine.parts import dense_blocks
 from fastens.table.arrays import ArrayTable
 from fastens.table.encoder import InputEncoder
@@ -75,6 +76,27 @@ def test_codes_of_categories_do_not_count():
     ]
     for frame in frames:
         np.testing.assert_array_equal(encoder.transform(encoder.matched(frame, "a model")), [[0], [1]])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.cut(pd.Series([0.5, 2.5, 0.7]), [0, 1, 2, 3]),
+        pd.Categorical(pd.to_datetime(["2020-01-01", "2021-01-01", "2020-01-01"])),
+        pd.Categorical(pd.PeriodIndex(["2020-01", "2021-01", "2020-01"], freq="M")),
+        pd.Categorical(pd.to_timedelta([1, 3, 1], unit="D")),
+    ],
+    ids=["intervals", "dates", "periods", "durations"],
+)
+def test_categories_known_by_their_text(values, tmp_path):
+    frame = pd.DataFrame({"a": values})
+    first, second = map(str, frame["a"].iloc[:2])
+    assert fit(frame).categories == [[first, second]]
+    model = fe.CategoricalNB().fit(frame, ["x", "y", "x"])
+    model.save(tmp_path / "model.fastens")
+    again = fe.load(tmp_path / "model.fastens")
+    np.testing.assert_array_equal(again.predict(frame[::-1]), ["x", "y", "x"])
+    np.testing.assert_array_equal(again.predict(pd.DataFrame({"a": [second, first]})), ["y", "x"])
 
 
 def test_unseen_categories_are_missing(make_frame):

@@ -77,7 +77,10 @@ def listed_values(dtype: Any) -> list[Any] | None:
 
     Categories of polars belong to all columns together, and list none of one column.
     """
-    return list(dtype.categories) if type(dtype).__name__ in ("CategoricalDtype", "Enum") else None
+    kind = type(dtype).__name__
+    return (
+        _listed(dtype.categories) if kind == "CategoricalDtype" else list(dtype.categories) if kind == "Enum" else None
+    )
 
 
 def is_missing(value: Any) -> bool:
@@ -140,13 +143,19 @@ def _of_pandas(array: Any) -> Factorized | None:
         return _of_array(array)
     dtype, codes = array.dtype, getattr(array, "codes", None)
     if codes is not None:
-        return Factorized(np.asarray(codes), index_values(array.categories), may_be_absent=True)
+        return Factorized(np.asarray(codes), _listed(array.categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object))
     arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
     found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
     return None if found is None else Factorized(*found)
+
+
+def _listed(categories: Any) -> list[Any]:
+    """The categories that a type of pandas lists; intervals, as those of `pandas.cut`, and dates by their text."""
+    is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
+    return list(map(str, categories)) if is_text else index_values(categories)
 
 
 def index_values(index: Any) -> list[Any]:
