@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -235,7 +235,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._set_columns()
         if state["n_features_in"] != self.n_features_in_:
             raise ValueError("the state of the columns is malformed")
-        if "classes" in state:
+        if is_classifier(self) or "classes" in state:
             found = state["classes"]
             self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
 
