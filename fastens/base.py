@@ -195,9 +195,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        data = TrainingData.of_target(self._encode_target(self._read_target(y)), sample_weight, self._comm)
+        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
-        return data._replace(sample_weight=weight).with_table(self._encode_table(X))
+        return data._replace(y=self._encode_target(data.y), sample_weight=weight).with_table(self._encode_table(X))
 
     # Predict --------------------------------------------------
 
