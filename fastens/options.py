@@ -243,8 +243,8 @@ class Growth(Options):
 class LinearLeaves(Options):
     """Leaves that are linear models of the numeric features on their paths (Shi, Li & Li 2019).
 
-    A row with a missing or infinite value in one of a leaf's features gets the leaf's constant value, as it would without
-    the line: `monotonic_cst` holds among finite values.
+    A row with a missing or infinite value in one of a leaf's features gets what the leaf would add without the line:
+    `monotonic_cst` holds among finite values.
 
     Parameters
     ----------

@@ -25,6 +25,9 @@ MODELS = {
     "medians of others": lambda: fastens.AdaBoostRegressor(
         fastens.GradientBoostingRegressor(n_estimators=1), n_estimators=3, random_state=0
     ),
+    "forest": lambda: fastens.RandomForestClassifier(2, random_state=0),
+    "isolation": lambda: fastens.IsolationForest(2, random_state=0),
+    "bags": lambda: fastens.BaggingClassifier(fastens.GaussianNB(), n_estimators=2, random_state=0),
     "cascade": lambda: fastens.CascadeForestClassifier(
         [("forest", fastens.RandomForestClassifier(2, random_state=0))], max_layers=1
     ),
@@ -54,6 +57,10 @@ def load_altered(folder, name, change):
         ("median", "fitted.estimator_weights_", lambda a: a * np.nan, "weights"),
         ("median", "fitted.estimator_weights_", lambda a: a[:-1], "regressors"),
         ("medians of others", "fitted.n_estimators_", lambda a: a + 1, "regressors"),
+        ("forest", "fitted._seed", lambda a: a * 0 - 1, "seed"),
+        ("forest", "fitted._seed", lambda a: a * 0 + 2**62, "seed"),
+        ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
+        ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
         ("cascade", "n_levels", lambda a: a * 0 - 1, "level"),
     ],
 )

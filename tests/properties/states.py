@@ -16,7 +16,7 @@ from properties.parameters import ESTIMATORS
 from properties.trial import PREDICTIONS
 from reference.public_estimators import make, table_for
 
-REFUSALS = (ValueError, TypeError, OverflowError)
+REFUSALS = (ValueError, TypeError)
 # What keeps fits short.
 SMALL = {"n_estimators": 2, "max_layers": 1, "max_iter": 3, "random_state": 0, "n_jobs": 1}
 SHAPES = {
@@ -74,29 +74,21 @@ def altered_json(value: Any, choices: Choices) -> Any:
     return found
 
 
-def check_state(choices: Choices, folder: Path) -> None:
-    """A model is refused, or its predictions are some, or refused."""
-    name = choices.of(ESTIMATORS)
-    arrays, meta, X = state(name)
+def altered(
+    arrays: dict[str, np.ndarray], meta: dict[str, Any], choices: Choices
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """One or two things altered."""
     for _ in range(1 + choices.below(2)):
-        if choices.below(4) == 0:
+        if choices.below(4) == 0 or not arrays:
             meta = altered_json(meta, choices)
-        elif arrays:
-            array = choices.of(sorted(arrays))
-            try:
-                arrays = arrays | {array: altered_array(arrays[array], choices)}
-            except (*REFUSALS, IndexError):  # there is no such row or column
-                return
-    path = folder / "state"
-    try:
-        storage.save(path, name, arrays, meta)
-    except REFUSALS:
-        return
-    try:
-        model = fastens.load(path)
-    except fastens.ModelFileError:
-        return
-    repr(model)
+        else:
+            name = choices.of(sorted(arrays))
+            arrays = arrays | {name: altered_array(arrays[name], choices)}
+    return arrays, meta
+
+
+def predict(model: Any, X: Any) -> None:
+    """All that it predicts; refusals are right."""
     for method in PREDICTIONS:
         try:
             if hasattr(model, method):
@@ -106,6 +98,23 @@ def check_state(choices: Choices, folder: Path) -> None:
         except AttributeError as error:  # of what only some fits make
             if "has no attribute" in str(error):
                 raise
+
+
+def check_state(choices: Choices, folder: Path) -> None:
+    """A model is refused, or its predictions are some, or refused."""
+    name = choices.of(ESTIMATORS)
+    *held, X = state(name)
+    path = folder / "state"
+    try:
+        storage.save(path, name, *altered(*held, choices))
+    except (*REFUSALS, IndexError, OverflowError):  # there is no such row, or no file can hold it
+        return
+    try:
+        model = fastens.load(path)
+    except fastens.ModelFileError:
+        return
+    repr(model)
+    predict(model, X)
 
 
 STATES = {"state": check_state}
