@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -195,9 +195,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        data = TrainingData.of_target(self._encode_target(self._read_target(y)), sample_weight, self._comm)
+        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
-        return data._replace(sample_weight=weight).with_table(self._encode_table(X))
+        return data._replace(y=self._encode_target(data.y), sample_weight=weight).with_table(self._encode_table(X))
 
     # Predict --------------------------------------------------
 
@@ -235,7 +235,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._set_columns()
         if state["n_features_in"] != self.n_features_in_:
             raise ValueError("the state of the columns is malformed")
-        if "classes" in state:
+        if is_classifier(self) or "classes" in state:
             found = state["classes"]
             self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
 

@@ -243,6 +243,9 @@ class Growth(Options):
 class LinearLeaves(Options):
     """Leaves that are linear models of the numeric features on their paths (Shi, Li & Li 2019).
 
+    A row with a missing or infinite value in one of a leaf's features gets what the leaf would add without the line:
+    `monotonic_cst` holds among finite values.
+
     Parameters
     ----------
     l2 : float, default=10

@@ -17,6 +17,7 @@ from fastens import (
     BaggingClassifier,
     CategoricalNB,
     DecisionTreeClassifier,
+    GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingSurvival,
     IsolationForest,
@@ -449,3 +450,23 @@ def test_logarithms_where_there_are_probabilities():
             np.testing.assert_allclose(model.predict_log_proba(X), np.log(proba))
     assert not hasattr(VotingClassifier([("a", MixedNB())], voting="hard"), "predict_log_proba")
     assert hasattr(VotingClassifier([("a", MixedNB())], voting="soft"), "predict_log_proba")
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, GradientBoostingClassifier])
+def test_warm_starts_leave_out_rows_without_weight_as_fits_do(kind):
+    """Also where no other row has their class, or their target is no class at all."""
+    X, y = np.arange(40.0)[:, None], np.arange(40) % 3
+    weight = np.where(y == 2, 0.0, 1.0)
+    whole = kind(n_estimators=4, random_state=0).fit(X, y, sample_weight=weight)
+    parts = kind(n_estimators=2, random_state=0, warm_start=True).fit(X, y, sample_weight=weight)
+    parts.set_params(n_estimators=4).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(parts.predict_proba(X), whole.predict_proba(X))
+
+
+def test_validation_rows_without_weight_are_not_looked_at():
+    X, y = np.arange(40.0)[:, None], np.arange(40) % 2
+    labels, weight = np.where(np.arange(40) < 5, 7, y), np.where(np.arange(40) < 5, 0.0, 1.0)
+    model = GradientBoostingClassifier(n_estimators=3, early_stopping=True)
+    found = model.fit(X, y, X_val=X, y_val=labels, sample_weight_val=weight).validation_score_
+    without = model.fit(X, y, X_val=X[5:], y_val=y[5:]).validation_score_
+    np.testing.assert_array_equal(found, without)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import os
 import random
 import sys
 import time
@@ -22,6 +23,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+# Other libraries' threads take longer to find each other than to do an input's work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 MOST_BYTES = 64
 # Inputs between two looks at the clock; each waits for its process.

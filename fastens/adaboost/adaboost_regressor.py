@@ -255,6 +255,11 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             self._models = models
         else:
             super()._restore_fitted(arrays)
+        weights, n_estimators = self.estimator_weights_, len(models) or self._ensemble.n_trees
+        if self.n_estimators_ != n_estimators or np.shape(weights) != (n_estimators,):
+            raise ValueError("the weights and the regressors do not fit together")
+        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise ValueError("the weights of the regressors are malformed")
 
     def _n_outputs(self) -> int:
         return 1

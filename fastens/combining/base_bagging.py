@@ -34,7 +34,7 @@ from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs, entries
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
-from fastens.engine.rows.sampling import Bootstrap, content_hashes, stream_seeds
+from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.exchange.writing.export import export
 from fastens.forests.bags import GROWING, Bags, Subsample, check_continued, draw_seed, n_drawn, plan_draws
@@ -480,6 +480,8 @@ class BaseBagging(BaseOneEstimator):
         for name in SAVED:
             if name in arrays:
                 setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        if hasattr(self, "_seed"):
+            self._seed = checked_seed(self._seed)
         if any(name.startswith(_FOREST) for name in arrays):
             self._forest = nested_model(_FOREST, arrays, "The forest")
         else:

@@ -67,6 +67,18 @@ class _Columns(BaseFastens):
     def _fitted_names(self) -> tuple[str, ...]:
         return ("is_probability_", "center_", "scale_", "coef_", "intercept_")
 
+    def _outputs(self) -> tuple[int, ...]:
+        """How many rows the coefficients have; none where they are a vector."""
+        return ()
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        of_columns = (self.is_probability_, self.center_, self.scale_)
+        if any(np.shape(found) != (self.n_features_in_,) for found in of_columns) or self.is_probability_.dtype != bool:
+            raise ValueError("the scales and the columns do not fit together")
+        outputs, shapes = self._outputs(), (np.shape(self.coef_), np.shape(self.intercept_))
+        if shapes != ((*outputs, self.n_features_in_), outputs or (1,)):
+            raise ValueError("the coefficients, the columns and the outputs do not fit together")
+
 
 class LogisticStacker(BaseClassifier, _Columns):
     """Logistic regression that reads predicted probabilities as log-odds.
@@ -140,6 +152,9 @@ class LogisticStacker(BaseClassifier, _Columns):
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "is_of_members_")
+
+    def _outputs(self) -> tuple[int, ...]:
+        return (1 if len(self.classes_) == 2 else len(self.classes_),)
 
 
 def _is_of_members(X: Array, n_classes: int) -> bool:

@@ -18,7 +18,7 @@ from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.pruning import prune
 from fastens.engine.parts import let_go
-from fastens.engine.rows.sampling import Bootstrap, content_hashes
+from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.tree_store import TreeStore
@@ -490,6 +490,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
+        self._seed = checked_seed(self._seed)
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)

@@ -14,7 +14,7 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned
 from fastens.engine.comm import gathered
 from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
-from fastens.engine.rows.sampling import content_hashes
+from fastens.engine.rows.sampling import checked_seed, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.tree_store import TreeStore
 from fastens.forests.bags import Bags, OwnRows, Samples, check_continued, draw_seed
@@ -125,7 +125,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         if _SEED in arrays:
-            self._seed = int(arrays[_SEED])
+            self._seed = checked_seed(arrays[_SEED].item())
 
     def _n_outputs(self) -> int:
         return 1

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import Categories, Factorized, is_missing, listed_values
+from fastens.table.columns.factorize import PLAIN, Categories, Factorized, is_missing, listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame, table_from_frame
@@ -98,6 +98,25 @@ def _read_column(table: Table, index: int) -> Column | None:
     codes, values, _ = table.read(index)
     declared = listed_values(getattr(table.arrays[index], "dtype", None))
     return Categories(codes, values, is_typed=column.dtype != nw.String, declared=declared)
+
+
+def settled(X: Any) -> Any:
+    """A table, of whose rows any part is read like the whole.
+
+    In a frame of pandas, columns of words and numbers become categories by their type: without it, a part that has none
+    of the words would be numbers.
+    """
+    if not nw.dependencies.is_pandas_dataframe(X):
+        return X
+    table, found = table_from_frame(X), X
+    for index, column in enumerate(table.arrays):
+        if column.dtype != object or not table.is_of_words(index):
+            continue
+        kinds = table.kinds(index)
+        if len(kinds) > 1 and all(issubclass(kind, PLAIN) for kind in kinds):  # others are no categories
+            found = X.copy(deep=False) if found is X else found
+            found.isetitem(index, X.iloc[:, index].astype("category"))
+    return found
 
 
 class _SelectedTables(SelectedRows):

@@ -76,13 +76,17 @@ class Table:
         """Return `is_categorical` of all columns."""
         return list(map(self.is_categorical, range(len(self))))
 
-    def is_of_words(self, index: int) -> bool:
-        """Whether the objects of a column are strings or booleans, not numbers."""
+    def kinds(self, index: int) -> set[type]:
+        """The types of a column's objects that are not missing."""
         try:
             values = self.read(index).values
         except TypeError:  # an object without a hash
             values = list(self.arrays[index])
-        kinds = {type(value) for value in values if not is_missing(value)}
+        return {type(value) for value in values if not is_missing(value)}
+
+    def is_of_words(self, index: int) -> bool:
+        """Whether the objects of a column are strings or booleans, not numbers."""
+        kinds = self.kinds(index)
         return bool(kinds) and (any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_})
 
     def matched(self, names: list[str] | None) -> Table:

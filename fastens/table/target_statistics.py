@@ -49,7 +49,8 @@ def _smoothing(sums: Array) -> _Smoothing:
     within = max((square - total * total / weight).sum(), 0.0) / (all_rows - n_groups)
     between = (weight * (total / weight - mean) ** 2).sum() / (n_groups - 1)
     group_size = (all_rows - (weight * weight).sum() / all_rows) / (n_groups - 1)
-    variance = (between - within) / group_size
+    # Where one category has nearly all weight, others are too light to tell the variance between categories by.
+    variance = (between - within) / group_size if group_size > 0 else 0.0
     if variance * all_rows <= within:
         return _Smoothing(mean, all_rows)
     return _Smoothing(mean, within / variance)

@@ -14,6 +14,7 @@ from sklearn.utils import column_or_1d
 
 from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, one_of, parameter, real, whole
+from fastens.table.parts import settled
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
 from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
 from fastens.tuning.state import SearchFile, Trial, fingerprint
@@ -220,7 +221,7 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
     weight = None if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
     if weight is not None and len(weight) != len(y):
         raise ValueError(f"sample_weight must have a weight for each of the {len(y)} rows; got {len(weight)}.")
-    return Data(X, y, weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs)
+    return Data(settled(X), y, weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs)
 
 
 def _search(data: Data, search: RandomSearch, file: SearchFile, clock: tuple[float, float]) -> str:

@@ -16,12 +16,13 @@ from typing import Any
 from properties.choices import Choices
 from properties.files import FILES
 from properties.fits import FITS
+from properties.states import STATES
 
-CHECKS = FILES | FITS
+CHECKS = FILES | STATES | FITS
 # How many inputs of a kind take a minute or less on a machine of two cores.
 IN_A_MINUTE = {
-    "model": 150_000, "text": 30_000, "stream": 30_000, "parquet": 40_000, "command": 12_000, "fit": 2_800,
-    "parameter": 200_000, "twin": 40_000, "scikit-learn": 30_000, "lightgbm": 20_000,
+    "model": 150_000, "state": 10_000, "text": 30_000, "stream": 30_000, "parquet": 40_000, "command": 12_000,
+    "fit": 2_800, "parameter": 200_000, "twin": 40_000, "scikit-learn": 30_000, "lightgbm": 20_000,
 }  # fmt: skip
 SEEDS = Path(__file__).with_name("seeds.txt")
 

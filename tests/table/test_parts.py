@@ -8,11 +8,19 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fastens import RandomForestClassifier, StackingClassifier
+from fastens import (
+    BaggingClassifier,
+    CascadeForestClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomSearch,
+    StackingClassifier,
+    tune,
+)
 from fastens.combining.folds import _reads_tables
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import table_from_frame
-from fastens.table.parts import read_table, take_columns, take_rows
+from fastens.table.parts import read_table, settled, take_columns, take_rows
 
 
 def frames():
@@ -65,3 +73,40 @@ def test_a_stack_on_a_frame_has_the_members_that_the_folds_give_alone():
         assert own.feature_names_in_.tolist() == list(frame)
         np.testing.assert_array_equal(own.predict_proba(frame), alone.predict_proba(frame))
         np.testing.assert_array_equal(model.oof_predictions_["forest"][test], alone.predict_proba(frame.iloc[test]))
+
+
+def rare_words():
+    """A table whose column of numbers holds a word in one row, and labels."""
+    values = np.array([1, 2.5, 3.0, None] * 10, dtype=object)
+    values[7] = "one"
+    return pd.DataFrame({"a": values, "b": np.arange(40.0)}), np.arange(40) % 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BaggingClassifier(n_estimators=2, sampling="rows", random_state=0),
+        BaggingClassifier(GradientBoostingClassifier(n_estimators=1), n_estimators=2, random_state=0),
+        StackingClassifier([("boosting", GradientBoostingClassifier(n_estimators=1))]),
+        CascadeForestClassifier([("forest", RandomForestClassifier(2))], max_layers=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_members_read_words_that_their_own_rows_do_not_have(model):
+    X, y = rare_words()
+    assert model.fit(X, y).predict(X).shape == y.shape
+
+
+def test_trials_read_words_that_their_folds_do_not_have():
+    X, y = rare_words()
+    search = RandomSearch(families=("forest",), n_trials=1, n_folds=2)
+    assert tune(X, y, "classification", search=search).best is not None
+
+
+def test_only_columns_of_words_and_numbers_are_settled():
+    X, _ = rare_words()
+    assert [str(dtype) for dtype in settled(X).dtypes] == ["category", "float64"]
+    assert X["a"].dtype == object
+    for column in (["a", "b"], [1, None], [[1], "a"], [True, None], [np.datetime64("2020-01-01"), "a"]):
+        frame = pd.DataFrame({"a": pd.Series(column, dtype=object)})
+        assert settled(frame) is frame

@@ -140,6 +140,12 @@ def test_categories_of_one_row_tell_nothing():
     assert np.ptp(statistics.transform(X)) < np.ptp(y) / 10
 
 
+def test_categories_beside_one_with_all_weight_tell_nothing():
+    sums = np.array([[3.2, 3.2, 8.0, 7.0], [0.0, 0.0, 1e-30, 1.0]])
+    with np.errstate(all="raise"):
+        assert _smoothing(sums) == _Smoothing(0.4, 8.0)
+
+
 def test_a_table_in_parts_is_read_once_for_all_columns():
     X = np.random.default_rng(0).integers(0, 9, (200, 5)).astype(float)
     source = CountedRows(X)

@@ -1,0 +1,78 @@
+"""Files whose checksum is right and whose arrays do not fit together are refused when they are loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import fastens
+from fastens import storage
+from fastens.combining.stackers import LogisticStacker
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+MODELS = {
+    "stack": lambda: fastens.StackingRegressor([("tree", fastens.DecisionTreeRegressor(max_depth=2))], cv=2),
+    "classes": lambda: fastens.StackingClassifier(
+        [("tree", fastens.DecisionTreeClassifier(max_depth=2))], final_estimator=LogisticStacker(), cv=2
+    ),
+    "median": lambda: fastens.AdaBoostRegressor(n_estimators=3, random_state=0),
+    "medians of others": lambda: fastens.AdaBoostRegressor(
+        fastens.GradientBoostingRegressor(n_estimators=1), n_estimators=3, random_state=0
+    ),
+    "forest": lambda: fastens.RandomForestClassifier(2, random_state=0),
+    "isolation": lambda: fastens.IsolationForest(2, random_state=0),
+    "bags": lambda: fastens.BaggingClassifier(fastens.GaussianNB(), n_estimators=2, random_state=0),
+    "cascade": lambda: fastens.CascadeForestClassifier(
+        [("forest", fastens.RandomForestClassifier(2, random_state=0))], max_layers=1
+    ),
+}
+
+
+def load_altered(folder, name, change):
+    """Load the model after a change to its arrays and JSON."""
+    path = folder / name
+    if not path.exists():
+        MODELS[name]().fit(*load_iris(return_X_y=True)).save(path)
+    kind, arrays, meta = storage.load(path)
+    change(arrays, meta)
+    storage.save(folder / "altered", kind, arrays, meta)
+    return fastens.load(folder / "altered")
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "alter", "refusal"),
+    [
+        ("stack", "final.fitted.intercept_", lambda a: a[:0], "coefficients"),
+        ("stack", "final.fitted.coef_", lambda a: a[None], "coefficients"),
+        ("stack", "final.fitted.is_probability_", lambda a: a[:0], "scales"),
+        ("stack", "final.fitted.is_probability_", lambda a: a.astype(np.int64) + 9, "scales"),
+        ("classes", "final.fitted.coef_", lambda a: a[:1], "coefficients"),
+        ("median", "fitted.estimator_weights_", lambda a: -a, "weights"),
+        ("median", "fitted.estimator_weights_", lambda a: a * np.nan, "weights"),
+        ("median", "fitted.estimator_weights_", lambda a: a[:-1], "regressors"),
+        ("medians of others", "fitted.n_estimators_", lambda a: a + 1, "regressors"),
+        ("forest", "fitted._seed", lambda a: a * 0 - 1, "seed"),
+        ("forest", "fitted._seed", lambda a: a * 0 + 2**62, "seed"),
+        ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
+        ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
+        ("cascade", "n_levels", lambda a: a * 0 - 1, "level"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(folder, name, array, alter, refusal):
+    def change(arrays, meta):
+        arrays[array] = alter(arrays[array])
+
+    load_altered(folder, name, lambda arrays, meta: None)
+    with pytest.raises(fastens.ModelFileError, match=refusal):
+        load_altered(folder, name, change)
+
+
+def test_classifiers_without_classes_are_refused(folder):
+    with pytest.raises(fastens.ModelFileError, match="classes"):
+        load_altered(folder, "cascade", lambda arrays, meta: meta["door"].pop("classes"))
