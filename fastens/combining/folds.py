@@ -207,8 +207,11 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
 
 
 def _numbers(rows: Any) -> NDArray[Any]:
-    """Row numbers; none of them are whole numbers too."""
-    return np.asarray(rows) if len(rows) else np.zeros(0, dtype=np.intp)
+    """The numbers of rows, from these or from a mask; none of them are whole numbers too."""
+    rows = np.asarray(rows)
+    if rows.dtype.kind == "b":
+        return np.flatnonzero(rows)
+    return rows if len(rows) else np.zeros(0, dtype=np.intp)
 
 
 def _split(cv: Any, data: MemberData) -> list[Fold]:

@@ -13,6 +13,7 @@ alone. An idle machine, too, takes a core now and then, for a tenth of a millise
 of two seconds, which took 1.3 times as long where each of them had the lead work alone.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.string cimport memset
 
 from fastens.engine.structs cimport int64_t, uint8_t
@@ -45,6 +46,9 @@ cdef enum:
     WORK_PER_WAIT = 10              # beside helpers, or else alone
     LEAST_ALONE = 1000000           # at first; twice as long each time, until a helper is of use again
     MOST_ALONE = 128000000
+    UNSEEN = 10000000               # that pieces are done before Python looks for Ctrl-C
+    # A run of pieces may be so many times as long as the one before it: their first ones may be quick by chance.
+    MOST_LONGER = 64
 
 cdef enum State:
     # Of a seat, and who changes it.
@@ -259,6 +263,37 @@ cdef void _do_pieces(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         while piece < end:
             pieces.work(pieces.job, pieces.first + piece, part)
             piece = pieces.n * owner // n_parts + next_item(&pieces.taken[owner])
+
+
+cdef struct Run:
+    Piece work
+    void* job
+    Py_ssize_t first
+
+
+cdef int share_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
+    """As share_pieces, for passes over many rows; after Ctrl-C, raise with some of the pieces done."""
+    cdef Run run = Run(work, job, 0)
+    cdef Py_ssize_t least = max(n_threads, 1)
+    cdef Py_ssize_t n = least
+    cdef int64_t begin, end, looked = nanoseconds()
+    while run.first < n_pieces:
+        n = min(n, n_pieces - run.first)
+        begin = nanoseconds()
+        share_pieces(_do_of_run, &run, n, n_threads)
+        end = nanoseconds()
+        run.first += n
+        n = max(least, n * min(UNSEEN // max(end - begin, <int64_t>1), <int64_t>MOST_LONGER))
+        if end - looked > UNSEEN // 2:
+            with gil:
+                PyErr_CheckSignals()
+            looked = nanoseconds()
+    return 0
+
+
+cdef void _do_of_run(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    cdef const Run* run = <const Run*>job
+    run.work(run.job, run.first + piece, thread)
 
 
 def forget_helpers():

@@ -7,7 +7,7 @@ import numbers
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -110,7 +110,7 @@ def threads_for(work: float, n_threads: int, grain: float) -> int:
 def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads: int) -> None:
     """Call a function, which gives the interpreter's lock away for most of its time, for each item.
 
-    The first error in the items' order is raised.
+    The first error in the items' order is raised. After Ctrl-C, the items that are begun are not waited for.
     """
     n_others = min(n_threads, len(items)) - 1
     if n_others < 1:
@@ -129,12 +129,18 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
                 return
             try:
                 function(item)
-            except BaseException as error:
+            except Exception as error:
                 errors[index] = error
 
-    with ThreadPoolExecutor(n_others, "fastens") as pool:
-        for _ in range(n_others):
-            pool.submit(work)
+    pool = ThreadPoolExecutor(n_others, "fastens")
+    try:
+        others = [pool.submit(work) for _ in range(n_others)]
         work()
+        wait(others)
+    except BaseException as error:
+        errors[-1] = error  # the others begin nothing more
+        raise
+    finally:
+        pool.shutdown(wait=False)
     if errors:
         raise errors[min(errors)]

@@ -18,6 +18,9 @@ from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
 from fastens.table.tables import Table
 
+# Values that are copied at a time, in some milliseconds.
+_BLOCK = 1 << 20
+
 
 class ReadTable(Table):
     """A frame whose columns have been read, so that parts of it cost little.
@@ -64,7 +67,9 @@ class ReadTable(Table):
         """Some of the rows."""
         if self.array is None:
             return ReadTable([column.take(rows) for column in self.arrays], self.names, None)
-        part = self.array.T.take(rows, axis=1)
+        part = np.empty((self.array.shape[1], len(rows)), dtype=self.array.dtype)
+        for column, taken in zip(self.array.T, part, strict=True):  # one by one, so that Ctrl-C is seen between them
+            taken[:] = column[rows]
         return ReadTable(list(part), self.names, part.T)
 
     def select(self, columns: list[int]) -> ReadTable:
@@ -134,7 +139,18 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
         return X[rows] if isinstance(X, Batches) else _SelectedTables(X, rows)
     if isinstance(X, ReadTable):
         return X.take(rows)
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        return _rows_of_array(X, rows)
     return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+
+
+def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
+    """Some rows, in C order; block by block, so that Ctrl-C is seen between them."""
+    out = np.empty((len(rows), X.shape[1]), dtype=X.dtype)
+    step = max(1, _BLOCK // max(1, X.shape[1]))
+    for start in range(0, len(rows), step):
+        out[start : start + step] = X[rows[start : start + step]]
+    return out
 
 
 def take_columns(X: Any, columns: list[int] | None) -> Any:

@@ -14,7 +14,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from fastens.engine.structs cimport FeatureBins, code_t, float32_t, float64_t, value_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.team cimport share_until_interrupted
 
 cdef enum:
     # Tiles of 128 to 1024 rows are within 5 % of each other; 64 features keep the records of a tile in the cache.
@@ -349,7 +349,7 @@ def bin_matrix(
     job.records = &records[first_row, 0] if records is not None else NULL
     job.record_stride = records.shape[1] if records is not None else 0
     with nogil:
-        share_pieces(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        share_until_interrupted(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
@@ -361,4 +361,4 @@ def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n
         &columns[0, 0], sizeof(code_t), columns.shape[1], columns.shape[0], &records[0, 0], records.shape[1]
     )
     with nogil:
-        share_pieces(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        share_until_interrupted(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)

@@ -16,7 +16,7 @@ from fastens.engine.predict.codes cimport Rows, fill_records, fill_views, record
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
-from fastens.engine.team cimport MAX_THREADS, share_pieces
+from fastens.engine.team cimport MAX_THREADS, share_until_interrupted
 
 cdef enum:
     CACHE_LINE = 64
@@ -295,9 +295,11 @@ cdef int run_blocks(
     cdef Blocks blocks = Blocks(program, rows, sums, leaves, &plan, <char*> calloc(n, plan.memory))
     if blocks.memory == NULL:
         raise MemoryError(f"cannot allocate {n * plan.memory} bytes for prediction")
-    with nogil:
-        share_pieces(run_piece, &blocks, plan.n_blocks, n)
-    free(blocks.memory)
+    try:
+        with nogil:
+            share_until_interrupted(run_piece, &blocks, plan.n_blocks, n)
+    finally:
+        free(blocks.memory)
     return 0
 
 

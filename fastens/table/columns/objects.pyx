@@ -1,5 +1,6 @@
 """Strings among Python objects, compared by their characters."""
 
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from libc.string cimport memset
 
@@ -16,6 +17,7 @@ cdef extern from "Python.h" nogil:
 cdef enum:
     BLOCK = 32          # texts looked up at a time: their objects are still in the first-level cache
     AHEAD = 32          # objects asked for before they are looked at
+    UNSEEN = 2048       # blocks before Python looks for Ctrl-C: some 20 ms
 
 
 cdef inline Text _text_of(PyObject* value) noexcept nogil:
@@ -42,6 +44,9 @@ def number_strings(Distinct distinct, const int64_t[:] pointers):
     source.places = <const char*> texts
     with nogil:
         for block in range((n_rows + BLOCK - 1) // BLOCK):
+            if block % UNSEEN == UNSEEN - 1:
+                with gil:
+                    PyErr_CheckSignals()
             first = block * BLOCK
             n = min(<Py_ssize_t> BLOCK, n_rows - first)
             for i in range(n):

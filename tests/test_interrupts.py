@@ -1,0 +1,144 @@
+"""Ctrl-C is seen within passes over many rows, not only after them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from fastens import GradientBoostingRegressor
+from fastens.combining.folds import GivenRows, MemberData, make_folds
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.bins.bins import bin_matrix, copy_to_records
+from fastens.engine.predict.predict import predict_raw
+from fastens.engine.threads import in_threads
+from fastens.table import parts
+from fastens.table.columns import factorize as factorizing
+
+
+def binning():
+    X = np.random.default_rng(0).random((1 << 20, 16), dtype=np.float32)
+    columns, records = np.zeros((16, len(X)), np.uint8), np.zeros((len(X), 16), np.uint8)
+    return bin_matrix, learn_binning(X[:10_000]).table, X, columns, records, 0, 1
+
+
+def copying():
+    columns = np.zeros((64, 1 << 20), np.uint16)
+    return copy_to_records, columns, np.zeros((1 << 20, 128), np.uint8), 1
+
+
+def predicting():
+    X = np.random.default_rng(0).random((300_000, 8), dtype=np.float32)
+    model = GradientBoostingRegressor(n_estimators=200, min_samples_leaf=5).fit(X[:3000], X[:3000, 0] * X[:3000, 1])
+    return predict_raw, model._ensemble.compiled, X
+
+
+def numbering():
+    words = np.array([f"word {number}" for number in np.random.default_rng(0).permutation(1 << 18)], dtype=object)
+    return factorizing.number_strings, factorizing.Distinct(len(words), len(words)), np.asarray(
+        factorizing._Pointers(words)
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("kernel", [binning, copying, predicting, numbering])
+def test_kernels_look_for_signals(kernel):
+    """There is always another one; after the call alone, one would be seen."""
+    function, *arguments = kernel()
+    seen = []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(None))
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        seen.clear()
+        function(*arguments)
+        n_seen = len(seen)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert n_seen > 3
+
+
+class Watched(np.ndarray):
+    """An array that notes how many rows are taken at a time."""
+
+    def __getitem__(self, rows):
+        if isinstance(rows, np.ndarray):
+            self.taken.append(len(rows))
+        return super().__getitem__(rows)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_are_taken_block_by_block(order, monkeypatch):
+    monkeypatch.setattr(parts, "_BLOCK", 100)
+    plain = np.asarray(np.random.default_rng(0).random((500, 7)), order=order)
+    X = plain.view(Watched)
+    X.taken = []
+    rows = np.flatnonzero(plain[:, 0] < 0.5)
+    found = parts.take_rows(X, rows)
+    np.testing.assert_array_equal(found, plain[rows])
+    assert type(found) is np.ndarray and found.flags.c_contiguous
+    assert max(X.taken) * 7 <= 100 and sum(X.taken) == len(rows)
+
+
+def test_a_splitter_may_give_masks():
+    class Halves:
+        def split(self, X, y=None, groups=None):
+            is_first = np.arange(len(X)) < len(X) // 2
+            yield from [(is_first, ~is_first), (~is_first, is_first)]
+
+        def get_n_splits(self, X=None, y=None, groups=None):
+            return 2
+
+    data = MemberData(np.arange(10.0)[:, None], np.arange(10.0), None, None)
+    (train, test), _ = make_folds(Halves(), data, GivenRows(np.arange(10), 10))
+    assert train.tolist() == [0, 1, 2, 3, 4] and test.tolist() == [5, 6, 7, 8, 9]
+    assert data.take(train).X.ravel().tolist() == train.tolist()
+
+
+@pytest.mark.parametrize("ties", [1, 10, 5000])
+def test_categories_are_sorted_some_at_a_time(ties, monkeypatch):
+    values = (np.random.default_rng(0).permutation(5000) // ties).tolist()
+    lengths = []
+
+    def watched(values):
+        lengths.append(len(values))
+        return sorted(values)
+
+    monkeypatch.setattr(factorizing, "SORTED_AT_ONCE", 100)
+    monkeypatch.setattr(factorizing, "sorted", watched, raising=False)
+    assert factorizing._sorted_objects(values) == sorted(values)
+    assert sum(lengths[1:]) == 5000
+    assert max(lengths[1:]) <= max(200, ties)
+
+
+def test_numbers_come_before_texts():
+    values = ["b", 2, "10", 1.5, None, "9", True, float("nan"), -1]
+    assert factorizing.sorted_categories(values, "'a'") == [-1, True, 1.5, 2, "10", "9", "b"]
+    assert factorizing.sorted_categories([], "'a'") == []
+
+
+def test_ctrl_c_does_not_wait_for_other_threads():
+    begun, ended, release = threading.Event(), threading.Event(), threading.Event()
+    items = []
+
+    def work(item):
+        items.append(item)
+        if threading.current_thread() is threading.main_thread():
+            begun.wait(60)
+            raise KeyboardInterrupt
+        begun.set()
+        release.wait(60)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        in_threads(work, range(100), 2)
+    assert begun.is_set() and not ended.is_set()
+    release.set()
+    assert ended.wait(60)
+    for thread in threading.enumerate():
+        if thread.name.startswith("fastens"):
+            thread.join(60)
+    assert len(items) == 2
