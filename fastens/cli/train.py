@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.models.model_files import predicted_values
@@ -26,6 +27,7 @@ from fastens.cli.table.spread import cluster_at, partitions
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint
+from fastens.table.source import Source
 from fastens.table.sources import Batches
 
 DEFAULT_OUTPUT = "model.fastens"
@@ -81,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     report.notes(task.notes)
     model = make_model(task.card.task, options)
     if options.dask is None:
-        trained = train(task, model, report, options.checkpoint)
+        trained = _train_here(task, model, report, options)
     else:
         trained = _train_on_cluster(task, model, report, options)
     if output is not None:
@@ -98,14 +100,28 @@ def _files_of(options: argparse.Namespace) -> list[str | None]:
     return options.table if isinstance(options.table, list) else [options.table]
 
 
-def train(task: Task, model: Any, report: Report, checkpoint: str | None = None) -> Trained:
+def _train_here(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
     """Fit on the rows that are not held out, score on those that are."""
     rows = task.rows.take(~task.held_out)
+    rows = replace(rows, X=_within_ceiling(rows.X, model, options))
     start = time.perf_counter()
-    with _checkpoints(model, checkpoint) as given:
+    with _checkpoints(model, options.checkpoint) as given:
         _fit(model, rows, report, given)
     seconds = time.perf_counter() - start
     return evaluated(model, task, seconds)
+
+
+def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
+    """The table with the ceiling of --max-memory, read as a whole for a model that needs it in memory."""
+    if isinstance(X, Batches) and not model._fits_sources:
+        X = pa.concat_tables(X.parts())
+    if options.max_memory is None:
+        return X
+    try:
+        source = Source(X, max_memory=options.max_memory, spill_dir=options.spill_dir)
+        return source.opened() if isinstance(X, Batches) else source
+    except ValueError as error:
+        raise CommandError(first_line(error)) from error
 
 
 def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.parts import RowSource
+from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryLimits, checked_folder, in_bytes
 from fastens.table.sources import BATCH_ROWS, Batches, is_source, open_batches
@@ -26,7 +27,7 @@ class Source:
 
     Parameters
     ----------
-    table : path, list of paths, stream, lazy frame, function, frame or array
+    table : path, list of paths, stream, lazy frame, function, frame, array or list of texts
         What `fit` takes as X.
     columns : sequence of str, optional
         The columns to read, those of targets and weights among them; default: all.
@@ -139,6 +140,8 @@ class TableParts(RowSource):
 
     def _opened(self, table: Any) -> Any:
         opened: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
+        if not self._is_frame and _are_texts(opened):
+            opened = opened.astype(object)[:, None]
         if not self._is_frame and opened.ndim != 2:
             raise ValueError(f"X must be a table of two dimensions; got {opened.ndim}.")
         return opened
@@ -168,3 +171,10 @@ class TableParts(RowSource):
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
         """Return columns as NumPy arrays."""
         return [np.concatenate([table[name].to_numpy() for table in self._tables]) for name in columns]
+
+
+def _are_texts(values: NDArray[Any]) -> bool:
+    """Whether an array is a list of texts, of which any may be missing: a table of one column."""
+    if values.ndim != 1 or values.dtype.kind not in "OUT":
+        return False
+    return all(isinstance(value, str) or is_missing(value) for value in values)

@@ -82,7 +82,33 @@ def test_a_ceiling_for_memory(run, large_files, monkeypatch):
         np.testing.assert_array_equal(trees_of("limited.fastens")[name], array, err_msg=name)
     for wrong in (["--max-memory", "much"], ["--max-memory", "1GB", "--spill-dir", "nowhere"]):
         assert run(*given, *wrong).code == 2
-    assert "--max-memory is for CSV and Parquet files" in run("train", "--max-memory", "1GB").err
+    assert "--max-memory is for training here" in run(*given, "--max-memory", "1GB", "--dask", "local:1").err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tables", ["*.parquet", "part?.csv"])
+@pytest.mark.parametrize("size", [0, 1 << 40])
+def test_models_that_need_the_table_in_memory_read_it_whole(run, large_files, monkeypatch, tables, size):
+    """However large it is; a ceiling holds for what training takes besides."""
+    given = ["train", tables, "--target", "price", "--drop", "sold", "--model", "conformal", "--test-fraction", 0]
+    monkeypatch.setattr(large, "LARGE_BYTES", size)
+    assert "max_memory must be at least" in run(*given, "--max-memory", "1MB", "-o", "small.fastens").err
+    assert run(*given, "--max-memory", "1GB", "-o", "limited.fastens").code == 0
+    assert run(*given, "-o", "free.fastens").code == 0
+    X = pq.read_table(large_files / "part0.parquet").drop_columns(["price", "sold"])
+    intervals = [fastens.load(name).predict_interval(X) for name in ("limited.fastens", "free.fastens")]
+    np.testing.assert_array_equal(*intervals)
+
+
+def test_a_ceiling_for_tables_that_are_not_read_in_batches(run):
+    """That of the package, and texts."""
+    assert "max_memory must be at least" in run("train", "--max-memory", "1MB").err
+    assert run("train", "--max-memory", "1GB").code == 0
+    texts = pa.table({"text": ["good film", "bad film"] * 30, "label": ["yes", "no"] * 30})
+    pyarrow.csv.write_csv(texts, "texts.csv")
+    given = ["train", "texts.csv", "--text", "text", "--target", "label"]
+    assert "max_memory must be at least" in run(*given, "--max-memory", "1MB").err
+    assert run(*given, "--max-memory", "1GB").code == 0
 
 
 def test_rows_without_target_or_weight_are_left_out(run, houses, large_files, monkeypatch):

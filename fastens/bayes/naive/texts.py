@@ -190,7 +190,7 @@ def texts_of(X: Any, fewest: int = 1) -> Any:
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
     if isinstance(X, Batches | TableParts):
-        _check_one_column(X.columns)
+        _check_one_column(X.columns or list(range(X.shape[1])))
         return X
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)

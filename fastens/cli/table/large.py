@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.table.columns import features
-from fastens.cli.table.errors import CommandError, first_line, listed
+from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.parts import FileRows, TableParts, open_parts
 from fastens.cli.table.reading import check_given_columns, given_schema
 from fastens.cli.table.target import required
@@ -23,7 +23,6 @@ from fastens.cli.table.task import Targets, Task, check_task_options, targets_of
 from fastens.files import TableFileError
 from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import files_of
-from fastens.table.source import Source
 from fastens.table.sources import Batches, Reader
 
 # Files of more bytes than this are read in batches: some four times as many in memory.
@@ -53,11 +52,11 @@ def large_task(options: argparse.Namespace) -> Task | None:
     """
     paths = [options.table] if isinstance(options.table, str) else options.table or []
     size = 0 if options.text is not None else _bytes_in_batches(paths)
-    for option in ("max_memory", "dask"):
-        if size == 0 and getattr(options, option) is not None:
-            name = option.replace("_", "-")
-            raise CommandError(f"--{name} is for CSV and Parquet files and tables without --text, read in batches")
-    if size <= LARGE_BYTES and options.max_memory is None and options.dask is None:
+    if size == 0 and options.dask is not None:
+        raise CommandError("--dask is for CSV and Parquet files and tables without --text, read in batches")
+    if options.max_memory is not None and options.dask is not None:
+        raise CommandError("--max-memory is for training here; workers of a cluster take what their rows need")
+    if size == 0 or (size <= LARGE_BYTES and options.max_memory is None and options.dask is None):
         return None
     check_task_options(options)
     parts = open_parts(paths, given_schema(options))
@@ -68,7 +67,7 @@ def large_task(options: argparse.Namespace) -> Task | None:
     rows = targets.table[_ROW].to_numpy()
     kinds, notes = _kinds_of_head(parts, targets, rows, options)
     read = FeatureReader(parts, kinds)
-    X = _limited(Batches(Reader(read.schema, read, parts.n_rows)), options)[rows]
+    X = Batches(Reader(read.schema, read, parts.n_rows))[rows]
     notes = [*targets.notes, *parts.notes, *notes, "What the columns hold was told from the first rows."]
     task = task_of(", ".join(paths), replace(targets, notes=notes), X, kinds, parts.schema, options)
     return replace(task, files=FileRows(paths, parts.schema, kinds, rows))
@@ -83,14 +82,6 @@ def _bytes_in_batches(paths: Sequence[str]) -> int:
     except TableFileError:
         return 0  # reading it says what is wrong
     return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
-
-
-def _limited(X: Batches, options: argparse.Namespace) -> Batches:
-    """The table with the ceiling of --max-memory."""
-    try:
-        return Source(X, max_memory=options.max_memory, spill_dir=options.spill_dir).opened()
-    except ValueError as error:
-        raise CommandError(first_line(error)) from error
 
 
 def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
