@@ -78,10 +78,8 @@ def listed_values(dtype: Any) -> list[Any] | None:
 
     Categories of polars belong to all columns together, and list none of one column.
     """
-    kind = type(dtype).__name__
-    return (
-        _listed(dtype.categories) if kind == "CategoricalDtype" else list(dtype.categories) if kind == "Enum" else None
-    )
+    read = {"CategoricalDtype": _listed, "Enum": list}.get(type(dtype).__name__)
+    return None if read is None else read(dtype.categories)
 
 
 def is_missing(value: Any) -> bool:
