@@ -11,7 +11,8 @@ pytest.importorskip("pyarrow")
 from properties.inputs import CHECKS, check_all, seeds
 from properties.worker import Worker
 
-INPUTS = {"model": 150, "text": 40, "stream": 30, "parquet": 30, "parameter": 40, "twin": 30, "scikit-learn": 30}
+INPUTS = {"model": 150, "state": 60, "text": 40, "stream": 30, "parquet": 30, "parameter": 40, "twin": 30}
+INPUTS |= {"scikit-learn": 30}
 SLOW = {"command": 40, "fit": 20, "lightgbm": 60}
 
 

@@ -264,6 +264,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
+        data = data.settled() if isinstance(spec.estimator, BaseFastens) else data
         found: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:

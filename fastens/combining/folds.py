@@ -27,7 +27,7 @@ from fastens.monitoring.callbacks import announce
 from fastens.saving import nested_arrays, nested_model
 from fastens.storage import ModelFileError
 from fastens.table.frames import is_frame
-from fastens.table.parts import read_table, take_columns, take_rows
+from fastens.table.parts import read_table, settled, take_columns, take_rows
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
@@ -90,6 +90,10 @@ class MemberData:
     def weight(self) -> Array:
         """The weight of each row."""
         return np.ones(self.n_rows) if self.sample_weight is None else self.sample_weight
+
+    def settled(self) -> MemberData:
+        """The same for members of ours, which then read any part of the rows like the whole."""
+        return replace(self, X=settled(self.X))
 
     def take(self, rows: Rows) -> MemberData:
         """Some of the rows."""
@@ -294,7 +298,8 @@ def _tasks(
     """
     alone: list[list[Task]] = []
     side_by_side: list[list[Task]] = []
-    read = _read(data, specs)
+    own_data = data.settled() if any(isinstance(spec.estimator, BaseFastens) for spec in specs) else data
+    read = _read(own_data, specs)
     is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
     for job in jobs:
         ours: list[Task] = []
@@ -302,7 +307,8 @@ def _tasks(
             if (spec.name, job) in plan.fold_fits:
                 continue
             is_ours = isinstance(spec.estimator, BaseFastens)
-            task = partial(_fit_job, spec, read if _reads_tables(spec.estimator) else data, folds, job, plan)
+            table = read if _reads_tables(spec.estimator) else own_data if is_ours else data
+            task = partial(_fit_job, spec, table, folds, job, plan)
             if is_ours:
                 ours.append(task)
             else:

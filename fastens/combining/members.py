@@ -49,7 +49,7 @@ from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.opening import open_table
-from fastens.table.parts import settled, take_rows
+from fastens.table.parts import take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.tables import column_positions
 from fastens.table.training_data import check_same_rows
@@ -300,7 +300,6 @@ class BaseMembers(BaseFastens):
                 InputEncoder.fit(table).transform(table)
         self._encoder = InputEncoder(table.names, [None] * len(table))
         self._set_columns()
-        X = settled(X)
         return X if needs is None else self._within(X, needs)
 
     def _within(self, X: Any, needs: FitNeeds) -> Any:

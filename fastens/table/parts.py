@@ -106,22 +106,33 @@ def _read_column(table: Table, index: int) -> Column | None:
 
 
 def settled(X: Any) -> Any:
-    """A table, of whose rows any part is read like the whole.
+    """A table, of whose rows any part is read like the whole by our own estimators.
 
-    In a frame of pandas, columns of words and numbers become categories by their type: without it, a part that has none
-    of the words would be numbers.
+    In a frame of pandas or polars, columns of words and of missing values or numbers become categories by their type:
+    without it, a part that has none of the words would be numbers.
     """
+    if nw.dependencies.is_polars_dataframe(X):
+        frame = nw.from_native(X, eager_only=True)
+        columns = [column for column in frame.iter_columns() if column.dtype == nw.String]
+        texts = [column.name for column in columns if 0 < column.null_count() < len(column)]
+        return frame.with_columns(nw.col(*texts).cast(nw.Categorical)).to_native() if texts else X
     if not nw.dependencies.is_pandas_dataframe(X):
         return X
     table, found = table_from_frame(X), X
     for index, column in enumerate(table.arrays):
-        if column.dtype != object or not table.is_of_words(index):
-            continue
-        kinds = table.kinds(index)
-        if len(kinds) > 1 and all(issubclass(kind, PLAIN) for kind in kinds):  # others are no categories
+        if _may_lack_words(table, index, column):
             found = X.copy(deep=False) if found is X else found
             found.isetitem(index, X.iloc[:, index].astype("category"))
     return found
+
+
+def _may_lack_words(table: Table, index: int, column: Any) -> bool:
+    """Whether some rows of a column of pandas would not show that it is of words."""
+    if getattr(column.dtype, "kind", "") != "O" or column.dtype.name == "category" or not table.is_categorical(index):
+        return False
+    kinds = table.kinds(index)
+    is_plain = all(issubclass(kind, PLAIN) for kind in kinds)  # others are no categories
+    return is_plain and (len(kinds) > 1 or bool(table.column(index).is_null().any()))
 
 
 class _SelectedTables(SelectedRows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
 from typing import Any
 
 import fastens
@@ -43,6 +44,7 @@ BY_NAME: dict[str, list[Any]] = {
 WRONG: list[Any] = [-1, -0.5, float("nan"), float("inf"), "no such thing", [], {}, object(), 2**80, -(2**80)]
 
 
+@cache
 def values_for(estimator: str) -> dict[str, list[Any]]:
     """For each parameter the values that its rule takes."""
     rules = getattr(fastens, estimator)._parameter_rules
@@ -59,6 +61,7 @@ def values_for(estimator: str) -> dict[str, list[Any]]:
     return {name: values for name, values in found.items() if values}
 
 
+@cache
 def wrong_values_for(estimator: str) -> dict[str, list[Any]]:
     """For each parameter values that break its rule."""
     rules = getattr(fastens, estimator)._parameter_rules

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.dummy import DummyClassifier
 
 from fastens import (
     BaggingClassifier,
@@ -15,6 +16,7 @@ from fastens import (
     RandomForestClassifier,
     RandomSearch,
     StackingClassifier,
+    VotingClassifier,
     tune,
 )
 from fastens.combining.folds import _reads_tables
@@ -103,10 +105,32 @@ def test_trials_read_words_that_their_folds_do_not_have():
     assert tune(X, y, "classification", search=search).best is not None
 
 
-def test_only_columns_of_words_and_numbers_are_settled():
+def test_columns_of_words_that_some_rows_may_lack_are_settled():
     X, _ = rare_words()
     assert [str(dtype) for dtype in settled(X).dtypes] == ["category", "float64"]
     assert X["a"].dtype == object
-    for column in (["a", "b"], [1, None], [[1], "a"], [True, None], [np.datetime64("2020-01-01"), "a"]):
+    for column in (["a", None], ["a", 1], [True, None]):
+        assert settled(pd.DataFrame({"a": pd.Series(column, dtype=object)}))["a"].dtype == "category"
+    assert settled(pl.DataFrame({"a": ["a", None], "b": ["a", "b"]})).dtypes == [pl.Categorical, pl.String]
+    for column in (["a", "b"], [1, None], [[1], "a"], [True, False], [np.datetime64("2020-01-01"), "a"], [None, None]):
         frame = pd.DataFrame({"a": pd.Series(column, dtype=object)})
         assert settled(frame) is frame
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_members_read_the_one_word_of_a_column(make):
+    """Where it is missing in all rows of a fold."""
+    X = make({"a": ["one", *[None] * 39], "b": np.arange(40.0)})
+    model = StackingClassifier([("boosting", GradientBoostingClassifier(n_estimators=1))], cv=2)
+    assert len(model.fit(X, np.arange(40) % 2).predict(X)) == 40
+
+
+def test_members_of_other_libraries_get_the_columns_as_they_are():
+    class Seen(DummyClassifier):
+        def fit(self, X, y, sample_weight=None):
+            self.dtype_ = X["a"].dtype
+            return super().fit(X, y, sample_weight)
+
+    X, y = rare_words()
+    model = VotingClassifier([("other", Seen()), ("forest", RandomForestClassifier(2))]).fit(X, y)
+    assert model.named_estimators_["other"].dtype_.kind == "O"
