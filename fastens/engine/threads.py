@@ -6,6 +6,7 @@ import functools
 import numbers
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -117,30 +118,28 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         for item in items:
             function(item)
         return
-    errors: dict[int, BaseException] = {}
-    numbered = enumerate(items)
-    lock = threading.Lock()
+    waiting = deque(enumerate(items))
+    errors: dict[int, Exception] = {}
 
     def work() -> None:
-        while not errors:
-            with lock:
-                index, item = next(numbered, (-1, None))
-            if index < 0:
+        while waiting:
+            try:
+                index, item = waiting.popleft()
+            except IndexError:  # another thread was faster
                 return
             try:
                 function(item)
             except Exception as error:
                 errors[index] = error
+                waiting.clear()
 
     pool = ThreadPoolExecutor(n_others, "fastens")
     try:
         others = [pool.submit(work) for _ in range(n_others)]
         work()
         wait(others)
-    except BaseException as error:
-        errors[-1] = error  # the others begin nothing more
-        raise
     finally:
+        waiting.clear()
         pool.shutdown(wait=False)
     if errors:
         raise errors[min(errors)]
