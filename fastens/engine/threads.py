@@ -120,26 +120,27 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         return
     waiting = deque(enumerate(items))
     errors: dict[int, Exception] = {}
-
-    def work() -> None:
-        while waiting:
-            try:
-                index, item = waiting.popleft()
-            except IndexError:  # another thread was faster
-                return
-            try:
-                function(item)
-            except Exception as error:
-                errors[index] = error
-                waiting.clear()
-
     pool = ThreadPoolExecutor(n_others, "fastens")
     try:
-        others = [pool.submit(work) for _ in range(n_others)]
-        work()
+        others = [pool.submit(_do_items, function, waiting, errors) for _ in range(n_others)]
+        _do_items(function, waiting, errors)
         wait(others)
     finally:
         waiting.clear()
         pool.shutdown(wait=False)
     if errors:
         raise errors[min(errors)]
+
+
+def _do_items(function: Callable[[Any], None], waiting: deque[tuple[int, Any]], errors: dict[int, Exception]) -> None:
+    """One thread's share: until there are no more, or one fails."""
+    while waiting:
+        try:
+            index, item = waiting.popleft()
+        except IndexError:  # another thread was faster
+            return
+        try:
+            function(item)
+        except Exception as error:
+            errors[index] = error
+            waiting.clear()
