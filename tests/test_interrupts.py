@@ -6,14 +6,16 @@ import os
 import signal
 import threading
 
+import joblib
 import numpy as np
 import pytest
-
-from fastens import GradientBoostingRegressor
-from fastens.combining.folds import GivenRows, MemberData, make_folds
-from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.bins import bin_matrix, copy_to_records
 from fastens.engine.predict.predict import predict_raw
+from sklearn.naive_bayes import GaussianNB
+
+from fastens import GradientBoostingRegressor, StackingClassifier
+from fastens.combining.folds import GivenRows, MemberData, make_folds
+from fastens.engine.bins.binning import learn_binning
 from fastens.engine.threads import in_threads
 from fastens.table import parts
 from fastens.table.columns import factorize as factorizing
@@ -38,8 +40,10 @@ def predicting():
 
 def numbering():
     words = np.array([f"word {number}" for number in np.random.default_rng(0).permutation(1 << 18)], dtype=object)
-    return factorizing.number_strings, factorizing.Distinct(len(words), len(words)), np.asarray(
-        factorizing._Pointers(words)
+    return (
+        factorizing.number_strings,
+        factorizing.Distinct(len(words), len(words)),
+        np.asarray(factorizing._Pointers(words)),
     )
 
 
@@ -79,8 +83,10 @@ def test_rows_are_taken_block_by_block(order, monkeypatch):
     rows = np.flatnonzero(plain[:, 0] < 0.5)
     found = parts.take_rows(X, rows)
     np.testing.assert_array_equal(found, plain[rows])
-    assert type(found) is np.ndarray and found.flags.c_contiguous
-    assert max(X.taken) * 7 <= 100 and sum(X.taken) == len(rows)
+    assert type(found) is np.ndarray
+    assert found.flags.c_contiguous
+    assert max(X.taken) * 7 <= 100
+    assert sum(X.taken) == len(rows)
 
 
 def test_a_splitter_may_give_masks():
@@ -94,7 +100,8 @@ def test_a_splitter_may_give_masks():
 
     data = MemberData(np.arange(10.0)[:, None], np.arange(10.0), None, None)
     (train, test), _ = make_folds(Halves(), data, GivenRows(np.arange(10), 10))
-    assert train.tolist() == [0, 1, 2, 3, 4] and test.tolist() == [5, 6, 7, 8, 9]
+    assert train.tolist() == [0, 1, 2, 3, 4]
+    assert test.tolist() == [5, 6, 7, 8, 9]
     assert data.take(train).X.ravel().tolist() == train.tolist()
 
 
@@ -135,10 +142,38 @@ def test_ctrl_c_does_not_wait_for_other_threads():
 
     with pytest.raises(KeyboardInterrupt):
         in_threads(work, range(100), 2)
-    assert begun.is_set() and not ended.is_set()
+    assert begun.is_set()
+    assert not ended.is_set()
     release.set()
     assert ended.wait(60)
     for thread in threading.enumerate():
         if thread.name.startswith("fastens"):
             thread.join(60)
     assert len(items) == 2
+
+
+class Interrupted(GaussianNB):
+    """A member whose third fit is interrupted."""
+
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        Interrupted.fits += 1
+        if Interrupted.fits == 3:
+            raise KeyboardInterrupt
+        return super().fit(X, y, sample_weight)
+
+
+def test_after_ctrl_c_the_rows_of_a_stack_are_hashed_once(monkeypatch):
+    """A table of a million rows takes a while; what is finished is kept for a warm start."""
+    X = np.random.default_rng(0).random((60, 2))
+    hashed = []
+    plain_hash = joblib.hash
+    monkeypatch.setattr(joblib, "hash", lambda value, **how: (hashed.append(value), plain_hash(value, **how))[1])
+    model = StackingClassifier([("member", Interrupted())], warm_start=True, random_state=0, n_jobs=1)
+    Interrupted.fits = 0
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, X[:, 0] > 0.5)
+    assert sum(any(part is X for part in value if isinstance(part, np.ndarray)) for value in hashed) == 1
+    model.fit(X, X[:, 0] > 0.5)
+    assert Interrupted.fits == 6  # the interrupted one and two more of five folds

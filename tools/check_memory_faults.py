@@ -38,6 +38,8 @@ IN_NUMPY, ELSEWHERE = 3, 4  # exit statuses of crashes
 SAID_OTHERWISE = "without exception set|without setting an exception|can't allocate (read )?lock"
 # What Python itself may keep after an error: the buffers of tracebacks, freed lists, grown caches.
 MOST_LEFT = 200_000
+# Its table of interned texts doubles now and then, by two megabytes or four. With these it has done so before.
+INTERNED = 100_000
 
 
 class Faults:
@@ -109,6 +111,7 @@ def check(name: str, step: int, progress: Path) -> int:
     import fastens
     from reference.public_estimators import make, shrink_default_members, table_for
 
+    kept = [sys.intern(f"text {number}") for number in range(INTERNED)]
     shrink_default_members(pytest.MonkeyPatch(), 2)
     small = {"n_estimators": 3, "random_state": 0}
     parameters = {key: value for key, value in small.items() if key in make(name).get_params()}
@@ -139,6 +142,7 @@ def check(name: str, step: int, progress: Path) -> int:
     for what in list(jobs)[list(jobs).index(first) :]:
         told = range(int(start) if what == first else 1, sys.maxsize, step)
         wrong += sweep(f"{name} {what}", jobs[what], tried(told, what, progress), is_as_before)
+    del kept
     return wrong
 
 

@@ -76,8 +76,12 @@ class FitProgress:
 
     def finished(self) -> FinishedFits:
         """The finished fits, with hashes in place of the rows."""
-        levels = [(_hash_rows(data), _hash_members(specs), fold_fits) for specs, data, fold_fits in self.levels]
-        return FinishedFits(_hash_rows(self.data, self.options), self.folds, levels)
+        rows = _hash_rows(self.data)
+        levels = [
+            (rows if data is self.data else _hash_rows(data), _hash_members(specs), fold_fits)
+            for specs, data, fold_fits in self.levels
+        ]
+        return FinishedFits(_hash([rows, self.options]), self.folds, levels)
 
     def describe(self) -> str:
         """The finished fits by member, for an error."""
@@ -95,7 +99,7 @@ class FinishedFits:
 
     def folds_for(self, data: MemberData, options: Any) -> list[Fold] | None:
         """The folds, if these are the same rows: random folds are not drawn again."""
-        return self.folds if _hash_rows(data, options) == self.rows else None
+        return self.folds if _hash([_hash_rows(data), options]) == self.rows else None
 
     def fits_for(self, depth: int, specs: list[MemberSpec], data: MemberData) -> FoldFits:
         """The finished fits of a level whose members and data are unchanged."""
@@ -106,9 +110,8 @@ class FinishedFits:
         return {key: piece for key, piece in fold_fits.items() if before.get(key[0]) == now.get(key[0])}
 
 
-def _hash_rows(data: MemberData, options: Any = None) -> str:
-    validation, routed = data.validation, data.routed
-    return _hash([data.X, data.y, data.classes, data.sample_weight, data.groups, validation, routed, options])
+def _hash_rows(data: MemberData) -> str:
+    return _hash([data.X, data.y, data.classes, data.sample_weight, data.groups, data.validation, data.routed])
 
 
 def _hash_members(specs: list[MemberSpec]) -> dict[str, str]:
@@ -116,9 +119,12 @@ def _hash_members(specs: list[MemberSpec]) -> dict[str, str]:
 
 
 def _hash(value: Any) -> str:
-    """A hash of the content; for what cannot be pickled, such as a local class, a unique one."""
+    """A hash of the content; for what cannot be pickled, such as a local class, a unique one.
+
+    It is made after Ctrl-C too, so it must be quick: processors have instructions for SHA-1.
+    """
     try:
-        return str(joblib.hash(value))
+        return str(joblib.hash(value, hash_name="sha1"))
     except (pickle.PicklingError, AttributeError, TypeError):
         return uuid.uuid4().hex
 

@@ -6,6 +6,7 @@ import functools
 import numbers
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -117,30 +118,29 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         for item in items:
             function(item)
         return
-    errors: dict[int, BaseException] = {}
-    numbered = enumerate(items)
-    lock = threading.Lock()
-
-    def work() -> None:
-        while not errors:
-            with lock:
-                index, item = next(numbered, (-1, None))
-            if index < 0:
-                return
-            try:
-                function(item)
-            except Exception as error:
-                errors[index] = error
-
+    waiting = deque(enumerate(items))
+    errors: dict[int, Exception] = {}
     pool = ThreadPoolExecutor(n_others, "fastens")
     try:
-        others = [pool.submit(work) for _ in range(n_others)]
-        work()
+        others = [pool.submit(_do_items, function, waiting, errors) for _ in range(n_others)]
+        _do_items(function, waiting, errors)
         wait(others)
-    except BaseException as error:
-        errors[-1] = error  # the others begin nothing more
-        raise
     finally:
+        waiting.clear()
         pool.shutdown(wait=False)
     if errors:
         raise errors[min(errors)]
+
+
+def _do_items(function: Callable[[Any], None], waiting: deque[tuple[int, Any]], errors: dict[int, Exception]) -> None:
+    """One thread's share: until there are no more, or one fails."""
+    while waiting:
+        try:
+            index, item = waiting.popleft()
+        except IndexError:  # another thread was faster
+            return
+        try:
+            function(item)
+        except Exception as error:
+            errors[index] = error
+            waiting.clear()

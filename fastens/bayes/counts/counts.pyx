@@ -6,7 +6,7 @@ the number of threads, sums of weights included.
 
 from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.team cimport share_until_interrupted
 
 cdef enum:
     PAIR_ROWS = 2048    # a block's keys stay in the first-level cache while all partners of a column go by
@@ -142,7 +142,7 @@ def count_columns(
         1, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0])
     with nogil:
-        share_pieces(_count_piece, &job, job.n_features, n_threads)
+        share_until_interrupted(_count_piece, &job, job.n_features, n_threads)
 
 
 def count_pairs(
@@ -158,7 +158,7 @@ def count_pairs(
         2, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0, 0])
     with nogil:
-        share_pieces(_count_piece, &job, job.n_features, n_threads)
+        share_until_interrupted(_count_piece, &job, job.n_features, n_threads)
 
 
 def count_triples(
@@ -180,4 +180,4 @@ def count_triples(
         3, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
-        share_pieces(_count_piece, &job, pairs.shape[0], n_threads)
+        share_until_interrupted(_count_piece, &job, pairs.shape[0], n_threads)

@@ -7,7 +7,7 @@ from libc.math cimport INFINITY
 
 from fastens.engine.exact cimport exp, log
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.team cimport share_until_interrupted
 
 ctypedef fused any_code_t:
     uint8_t
@@ -79,7 +79,7 @@ def add_families(
         &codes[0, 0], sizeof(any_code_t), &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
-        share_pieces(_block_piece, &families, (families.n_rows + ROWS - 1) // ROWS, n_threads)
+        share_until_interrupted(_block_piece, &families, (families.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 cdef struct Averaged:
@@ -216,4 +216,4 @@ def average_parents(
     given.scores, given.places, given.block_rows = &scores[0, 0], &places[0, 0], places.shape[1]
     cdef Py_ssize_t n_blocks = (given.n_rows + given.block_rows - 1) // given.block_rows
     with nogil:
-        share_pieces(_average_piece, &given, n_blocks, <int32_t> places.shape[0])
+        share_until_interrupted(_average_piece, &given, n_blocks, <int32_t> places.shape[0])
