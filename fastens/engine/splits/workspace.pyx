@@ -6,7 +6,7 @@ from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split
-from fastens.engine.histograms.quantise cimport Moments, Quantised
+from fastens.engine.histograms.quantise cimport Moments
 from fastens.engine.memory cimport resize
 from fastens.engine.paths cimport mask_words
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
