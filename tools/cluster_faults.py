@@ -1,12 +1,14 @@
 """Strike at workers of a Dask cluster in every phase of a fit; the model must be that of one machine, to the byte.
 
-Workers are processes without a nanny. One or two of them are chosen for each fit, which strike at an exchange of a
-phase drawn at random: they kill or stop themselves (SIGKILL, SIGSTOP), leave politely, or sleep for a second. In some
-fits a worker joins, or another fit runs on the same cluster. Workers that are lost are replaced before the next fit. At
-the end the scheduler is killed in a fit, which must say so, and go on from its checkpoint on one machine.
+Workers are processes without a nanny. One or two of them, and never all, are chosen for each fit, which strike at an
+exchange of a phase drawn at random: they kill or stop themselves (SIGKILL, SIGSTOP), leave politely, or sleep for a
+second. In some fits a worker joins, or another fit runs on the same cluster. Workers that are lost are replaced before
+the next fit. At the end the scheduler is killed in a fit, which must say so, and go on from its checkpoint on one
+machine.
 
     python tools/cluster_faults.py --each 50 --results faults.jsonl      goes on where an earlier run has stopped
     python tools/cluster_faults.py --each 2 --phases histograms validation
+    python tools/cluster_faults.py --workers 2           histograms of two ranks travel while others are counted
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ def lay_traps() -> None:
 
         return exchange
 
-    for name in ("sum", "max", "gather", "exchange"):
+    for name in ("sum", "begin_sum", "max", "gather", "exchange"):
         setattr(reduction.RanksComm, name, trapped(getattr(reduction.RanksComm, name)))
     original = dask_worker.WorkerSession.__init__
 
@@ -289,7 +291,7 @@ def try_one(client: Client, workers: Workers, phase: str, draw: random.Random, o
     addresses = workers.fill(options.workers)
     client.run(set_trap, None)
     faults = {}
-    for victim in draw.sample(addresses, draw.choice((1, 2))):
+    for victim in draw.sample(addresses, min(draw.choice((1, 2)), options.workers - 1)):
         faults[victim] = draw.choice(options.faults)
         armed = faults[victim], phase, draw.randrange(EXCHANGES.get(phase, 1))
         client.run(set_trap, armed, workers=[victim])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from fastens.cli.explaining.contributions import contribution_columns, explains, rows_at_once
-from fastens.cli.models.model_files import feature_kinds, load_model, predicted_values, table_schema
+from fastens.cli.models.model_files import (
+    feature_kinds,
+    load_model,
+    predicted_values,
+    read_columns,
+    table_schema,
+    unread,
+)
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
 from fastens.cli.table.card import ModelCard
@@ -68,9 +75,9 @@ def _predicted_parts(
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not explains(model):
         raise CommandError(f"--contributions: {type(model).__name__} has none, as it is not made of trees")
-    parts = table.read(list(dict.fromkeys([*kept, *kinds])))
+    parts = table.read(list(dict.fromkeys([*kept, *_needed(model, kinds, table.empty, options)])))
     for part in _pieces(ahead(parts), model, options):
-        X = features(part, kinds)
+        X = features(_with_unread(part, kinds, table.empty), kinds)
         predictions = predicted_table(model, predicted_values(model, X))
         if options.coverage is not None:
             predictions = _with_columns(predictions, _covering(model, X, options.coverage))
@@ -78,6 +85,20 @@ def _predicted_parts(
             predictions = _with_columns(predictions, contribution_columns(model, X))
         yield _with_columns(part.select(kept), _columns_of(predictions))
         on_rows(part.num_rows)
+
+
+def _needed(model: Any, kinds: Mapping[str, str], empty: pa.Table, options: argparse.Namespace) -> list[str]:
+    """The columns to read for the predictions."""
+    if options.contributions or options.coverage is not None:
+        return list(kinds)
+    return read_columns(model, kinds, empty)
+
+
+def _with_unread(part: pa.Table, kinds: Mapping[str, str], empty: pa.Table) -> pa.Table:
+    """The part with a column for each that was not read."""
+    for name in kinds.keys() - set(part.column_names):
+        part = part.append_column(empty.schema.field(name), unread(empty.schema.field(name).type, part.num_rows))
+    return part
 
 
 def _pieces(parts: Iterable[pa.Table], model: Any, options: argparse.Namespace) -> Iterator[pa.Table]:

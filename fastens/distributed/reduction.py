@@ -60,11 +60,32 @@ class RanksComm(Comm):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.rank, self.size = transport.rank, transport.size
-        self.n_exchanges = self.n_bytes = 0
+        self.sums_travel = self.size == 2
+        self.n_exchanges = self.n_bytes = self._n_travelling = 0
 
     def sum(self, *arrays: Numbers) -> None:
         """Add up arrays over the ranks, in place."""
         self._reduce("sum", arrays)
+
+    def begin_sum(self, *arrays: Numbers) -> Callable[[], None]:
+        """Begin to do so; return what waits for the sums, which is to be called in the order of the beginnings.
+
+        Between two ranks a sum is one message each way, which travels by itself; others are made at the end.
+        """
+        if not self.sums_travel:
+            return super().begin_sum(*arrays)
+        self.n_exchanges += 1
+        self._n_travelling += 1
+        partner, tag = 1 - self.rank, (self.n_exchanges, 1)
+        self._put(partner, tag, self._written(arrays))
+
+        def finish() -> None:
+            self._take(self._transport.receive(partner, tag), arrays, "sum")
+            self._n_travelling -= 1
+            if self._n_travelling == 0:
+                self._transport.flush()
+
+        return finish
 
     def max(self, *arrays: Numbers) -> None:
         """Replace arrays by their elementwise maxima over the ranks."""
@@ -197,12 +218,15 @@ class RanksComm(Comm):
         self._transport.flush()
 
     def _send(self, rank: Any, payload: Any) -> None:
+        self._sent[rank] += 1
+        self._put(rank, (self.n_exchanges, self._sent[rank]), payload)
+
+    def _put(self, rank: int, tag: Tag, payload: Any) -> None:
         if isinstance(payload, np.ndarray):
             self.n_bytes += payload.nbytes
         else:
             self.n_bytes += sum(len(content) for _, content in payload)
-        self._sent[rank] += 1
-        self._transport.send(rank, (self.n_exchanges, self._sent[rank]), payload)
+        self._transport.send(rank, tag, payload)
 
     def _receive(self, rank: Any) -> Any:
         self._received[rank] += 1

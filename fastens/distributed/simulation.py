@@ -143,10 +143,11 @@ def exchanges_of(make: Callable[[], Any], X: NDArray[Any], y: NDArray[Any]) -> l
 
 
 class _Recorder(RanksComm):
-    """Takes note of what is exchanged."""
+    """Takes note of what is exchanged, as by more than two ranks, whose sums do not travel."""
 
     def __init__(self, transport: Any) -> None:
         super().__init__(transport)
+        self.sums_travel = False
         self.rounds: list[list[Exchange]] = [[]]
 
     @contextmanager

@@ -7,6 +7,7 @@ results do not depend on the order of the ranks, and a model is the same to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,13 +31,20 @@ class Comm:
         The number of this rank; the rows of rank 0 come first in the table.
     size : int
         How many ranks there are.
+    sums_travel : bool
+        Whether ranks can do other work between `begin_sum` and its result.
     """
 
     rank: int = 0
     size: int = 1
+    sums_travel: bool = False
 
     def sum(self, *arrays: NDArray[np.int64]) -> None:
         """Add up arrays over the ranks, in place."""
+
+    def begin_sum(self, *arrays: NDArray[np.int64]) -> Callable[[], None]:
+        """Begin to do so; return what waits for the sums, which is to be called in the order of the beginnings."""
+        return partial(self.sum, *arrays)
 
     def max(self, *arrays: NDArray[np.int64]) -> None:
         """Replace arrays by their elementwise maxima over the ranks."""

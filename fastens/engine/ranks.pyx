@@ -1,8 +1,16 @@
 """Reductions over the ranks of a fit, from kernels that do not hold the interpreter's lock."""
 
+from collections import deque
+
 import numpy as np
 
 from fastens.engine.structs cimport int32_t, int64_t
+
+cdef enum Reduction:
+    SUM
+    BEGIN_SUM
+    FINISH_SUM
+    MAX
 
 
 cdef class Exchange:
@@ -10,26 +18,34 @@ cdef class Exchange:
 
     def __init__(self, comm):
         self.comm, self.error = comm, None
-        self.ranks = Ranks(<void*>self, False)
+        self.begun = deque()            # what finishes the sums that have begun
+        self.ranks = Ranks(<void*>self, False, comm.sums_travel)
 
 
 cdef bint sum_over(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n) noexcept nogil:
     """Add up arrays of n numbers each over the ranks, in place; False where that failed."""
-    return ranks == NULL or _reduce(ranks, arrays, n_arrays, n, 1, False)
+    return ranks == NULL or _reduce(ranks, arrays, n_arrays, n, 1, SUM)
 
 
-cdef bint sum_rows(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width) noexcept nogil:
-    """The same for arrays of n rows, whose columns hold numbers that are about as large."""
-    return ranks == NULL or _reduce(ranks, arrays, n_arrays, n, width, False)
+cdef bint begin_sum_of_rows(
+    Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width
+) noexcept nogil:
+    """Begin to do so for arrays of n rows, whose columns hold numbers that are about as large."""
+    return _reduce(ranks, arrays, n_arrays, n, width, BEGIN_SUM)
+
+
+cdef bint finish_sum(Ranks* ranks) noexcept nogil:
+    """Wait for the first of the sums that have begun; False where that failed."""
+    return _reduce(ranks, NULL, 0, 0, 1, FINISH_SUM)
 
 
 cdef bint max_over(Ranks* ranks, int64_t* numbers, Py_ssize_t n) noexcept nogil:
     """Replace numbers by their maxima over the ranks; False where that failed."""
-    return ranks == NULL or _reduce(ranks, &numbers, 1, n, 1, True)
+    return ranks == NULL or _reduce(ranks, &numbers, 1, n, 1, MAX)
 
 
 cdef bint _reduce(
-    Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width, bint largest
+    Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width, Reduction what
 ) noexcept with gil:
     cdef Exchange exchange = <Exchange>ranks.exchange
     cdef int64_t[::1] view
@@ -41,10 +57,14 @@ cdef bint _reduce(
         for i in range(n_arrays):
             view = <int64_t[:n * width]>arrays[i]
             views.append(np.asarray(view).reshape(n, width) if width > 1 else np.asarray(view))
-        if largest:
+        if what == MAX:
             exchange.comm.max(*views)
-        else:
+        elif what == SUM:
             exchange.comm.sum(*views)
+        elif what == BEGIN_SUM:
+            exchange.begun.append(exchange.comm.begin_sum(*views))
+        else:
+            exchange.begun.popleft()()
     except BaseException as error:
         exchange.error, ranks.failed = error, True
     return not ranks.failed

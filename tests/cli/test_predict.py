@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import fastens
+from fastens.cli.table import parts
 
 
 @pytest.fixture(scope="module")
@@ -338,3 +339,32 @@ def test_models_without_contributions(run, houses, write_csv):
     result = run("predict", "model.fastens", path, "--contributions", "-o", "out.csv")
     assert (result.code, result.err) == (2, "fastens: --contributions: MixedNB has none, as it is not made of trees\n")
     assert not Path("out.csv").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["table.parquet", "table.csv"])
+@pytest.mark.parametrize("family", ["boosting", "tree", "forest", "extra-trees", "adaboost", "bayes-tree", "voting"])
+def test_columns_that_no_tree_splits_on_are_not_read(run, tmp_path, monkeypatch, family, form):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"used": rng.normal(size=400), "other": rng.integers(0, 9, 400), "near": 0.5})
+    table["word"] = rng.choice(["a", "b"], 400)
+    table["flag"] = rng.random(400) < 0.5
+    table["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 99, 400), unit="D")
+    table["y"] = np.where(table["used"] > 0, "yes", "no")
+    table.to_parquet("table.parquet", index=False)
+    table.to_csv("table.csv", index=False)
+    options = ["--members", "tree,forest"] if family == "voting" else ["--max-depth", 1]
+    options += [] if family in ("tree", "bayes-tree", "voting") else ["--n-estimators", 3]
+    given = ["--target", "y", "--model", family, "--test-fraction", 0, "-o", "m.fastens", *options]
+    done = run("train", form, *given)
+    assert done.code == 0, done.err
+    model, seen = fastens.load("m.fastens"), []
+    read = parts.TableParts.read
+    monkeypatch.setattr(parts.TableParts, "read", lambda self, names: seen.append(list(names)) or read(self, names))
+    assert run("predict", "m.fastens", form, "-o", "out.parquet", "--keep", "other").code == 0
+    found = fastens.read_table("out.parquet")
+    assert found.column_names[:2] == ["other", "prediction"]
+    X = fastens.read_table(form).drop_columns(["y"])
+    np.testing.assert_array_equal(found["probability yes"].to_numpy(), model.predict_proba(X)[:, 1])
+    if family in ("boosting", "tree"):
+        assert seen == [["other", "used", "day"]]

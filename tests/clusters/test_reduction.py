@@ -37,6 +37,24 @@ def test_sums_and_maxima(lengths, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_sums_that_travel(size):
+    """Several may have begun; they end in their order."""
+
+    def work(comm):
+        arrays = [np.full((n, 3), comm.rank + n, dtype=np.int64) for n in (1, 30_000, 7, 2)]
+        first, *others = [comm.begin_sum(array) for array in arrays[:3]]
+        first()
+        for finish in [*others, comm.begin_sum(arrays[3])]:
+            finish()
+        comm.sum(arrays[0])
+        return [np.unique(array).tolist() for array in arrays]
+
+    of_ranks = size * (size - 1) // 2
+    for found in by_messages(size, work):
+        assert found == [[size * (of_ranks + size)], *([of_ranks + size * n] for n in (30_000, 7, 2))]
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_values_of_all_ranks_in_their_order(size):
     def work(comm):
         shape = np.arange(6).reshape(2, 3) * comm.rank

@@ -51,6 +51,7 @@ def test_rounds_exchange_what_they_do_on_a_cluster():
     found = exchanges_of(lambda: GradientBoostingRegressor(n_estimators=3), X, y)
     assert len(found) == 3
     assert {exchange.kind for exchange in found[-1]} <= {"sum", "max", "gather"}
+    assert max(exchange.n_bytes for exchange in found[-1]) >= 24 * 200 * X.shape[1]  # histograms are among them
     assert simulate(found[-1], 4).n_bytes > 0
 
 

@@ -65,6 +65,26 @@ def test_messages_larger_than_what_is_buffered(size):
         assert gathered == [7] * size
 
 
+def test_sums_that_travel_are_larger_than_what_is_buffered():
+    found = {}
+
+    def work(rank):
+        comm = RanksComm(rank)
+        arrays = [np.arange(200_000) * n * 10**12 for n in (3, 5, 7)]
+        for finish in [comm.begin_sum(array) for array in arrays]:
+            finish()
+        found[rank.rank] = arrays
+
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in connected(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for arrays in (found[0], found[1]):
+        for array, n in zip(arrays, (3, 5, 7), strict=True):
+            np.testing.assert_array_equal(array, np.arange(200_000) * 2 * n * 10**12)
+
+
 def test_waiting_ends():
     first, second = connected(2)
     with pytest.raises(RankLostError, match="looked at four times"):

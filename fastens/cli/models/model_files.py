@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,25 @@ from sklearn.base import is_classifier
 
 import fastens
 from fastens.cli.table.card import KEY, ModelCard
-from fastens.cli.table.columns import DATE, GIVEN, NUMBER, TIMESTAMP, column_kinds, features
+from fastens.cli.table.columns import (
+    BOOLEAN,
+    DATE,
+    GIVEN,
+    NUMBER,
+    TEXT,
+    TIMESTAMP,
+    column_kinds,
+    features,
+    kind_of,
+)
 from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.split import Split
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 from fastens.files import TableSchema
 from fastens.table.columns.dates import HOUR, column_and_part
+
+# Kinds of columns that are not read where no tree splits on them.
+_UNREAD = (NUMBER, TEXT, BOOLEAN)
 
 
 def load_model(path: str) -> tuple[Any, ModelCard]:
@@ -49,6 +63,33 @@ def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, 
         columns = "column" if len(missing) == 1 else f"{len(missing)} columns"
         raise CommandError(f"the table lacks {columns} that the model was trained on: {listed(missing)}")
     return kinds
+
+
+def read_columns(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[str]:
+    """The columns whose values predictions depend on, at least one: not those that no tree splits on."""
+    names = features(table, kinds).column_names
+    split_on = _split_on(model)
+    if split_on is None or len(names) != model.n_features_in_ or GIVEN in kinds.values():
+        return list(kinds)
+    chosen = {names[feature] for feature in split_on}
+    others = {name for name, kind in kinds.items() if kind in _UNREAD and kind == kind_of(table[name].type)} - chosen
+    return [name for name in kinds if name not in others] or list(kinds)[:1]
+
+
+def _split_on(model: Any) -> list[int] | None:
+    """The features that trees split on; None for a model that depends on others besides."""
+    if not hasattr(model, "_ensemble") or (hasattr(model, "_statistics_arrays") and model._statistics_arrays()):
+        return None
+    feature = model._ensemble.feature
+    return np.unique(feature[feature >= 0]).tolist()
+
+
+@lru_cache(maxsize=16)
+def unread(type_: pa.DataType, n_rows: int) -> pa.Array:
+    """What stands for the values of a column that is not read."""
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return pa.array(np.zeros(n_rows, dtype=type_.to_pandas_dtype()))
+    return pa.nulls(n_rows, type_)
 
 
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:

@@ -1,8 +1,6 @@
 """The nodes of a growing tree: partition, which to split next, and the tasks that follow."""
 
-from libc.math cimport INFINITY
-
-from fastens.engine.heap cimport Candidate, pop_heap, precedes, push_heap
+from fastens.engine.heap cimport pop_heap, push_heap
 from fastens.engine.histograms.cells cimport Sums, sums_difference
 from fastens.engine.limits cimport bind_side
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
@@ -13,9 +11,6 @@ from fastens.engine.splits.workspace cimport Node, Task, Workspace, release_slot
 
 cdef enum:
     ROW_GRAIN = 1 << 10             # rows that are worth another thread when they are only moved or summed
-    # Most cells that ranks exchange at a time for nodes that may never be split, and nodes that are looked at for it.
-    MOST_SENT = 1 << 17
-    MOST_LOOKED_AT = 64
 
 
 cdef struct Partition:
@@ -119,6 +114,7 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
         child.parent = id
         child.left_child = 0
         child.slot = child.ahead = -1
+        child.exchange = 0
         child.middle = -1
         child.split.feature = -1
         child.sums = node.split.left if which == 0 else sums_difference(&node.sums, &node.split.left)
@@ -171,7 +167,7 @@ cdef struct SmallNodes:
     int32_t next
 
 
-cdef void _split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept nogil:
+cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept nogil:
     """Large nodes one after the other on all threads, then the small ones side by side."""
     cdef SmallNodes small = SmallNodes(ws, nodes, n, 0)
     cdef int32_t i, n_threads
@@ -204,7 +200,7 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
     cdef Node* left
     for i in range(ws.n_chosen):
         _add_children(ws, ws.chosen[i])
-    _split_nodes(ws, ws.chosen, ws.n_chosen)
+    split_nodes(ws, ws.chosen, ws.n_chosen)
     for i in range(ws.n_chosen):
         node = &ws.nodes[ws.chosen[i]]
         left = &ws.nodes[node.left_child]
@@ -212,7 +208,7 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
         left[1].begin, left[1].end = node.middle, node.end
 
 
-cdef inline bint _may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexcept nogil:
+cdef bint may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexcept nogil:
     return (
         depth < ws.limits.max_depth
         and sums.count >= 2 * ws.rules.min_count
@@ -230,7 +226,7 @@ cdef void add_task(
     task.want_counted = want_counted
     task.want_difference = want_difference
     task.is_root = counted == 0
-    task.is_counted = False
+    task.exchange = 0
     ws.n_tasks += 1
 
 
@@ -251,8 +247,8 @@ cdef void _plan(Workspace* ws) noexcept nogil:
             larger += 1
         else:
             smaller += 1
-        want_smaller = _may_split(ws, ws.nodes[smaller].depth, &ws.nodes[smaller].sums)
-        want_larger = _may_split(ws, ws.nodes[larger].depth, &ws.nodes[larger].sums)
+        want_smaller = may_split(ws, ws.nodes[smaller].depth, &ws.nodes[smaller].sums)
+        want_larger = may_split(ws, ws.nodes[larger].depth, &ws.nodes[larger].sums)
         if not (want_smaller or want_larger):
             release_slot(ws, parent)
             continue
@@ -264,61 +260,12 @@ cdef void _plan(Workspace* ws) noexcept nogil:
             elif ws.ranks != NULL or (want_smaller and _rows(&ws.nodes[smaller]) >= ws.kept_rows):
                 ws.nodes[smaller].slot = take_slot(ws)
             add_task(ws, smaller, larger, want_smaller, want_larger)
-            ws.tasks[ws.n_tasks - 1].is_counted = parent.ahead >= 0
+            ws.tasks[ws.n_tasks - 1].exchange = parent.exchange
             continue
         if want_smaller:
             add_task(ws, smaller, -1, True, False)
         if want_larger:
             add_task(ws, larger, -1, True, False)
-
-
-cdef int32_t _next_best(const Workspace* ws, const Candidate* before) noexcept nogil:
-    """The place of the best candidate after another one, or -1."""
-    cdef int32_t i, best = -1
-    for i in range(ws.n_candidates):
-        if precedes(before, &ws.candidates[i]) and (best < 0 or precedes(&ws.candidates[i], &ws.candidates[best])):
-            best = i
-    return best
-
-
-cdef inline bint _has_tasks(const Workspace* ws, const Node* node) noexcept nogil:
-    """Whether a child may be split in its turn."""
-    cdef Sums right = sums_difference(&node.sums, &node.split.left)
-    return _may_split(ws, node.depth + 1, &node.split.left) or _may_split(ws, node.depth + 1, &right)
-
-
-cdef void _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
-    """Where ranks will exchange histograms, and n_left splits may follow: count for those most likely, too.
-
-    Each of these spares an exchange later on. Trees are the same: nodes are split in the order of their gains.
-    """
-    cdef Candidate last = Candidate(INFINITY, -1)
-    cdef Py_ssize_t room = MOST_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
-    cdef int32_t _i, i, place
-    cdef Node* node
-    cdef Node* counted
-    if ws.ranks == NULL or ws.limits.max_leaves == 0 or ws.n_tasks == 0 or ws.tasks[0].is_counted:
-        return
-    for _i in range(min(n_left // 4, MOST_LOOKED_AT)):
-        place = _next_best(ws, &last)
-        if place < 0 or ws.n_ahead >= room:
-            break
-        last = ws.candidates[place]
-        node = &ws.nodes[last.node]
-        if node.ahead < 0 and _has_tasks(ws, node):
-            node.ahead = take_slot(ws)
-            if node.ahead < 0:
-                break
-            ws.chosen[ws.n_ahead] = last.node
-            ws.n_ahead += 1
-    _split_nodes(ws, ws.chosen, ws.n_ahead)
-    for i in range(ws.n_ahead):
-        node, counted = &ws.nodes[ws.chosen[i]], &ws.nodes[ws.n_nodes + i]      # which is no node of the tree yet
-        counted.begin, counted.end, counted.slot = node.middle, node.end, node.ahead
-        if 2 * node.split.left.count <= node.sums.count:
-            counted.begin, counted.end = node.begin, node.middle
-        ws.tasks[ws.n_tasks + i].counted = ws.n_nodes + i
-        ws.tasks[ws.n_tasks + i].is_counted = False
 
 
 cdef void _collect_candidates(Workspace* ws) noexcept nogil:
@@ -347,8 +294,7 @@ cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
     _choose(ws)
     _split_chosen(ws)
     n_leaves[0] += ws.n_chosen
-    ws.n_tasks = ws.n_ahead = 0
+    ws.n_tasks = 0
     if ws.limits.max_leaves == 0 or n_leaves[0] < ws.limits.max_leaves:
         _plan(ws)
-        _plan_ahead(ws, ws.limits.max_leaves - n_leaves[0])
     return GROWING

@@ -20,6 +20,7 @@ from fastens.engine.grow.leaves cimport (
     sums_of_output,
 )
 from fastens.engine.grow.grown_table cimport allow_stored, set_table
+from fastens.engine.grow.on_ranks cimport end_exchanges, run_on_ranks
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients, Scales, quantise
 from fastens.engine.limits cimport read_limits
 from fastens.engine.ranks cimport Exchange, sum_over
@@ -226,7 +227,7 @@ cdef class Grower:
         """Put the rows of the tree in place and make the root; False when memory is short."""
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
-        ws.n_nodes = ws.n_candidates = ws.n_tasks = ws.n_ahead = 0
+        ws.n_nodes = ws.n_candidates = ws.n_tasks = ws.n_begun = ws.n_ended = 0
         ws.root_is_packed = ws.root_is_packed or (ws.codes_are_rare and ws.nodes[0].end == self.source.n_rows)
         ws.codes_are_rare = False
         release_all_slots(ws)
@@ -298,11 +299,12 @@ cdef class Grower:
             with nogil:
                 while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
                     work += _work_of_tasks(ws)
-                    outcome = next_set(ws, &n_leaves) if run_tasks(ws) else OUT_OF_MEMORY
+                    outcome = next_set(ws, &n_leaves) if self._run(n_leaves) else OUT_OF_MEMORY
             PyErr_CheckSignals()
         if outcome == COMPLETE:
             with nogil:
-                self._sum_up()
+                if end_exchanges(ws, ws.n_begun):
+                    self._sum_up()
         if self.exchange is not None and self.exchange.error is not None:
             raise self.exchange.error
         if outcome == NOT_FINITE:
@@ -315,6 +317,13 @@ cdef class Grower:
         if self.near is not None:
             self.near.choose(tree)
         return tree
+
+    cdef bint _run(self, int32_t n_leaves) noexcept nogil:
+        """Find the best splits of the planned tasks; False where memory is short or an exchange of ranks failed."""
+        if self.ws.ranks != NULL:
+            return run_on_ranks(&self.ws, self.ws.limits.max_leaves - n_leaves)
+        run_tasks(&self.ws)
+        return True
 
     cdef void _sum_up(self) noexcept nogil:
         """The exact sums of every node that there is."""

@@ -61,7 +61,7 @@ cdef inline uint64_t word_of(const Quantised* gradients, uint32_t row, Place pla
 
 cdef void build_histogram(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
-    uint64_t* scratch, Histogram* out,
+    Py_ssize_t most_rows, uint64_t* scratch, Histogram* out,
 ) noexcept nogil
 cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil
 cdef void subtract_histogram(

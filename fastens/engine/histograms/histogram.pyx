@@ -135,11 +135,11 @@ cdef void _clear(const Table* table, Columns columns, Histogram* histogram) noex
 
 cdef void build_histogram(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
-    uint64_t* scratch, Histogram* out,
+    Py_ssize_t most_rows, uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
     """The histogram of some rows and columns, on one thread, in the form of `out.packed`.
 
-    `scratch` holds n_counted zeros, before and after: packed cells of as many rows as they can hold.
+    `scratch` holds n_counted zeros, before and after: packed cells, of which `most_rows` at a time become wide ones.
     """
     cdef uint64_t* cells = <uint64_t*>out.cells if out.packed else scratch
     cdef Py_ssize_t i, size, n_in_cells = 0
@@ -160,7 +160,7 @@ cdef void build_histogram(
     while n_rows > 0:
         size = min(<Py_ssize_t>ROW_BLOCK, n_rows)
         page = note_more_rows(table.pages, page, rows[0], rows[size - 1], size, table.stride)
-        if not out.packed and n_in_cells + size > gradients.layout.max_rows:
+        if not out.packed and n_in_cells + size > most_rows:
             _flush(scratch, out.cells, table, &gradients.layout, columns)
             n_in_cells = 0
         block.first = columns.first

@@ -3,27 +3,22 @@
 Trees of several outputs have a histogram of each. Only the search in one feature differs: split.pyx, joint_search.pyx.
 """
 
-from libc.stdlib cimport free, malloc
-from libc.string cimport memset
-
-from fastens.engine.histograms.cells cimport (
-    CellLayout, Histogram, Sums, cell_sums, cells_received, cells_to_send, words_per_cell
-)
+from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, cell_sums, words_per_cell
 from fastens.engine.histograms.histogram cimport (
-    COLUMN_BLOCK, Columns, Table, build_histogram, merge_histogram, subtract_histogram, unbundle
+    COLUMN_BLOCK, Columns, build_histogram, merge_histogram, subtract_histogram, unbundle
 )
 from fastens.engine.histograms.sparse_histogram cimport (
     build_sparse_histogram, complete_zeros, subtract_zeros, sums_of_rows
 )
 from fastens.engine.paths cimport add_feature, next_feature
-from fastens.engine.ranks cimport sum_rows
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features, key_of_thresholds
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, limited_value, start_scan
 from fastens.engine.splits.joint_search cimport Side, best_joint_split, cells_of_output, complete_joint_split
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums, node_of_scan
 from fastens.engine.splits.workspace cimport (
-    UPDATES_PER_CODE, Node, Task, Workspace, active_columns, node_histogram, partial_histogram, sums_of_node
+    UPDATES_PER_CODE, Node, Task, Workspace, active_columns, node_histogram, partial_histogram, rows_in_cells,
+    sums_of_node
 )
 from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint64_t
 from fastens.engine.team cimport next_item, share
@@ -59,16 +54,11 @@ cdef int32_t _threads(const Workspace* ws, const Task* task) noexcept nogil:
     return <int32_t>max(1, min(<int64_t>ws.n_threads, ws.n_outputs * work // THREAD_GRAIN))
 
 
-cdef bint run_tasks(Workspace* ws) noexcept nogil:
-    """Find the best splits of the planned tasks: large ones on all threads, then small ones side by side.
-
-    False where memory is short or an exchange of ranks failed.
-    """
+cdef void run_tasks(Workspace* ws) noexcept nogil:
+    """Find the best splits of the planned tasks: large ones on all threads, then small ones side by side."""
     cdef SmallTasks small = SmallTasks(ws, 0)
     cdef int32_t i, n_threads, n_small = 0
     cdef bint side_by_side
-    if ws.ranks != NULL:
-        return _run_on_ranks(ws)
     for i in range(ws.n_tasks):
         n_small += _threads(ws, &ws.tasks[i]) == 1
     side_by_side = ws.n_threads > 1 and n_small > 2
@@ -78,7 +68,6 @@ cdef bint run_tasks(Workspace* ws) noexcept nogil:
             _run_task(ws, &ws.tasks[i], 0, n_threads)
     if side_by_side:
         share(_run_small, &small, ws.n_threads)
-    return True
 
 
 cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -91,44 +80,27 @@ cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         i = next_item(&small.next)
 
 
-cdef bint _run_on_ranks(Workspace* ws) noexcept nogil:
-    """All tasks: one exchange adds up the histograms of all ranks, of those that are not yet counted."""
-    cdef int32_t i, o, k = ws.n_outputs, n = 0, n_tasks = ws.n_tasks + ws.n_ahead
-    cdef int64_t** cells = <int64_t**>malloc(max(n_tasks * k, 1) * sizeof(int64_t*))
-    cdef bint is_ready = cells != NULL
+cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept nogil:
+    """Count a node whose histogram is stored, and show the cells of each output."""
+    cdef Histogram counted
+    cdef int32_t o
     cdef Search search
-    for i in range(n_tasks):
-        is_ready = is_ready and ws.nodes[ws.tasks[i].counted].slot >= 0
-    for i in range(n_tasks if is_ready else 0):
-        search.ws, search.task, search.room = ws, &ws.tasks[i], 0
-        if search.task.is_counted:
-            continue
-        search.n_partials = _threads(ws, search.task)
-        share(_count_part, &search, search.n_partials)
-        _merge(&search)
-        for o in range(k):
-            cells[n] = _counted_histogram(&search, o).cells
-            _clear_gaps(&ws.table, cells[n])
-            cells_to_send(cells[n], ws.table.n_counted)
-            n += 1
-    if is_ready and n > 0:
-        is_ready = sum_rows(ws.ranks, cells, n, ws.table.n_counted, 3)
-    for i in range(n):
-        cells_received(cells[i], ws.table.n_counted)
-    for i in range(ws.n_tasks if is_ready else 0):
-        search.ws, search.task, search.room, search.n_partials = ws, &ws.tasks[i], 0, 1
-        _search(&search, _threads(ws, search.task))
-    free(cells)
-    return is_ready
+    search.ws, search.task, search.room = ws, task, 0
+    search.n_partials = _threads(ws, task)
+    share(_count_part, &search, search.n_partials)
+    _merge(&search)
+    for o in range(ws.n_outputs):
+        counted = _counted_histogram(&search, o)
+        cells[o] = counted.cells
+    if task.counted == 0:
+        _note_rare_codes(ws, &counted)
 
 
-cdef void _clear_gaps(const Table* table, int64_t* cells) noexcept nogil:
-    """Clear the wide cells that belong to no code: what is sent must be small."""
-    cdef Py_ssize_t c, first, end
-    for c in range(table.n_columns):
-        first = table.columns[c].offset + table.columns[c].n_codes
-        end = table.columns[c + 1].offset if c + 1 < table.n_columns else table.n_counted
-        memset(cells + 3 * first, 0, 3 * (end - first) * sizeof(int64_t))
+cdef void search_counted(Workspace* ws, const Task* task) noexcept nogil:
+    """Find the best splits of a task whose node is counted."""
+    cdef Search search
+    search.ws, search.task, search.room, search.n_partials = ws, task, 0, 1
+    _search(&search, _threads(ws, task))
 
 
 cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_threads) noexcept nogil:
@@ -167,7 +139,7 @@ cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         out = _counted_histogram(search, o) if part == 0 else partial_histogram(ws, node, room, o)
         build_histogram(
             &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin + begin, end - begin,
-            Columns(0, ws.table.n_columns), ws.zeros + room * ws.table.n_counted, &out,
+            Columns(0, ws.table.n_columns), rows_in_cells(ws, node, o), ws.zeros + room * ws.table.n_counted, &out,
         )
 
 
@@ -239,7 +211,8 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
     if task.is_root and search.n_partials > 0:
         ws.outputs[0].quantised.are_fresh = False
         _sum_root(ws, search.counted.histograms)
-        ws.codes_are_rare = ws.root_is_packed or _has_rare_codes(ws, search.counted.histograms)
+        if ws.ranks == NULL:
+            _note_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
     share(_search_part, search, n_threads)
@@ -252,6 +225,11 @@ cdef void _sum_root(Workspace* ws, const Histogram* histograms) noexcept nogil:
     cdef int32_t o
     for o in range(ws.n_outputs):
         _set_root(ws, o, column_sums(&histograms[o], &ws.table.columns[0], &ws.outputs[o].quantised.layout))
+
+
+cdef void _note_rare_codes(Workspace* ws, const Histogram* root) noexcept nogil:
+    """Take note whether packed cells hold all rows of any code, from what was counted here."""
+    ws.codes_are_rare = ws.root_is_packed or _has_rare_codes(ws, root)
 
 
 cdef bint _has_rare_codes(const Workspace* ws, const Histogram* root) noexcept nogil:
@@ -347,7 +325,7 @@ cdef void _count_columns(const Search* search, Columns columns, int32_t part) no
     for o in range(ws.n_outputs):
         build_histogram(
             &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin, node.end - node.begin, columns,
-            ws.zeros + room * ws.table.n_counted, &search.counted.histograms[o],
+            rows_in_cells(ws, node, o), ws.zeros + room * ws.table.n_counted, &search.counted.histograms[o],
         )
 
 

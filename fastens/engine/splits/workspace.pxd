@@ -11,6 +11,7 @@ from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t
 cdef enum:
     # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
     UPDATES_PER_CODE = 8            # what it takes to search a code in both children
+    MOST_TRAVELLING = 4             # exchanges of histograms that have begun: no more than 3
 
 
 cdef struct Node:
@@ -22,6 +23,7 @@ cdef struct Node:
     int32_t left_child
     int32_t slot                    # its stored histogram, or -1
     int32_t ahead                   # that of its smaller child, counted before the node is split, or -1
+    int32_t exchange                # that adds it up over the ranks, from 1
     Py_ssize_t middle               # where the rows of its right child begin, or -1
     Sums sums
     ValueLimits limits
@@ -39,7 +41,13 @@ cdef struct Task:
     bint want_counted               # find its best split
     bint want_difference
     bint is_root
-    bint is_counted                 # already
+    int32_t exchange                # that adds up its cells over the ranks; 0: they are not yet counted
+
+
+cdef struct Travelling:
+    # An exchange whose sums have begun: the cells that are added up.
+    int64_t** cells
+    int32_t n
 
 
 cdef struct Output:
@@ -87,7 +95,7 @@ cdef struct Workspace:
     Split* best_splits              # 2: those of the features searched in it, for both nodes of a task
     uint8_t* of_tree                # n_features: those drawn for the tree
     uint64_t seed
-    bint codes_are_rare             # packed cells hold all rows of the root that have any one code
+    bint codes_are_rare             # packed cells hold all rows of the root here that have any one code
     bint root_is_packed             # which a tree on all rows has shown before
     # stored histograms, of all outputs
     int64_t** slots
@@ -95,6 +103,9 @@ cdef struct Workspace:
     int32_t n_slots
     int32_t n_free
     Ranks* ranks                    # NULL: one
+    Travelling travelling[MOST_TRAVELLING]      # exchange i at i % MOST_TRAVELLING
+    int32_t n_begun                 # exchanges of the tree, and how many of them have ended
+    int32_t n_ended
     # nodes of the tree
     Node* nodes
     Sums* sums_of_nodes             # of several outputs: (node, output), and of what goes left
@@ -107,7 +118,6 @@ cdef struct Workspace:
     int32_t n_chosen
     Task* tasks
     int32_t n_tasks
-    int32_t n_ahead                 # tasks besides, which only count: those of nodes that may be split soon
     # of sparse rows: for each node the columns with stored codes enough for a split in it, n_words bits; NULL: all
     uint64_t* active
     int32_t n_words
@@ -135,5 +145,6 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil
 cdef int32_t take_slot(Workspace* ws) noexcept nogil
 cdef void release_slot(Workspace* ws, Node* node) noexcept nogil
 cdef void release_all_slots(Workspace* ws) noexcept nogil
+cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t output) noexcept nogil
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil
 cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t thread, int32_t output) noexcept nogil

@@ -6,7 +6,7 @@ from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split
-from fastens.engine.histograms.quantise cimport Moments, Quantised
+from fastens.engine.histograms.quantise cimport Moments
 from fastens.engine.memory cimport resize
 from fastens.engine.paths cimport mask_words
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -116,6 +116,8 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
             free(ws.rooms[i].pooled_of_outputs)
     for i in range(ws.n_slots):
         free(ws.slots[i])
+    for i in range(MOST_TRAVELLING):
+        free(ws.travelling[i].cells)
     if ws.outputs != NULL:
         for i in range(ws.n_outputs):
             free(ws.outputs[i].quantised.wide)
@@ -214,13 +216,18 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
     ws.n_free = ws.n_slots
 
 
+cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
+    """How many of a node's rows packed cells are sure to hold."""
+    cdef Py_ssize_t n_rows = node.end - node.begin
+    if ws.root_is_packed if node.parent < 0 else ws.codes_are_rare:
+        return n_rows
+    return min(n_rows, ws.outputs[output].quantised.layout.max_rows)
+
+
 cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
-    cdef const Quantised* quantised = &ws.outputs[output].quantised
-    if not quantised.narrow or ws.ranks != NULL:
+    if not ws.outputs[output].quantised.narrow or ws.ranks != NULL:
         return False
-    if node.end - node.begin <= quantised.layout.max_rows:
-        return True
-    return ws.root_is_packed if node.parent < 0 else ws.codes_are_rare
+    return rows_in_cells(ws, node, output) == node.end - node.begin
 
 
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil:

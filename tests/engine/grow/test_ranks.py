@@ -11,6 +11,7 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.losses.losses import AbsoluteError, Huber
+from reference.messages import by_messages
 from reference.threads_comm import on_ranks
 
 N_ROWS, N_FEATURES = 3000, 5
@@ -90,6 +91,47 @@ def test_trees_of_ranks_are_those_of_the_whole(name, kind, size):
         return [grower.grow(each, hessians, seed=seed) for seed, each in enumerate((gradients, steep, -gradients))]
 
     assert_same_trees(work, size)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("name", ["best first", "by level", "categories"])
+def test_trees_by_messages_are_those_of_the_whole(name, size):
+    """Sums of two ranks travel while nodes are counted ahead; those of more are made at once."""
+
+    def work(comm):
+        grower, own = grower_of(comm, None, RULES[name]), rows_of(comm)
+        return [grower.grow(sign * ROWS[1][own], ROWS[2][own]) for sign in (1, -1)]
+
+    expected = arrays_of(work(LOCAL))
+    for found in by_messages(size, lambda comm: arrays_of(work(comm))):
+        for array, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(array, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.9])
+def test_codes_that_are_frequent_on_some_ranks(share):
+    """Packed cells hold 16 383 rows of a code: how often a rank adds them up depends on its own rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 3))
+    X[rng.random(60_000) < share, 1] = 0.0
+    X[35_000:, 2] = 1.0  # the second rank has only this code
+    gradients = (X[:, 0] + np.abs(X[:, 1]) + rng.normal(size=60_000)).astype(np.float32)
+    hessians = rng.uniform(0.1, 1.0, 60_000).astype(np.float32)
+    binning, rules = learn_binning(X, None, 255, np.zeros(3, bool), 1), GrowthRules(max_leaf_nodes=12)
+
+    def work(comm):
+        own = slice(*[[0, 60_000], [0, 35_000, 60_000]][comm.size - 1][comm.rank : comm.rank + 2])
+        matrix = replace(binning.transform(X[own]), comm=comm)
+        grower = TreeGrower(matrix, rules, None)
+        rows = np.arange(0, len(X[own]), 2, dtype=np.uint32)
+        given = [(sign * gradients[own], hessians[own]) for sign in (1, -1, 1)]
+        return [grower.grow(*each, chosen) for each, chosen in zip(given, (None, rows, None), strict=True)]
+
+    expected = arrays_of(work(LOCAL))
+    for found in by_messages(2, lambda comm: arrays_of(work(comm))):
+        for array, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(array, other)
 
 
 @pytest.mark.parametrize("size", ENDS)
