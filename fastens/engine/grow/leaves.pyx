@@ -1,28 +1,54 @@
 """What the rows in the leaves of a tree just grown add up to, and adding the values of leaves to rows."""
 
 from libc.math cimport sqrt
+from libc.string cimport memset
 
 from fastens.engine.histograms.quantise cimport Moments, RowGradients, Scales, exact_sums
 from fastens.engine.structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t, prefetch
 from fastens.engine.team cimport share
-from fastens.engine.splits.workspace cimport Node, Output, Workspace
+from fastens.engine.splits.workspace cimport LeafRows, Node, Output, Workspace
 
-# Every thread takes, of every leaf, the rows of its own part of the table, whose gradients are in its cache.
+# Every thread takes its own part of the table, a tile after the other, and of every leaf the rows in the tile: what is
+# read for them, or written, stays in the second cache meanwhile.
+cdef enum:
+    TILE = 1 << 15                  # rows
 
-cdef Py_ssize_t _part(
-    const Workspace* ws, const Node* node, Py_ssize_t n_rows, int32_t t, int32_t n_threads
+
+cdef int32_t _find_leaves(
+    const Workspace* ws, Py_ssize_t first_row, Py_ssize_t end_row, LeafRows* leaves
 ) noexcept nogil:
-    """Where the rows of thread t begin in a node, whose rows are in order."""
-    cdef Py_ssize_t low = node.begin, high = node.end, middle, first = n_rows * t // n_threads
-    if t == n_threads:
-        return node.end
+    """Write where each leaf has its rows from first_row on and, at most, up to end_row; return how many leaves."""
+    cdef int32_t i, n = 0
+    for i in range(ws.n_nodes):
+        if ws.nodes[i].left_child == 0:
+            leaves[n].node = i
+            leaves[n].next = _first_from(ws, &ws.nodes[i], first_row)
+            leaves[n].end = _first_from(ws, &ws.nodes[i], end_row)
+            n += 1
+    return n
+
+
+cdef Py_ssize_t _first_from(const Workspace* ws, const Node* node, Py_ssize_t row) noexcept nogil:
+    """Where the rows from one on begin in a node, whose rows are in order."""
+    cdef Py_ssize_t low = node.begin, high = node.end, middle
     while low < high:
         middle = (low + high) // 2
-        if ws.rows[middle] < first:
+        if ws.rows[middle] < row:
             low = middle + 1
         else:
             high = middle
     return low
+
+
+cdef inline Py_ssize_t _end_in_tile(
+    const Workspace* ws, const LeafRows* leaf, Py_ssize_t end_tile, Py_ssize_t end_row
+) noexcept nogil:
+    cdef Py_ssize_t k = leaf.next
+    if end_tile == end_row:
+        return leaf.end
+    while k < leaf.end and ws.rows[k] < end_tile:
+        k += 1
+    return k
 
 
 cdef struct Summing:
@@ -59,18 +85,20 @@ cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
 cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef Summing* summing = <Summing*>job
     cdef const Workspace* ws = summing.ws
-    cdef const Node* node
-    cdef Py_ssize_t begin, end, n_rows = summing.output.source.n_rows
+    cdef const RowGradients* source = &summing.output.source
+    cdef Py_ssize_t tile = source.n_rows * part // n_parts, end_row = source.n_rows * (part + 1) // n_parts, end
     cdef Moments* sums = summing.sums if part == 0 else summing.others + (part - 1) * ws.n_nodes
-    cdef int32_t i
-    for i in range(ws.n_nodes):
-        node = &ws.nodes[i]
-        if node.left_child == 0:
-            begin = _part(ws, node, n_rows, part, n_parts)
-            end = _part(ws, node, n_rows, part + 1, n_parts)
-            sums[i] = exact_sums(
-                &summing.output.source, &summing.output.quantised.scales, ws.rows + begin, end - begin
-            )
+    cdef LeafRows* leaves = ws.leaf_rows + part * ws.node_capacity
+    cdef int32_t i, n_leaves = _find_leaves(ws, tile, end_row, leaves)
+    cdef Moments more
+    memset(sums, 0, ws.n_nodes * sizeof(Moments))
+    while tile < end_row:
+        tile = min(tile + TILE, end_row)
+        for i in range(n_leaves):
+            end = _end_in_tile(ws, &leaves[i], tile, end_row)
+            more = exact_sums(source, &summing.output.quantised.scales, ws.rows + leaves[i].next, end - leaves[i].next)
+            _add(&sums[leaves[i].node], &more)
+            leaves[i].next = end
 
 
 cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil:
@@ -148,18 +176,18 @@ cdef void add_to_all(
 cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef const Adding* adding = <const Adding*>job
     cdef const Workspace* ws = adding.ws
-    cdef const Node* node
     cdef float64_t* raw = adding.raw
-    cdef Py_ssize_t k, end
+    cdef Py_ssize_t tile = adding.n_rows * part // n_parts, end_row = adding.n_rows * (part + 1) // n_parts, k, end
+    cdef LeafRows* leaves = ws.leaf_rows + part * ws.node_capacity
+    cdef int32_t i, n_leaves = _find_leaves(ws, tile, end_row, leaves)
     cdef float64_t value
-    cdef int32_t i
-    for i in range(ws.n_nodes):
-        node = &ws.nodes[i]
-        if node.left_child > 0:
-            continue
-        value = adding.value[node.place]
-        end = _part(ws, node, adding.n_rows, part + 1, n_parts)
-        for k in range(_part(ws, node, adding.n_rows, part, n_parts), end):
-            if k + PREFETCH_AHEAD < end:
-                prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
-            raw[ws.rows[k]] += value
+    while tile < end_row:
+        tile = min(tile + TILE, end_row)
+        for i in range(n_leaves):
+            value = adding.value[ws.nodes[leaves[i].node].place]
+            end = _end_in_tile(ws, &leaves[i], tile, end_row)
+            for k in range(leaves[i].next, end):
+                if k + PREFETCH_AHEAD < end:
+                    prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
+                raw[ws.rows[k]] += value
+            leaves[i].next = end

@@ -50,6 +50,13 @@ cdef struct Travelling:
     int32_t n
 
 
+cdef struct LeafRows:
+    # The rows of a leaf that are still to come: rows[next:end] of the workspace.
+    Py_ssize_t next
+    Py_ssize_t end
+    int32_t node
+
+
 cdef struct Output:
     # One of the raw predictions that a tree has values for, with histograms in fixed-point units of its own.
     RowGradients source
@@ -123,6 +130,7 @@ cdef struct Workspace:
     int32_t n_words
     # once it is grown: exact sums of every node, for each output, then the parts of the threads after the first
     Moments* sums
+    LeafRows* leaf_rows             # node_capacity for each room
     # room for the category set of every node, words_per_node each; 0 where no feature is categorical
     uint32_t* category_words
     int32_t words_per_node

@@ -147,6 +147,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.chosen)
     free(ws.tasks)
     free(ws.sums)
+    free(ws.leaf_rows)
     free(ws.category_words)
 
 
@@ -163,6 +164,7 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
         and resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
         and resize(<void**>&ws.tasks, capacity * sizeof(Task))
         and resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))
+        and resize(<void**>&ws.leaf_rows, capacity * ws.n_rooms * sizeof(LeafRows))
     ):
         return False
     if not resize(<void**>&ws.active, capacity * ws.n_words * sizeof(uint64_t)):
