@@ -71,7 +71,7 @@ for _ in range(5):
     subprocess.run([sys.executable, "-c", "import sklearn.base, scipy.sparse, joblib"], check=True)
     seconds[-1] = (seconds[-1], time.perf_counter() - start)
 mine, theirs = (min(part) for part in zip(*seconds))
-print(f"  installed {size / 2**20:.1f} MiB; import {mine:.2f} s, of which scikit-learn, SciPy, joblib {theirs:.2f} s")
+print(f"  installed {size / 2**20:.1f} MiB; import {mine:.2f} s; scikit-learn, SciPy and joblib, later: {theirs:.2f} s")
 CODE
     bin/python -m pip install --quiet --only-binary=:all: pytest hypothesis pandas pyarrow
     bin/python -m pytest -q -c "$CHECKOUT/pyproject.toml" -p no:cacheprovider -m "not slow" \
