@@ -78,7 +78,7 @@ def listed_values(dtype: Any) -> list[Any] | None:
 
     Categories of polars belong to all columns together, and list none of one column.
     """
-    read = {"CategoricalDtype": _listed, "Enum": list}.get(type(dtype).__name__)
+    read: Callable[[Any], list[Any]] | None = {"CategoricalDtype": _listed, "Enum": list}.get(type(dtype).__name__)
     return None if read is None else read(dtype.categories)
 
 
