@@ -78,8 +78,10 @@ def listed_values(dtype: Any) -> list[Any] | None:
 
     Categories of polars belong to all columns together, and list none of one column.
     """
-    read: Callable[[Any], list[Any]] | None = {"CategoricalDtype": _listed, "Enum": list}.get(type(dtype).__name__)
-    return None if read is None else read(dtype.categories)
+    kind = type(dtype).__name__
+    if kind == "CategoricalDtype":
+        return _listed(dtype.categories)
+    return list(dtype.categories) if kind == "Enum" else None
 
 
 def is_missing(value: Any) -> bool:
