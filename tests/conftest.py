@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import signal
 import sys
 import types
 from collections.abc import Callable
@@ -20,6 +21,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import settings
+
+# Shells let what they start in the background ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure.
 settings.register_profile("fastens", deadline=None, derandomize=True)
