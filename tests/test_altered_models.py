@@ -27,7 +27,7 @@ MODELS = {
     ),
     "forest": lambda: fastens.RandomForestClassifier(2, random_state=0),
     "isolation": lambda: fastens.IsolationForest(2, random_state=0),
-    "posterior": lambda: fastens.BayesTreeRegressor(),
+    "posterior": fastens.BayesTreeRegressor,
     "bags": lambda: fastens.BaggingClassifier(fastens.GaussianNB(), n_estimators=2, random_state=0),
     "cascade": lambda: fastens.CascadeForestClassifier(
         [("forest", fastens.RandomForestClassifier(2, random_state=0))], max_layers=1
