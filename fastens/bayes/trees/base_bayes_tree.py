@@ -327,6 +327,8 @@ class BaseBayesTree(BaseDecisionTree):
         n_nodes, expected = len(self._ensemble.left_child), len(self._leaf_prior.statistics(np.zeros(1)))
         if statistics.shape != (expected, n_nodes) or not np.isfinite(statistics).all():
             raise ValueError("the statistics and the tree do not fit together")
+        if (statistics[0] < 0).any():  # weights of all rows, or of those of the first class
+            raise ValueError("the statistics of the nodes are malformed")
         n_splits = arrays["n_splits"]
         if n_splits.shape != (n_nodes,) or not (n_splits >= 1).all():
             raise ValueError("the numbers of splits and the tree do not fit together")
