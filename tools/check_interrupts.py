@@ -57,7 +57,7 @@ FITS: dict[str, dict[str, Any]] = {
     "AdaBoostClassifier": {"n_estimators": 50},
     "AdaBoostRegressor": {"n_estimators": 5},
     "BaggingClassifier": {"n_estimators": 3},
-    "IsolationForest": {},
+    "IsolationForest": {"random_state": 0},
     "GaussianNB": {},
     "MixedNB": {},
     "TANClassifier": {},
