@@ -22,15 +22,15 @@ cdef int32_t _find_leaves(
     for i in range(ws.n_nodes):
         if ws.nodes[i].left_child == 0:
             leaves[n].node = i
-            leaves[n].next = _first_from(ws, &ws.nodes[i], first_row)
-            leaves[n].end = _first_from(ws, &ws.nodes[i], end_row)
+            leaves[n].next = _first_from(ws, ws.nodes[i].begin, ws.nodes[i].end, first_row)
+            leaves[n].end = _first_from(ws, leaves[n].next, ws.nodes[i].end, end_row)
             n += 1
     return n
 
 
-cdef Py_ssize_t _first_from(const Workspace* ws, const Node* node, Py_ssize_t row) noexcept nogil:
-    """Where the rows from one on begin in a node, whose rows are in order."""
-    cdef Py_ssize_t low = node.begin, high = node.end, middle
+cdef Py_ssize_t _first_from(const Workspace* ws, Py_ssize_t low, Py_ssize_t high, Py_ssize_t row) noexcept nogil:
+    """Where the rows from one on begin among those of a leaf, which are in order."""
+    cdef Py_ssize_t middle
     while low < high:
         middle = (low + high) // 2
         if ws.rows[middle] < row:
@@ -38,17 +38,6 @@ cdef Py_ssize_t _first_from(const Workspace* ws, const Node* node, Py_ssize_t ro
         else:
             high = middle
     return low
-
-
-cdef inline Py_ssize_t _end_in_tile(
-    const Workspace* ws, const LeafRows* leaf, Py_ssize_t end_tile, Py_ssize_t end_row
-) noexcept nogil:
-    cdef Py_ssize_t k = leaf.next
-    if end_tile == end_row:
-        return leaf.end
-    while k < leaf.end and ws.rows[k] < end_tile:
-        k += 1
-    return k
 
 
 cdef struct Summing:
@@ -95,7 +84,7 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     while tile < end_row:
         tile = min(tile + TILE, end_row)
         for i in range(n_leaves):
-            end = _end_in_tile(ws, &leaves[i], tile, end_row)
+            end = _first_from(ws, leaves[i].next, leaves[i].end, tile)
             more = exact_sums(source, &summing.output.quantised.scales, ws.rows + leaves[i].next, end - leaves[i].next)
             _add(&sums[leaves[i].node], &more)
             leaves[i].next = end
@@ -185,7 +174,7 @@ cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         tile = min(tile + TILE, end_row)
         for i in range(n_leaves):
             value = adding.value[ws.nodes[leaves[i].node].place]
-            end = _end_in_tile(ws, &leaves[i], tile, end_row)
+            end = _first_from(ws, leaves[i].next, leaves[i].end, tile)
             for k in range(leaves[i].next, end):
                 if k + PREFETCH_AHEAD < end:
                     prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
