@@ -61,6 +61,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _fits_codes: bool = True
     # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
     _reads_parts: bool = True
+    # Whether it may be fitted without a target, and then has no classes.
+    _may_lack_classes: bool = False
     # What replaces categories, in estimators of trees.
     _statistics: Any = None
 
@@ -235,7 +237,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._set_columns()
         if state["n_features_in"] != self.n_features_in_:
             raise ValueError("the state of the columns is malformed")
-        if is_classifier(self) or "classes" in state:
+        if "classes" in state or (is_classifier(self) and not self._may_lack_classes):
             found = state["classes"]
             self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
 

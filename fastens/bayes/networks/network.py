@@ -154,6 +154,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     {'rain': 0.32, 'sun': 0.68}
     """
 
+    _may_lack_classes = True
     _parameter_rules: ClassVar = {
         **SMOOTHING_RULES,
         "alpha": real(0),
