@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, gammainc, gammaincinv, stdtr, stdtrit
+from scipy.special import betainc, betaincc, betaincinv, gammainc, gammaincinv, ndtr, ndtri, stdtr, stdtrit
 
 from fastens.engine.elementary import exp, gammaln, log, log1p
 from fastens.engine.whole import are_whole
@@ -28,6 +28,8 @@ _SMALL_TABLE = 256
 _MOST_FEW, _LARGEST_LOG = 1024, 600.0
 # A power of two, so that no digit changes.
 _SCALE = 64.0
+# More rows, or counts, say nothing more in float64; SciPy gives NaN, or 1, for many more.
+_MANY = 2.0**50
 
 
 class Nodes(NamedTuple):
@@ -204,9 +206,11 @@ class ClassPrior:
     def _beta(self, counts: Array, column: int) -> tuple[Array, Array]:
         """The posterior of one class's probability."""
         alphas = self._alphas(len(counts))
-        first = counts[column] + alphas[column]
-        # Above 0 also where a tiny alpha is lost to rounding.
-        return first, np.maximum(counts.sum(axis=0) + alphas.sum() - first, np.finfo(np.float64).tiny)
+        first, total = counts[column] + alphas[column], counts.sum(axis=0) + alphas.sum()
+        scale = np.minimum(1.0, _MANY / total)
+        # Above 0 also where a tiny alpha, or one beside very many rows, is lost to rounding.
+        least = np.finfo(np.float64).tiny
+        return np.maximum(first * scale, least), np.maximum((total - first) * scale, least)
 
 
 @cache
@@ -355,9 +359,12 @@ class RatePrior:
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
         """Gamma distribution function of the rate, or negative binomial one of a new count."""
         shape, worth = self._posterior(statistics)
-        if of_target:
-            return np.where(x < 0, 0.0, betainc(shape[column], np.floor(np.maximum(x, 0)) + 1, worth / (worth + 1)))
-        return gammainc(shape[column], worth * np.maximum(x, 0))
+        if not of_target:
+            return gammainc(shape[column], worth * np.maximum(x, 0))
+        mean, deviation = self._of_count(shape[column], worth)
+        count, known = np.floor(np.maximum(x, 0)), np.minimum(worth, _MANY)
+        of_few = betaincc(count + 1, np.minimum(mean, _MANY) * known, 1 / (1 + known))
+        return np.where(x < 0, 0.0, np.where(mean < _MANY, of_few, ndtr((x - mean) / deviation)))
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
         """Gamma quantile of the rate, or the smallest count that has the level at or below it."""
@@ -365,13 +372,20 @@ class RatePrior:
         found = gammaincinv(shape[column], level) / worth
         if not of_target:
             return found
+        mean, deviation = self._of_count(shape[column], worth)
         # The smallest count that has the level at or below it: the quantile of the rate is widened until it has.
-        high = np.ceil(found) + 1
-        while (short := self.cdf(statistics, high, column, of_target=True) < level).any():
+        high = np.ceil(np.minimum(found, _MANY)) + 1
+        while (short := (mean < _MANY) & (self.cdf(statistics, high, column, of_target=True) < level)).any():
             high[short] *= 2
         low = np.full_like(high, -1.0)
         while (high - low > 1).any():
             middle = np.floor((low + high) / 2)
             enough = self.cdf(statistics, middle, column, of_target=True) >= level
             high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-        return high
+        return np.where(mean < _MANY, high, mean + deviation * ndtri(level))
+
+    @staticmethod
+    def _of_count(shape: Array, worth: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of a new count; it is normal where the mean is large."""
+        mean = shape / worth
+        return mean, np.sqrt(mean) * np.sqrt(1 + 1 / worth)

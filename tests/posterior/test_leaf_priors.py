@@ -129,3 +129,40 @@ def test_draws_have_the_posterior_mean_and_distribution(prior, y, rng):
 def test_targets_that_are_all_the_same_have_evidence():
     prior = NumberPrior(np.array([5.0]), np.array([0.0]), 1.0, 1.0, 0.1)
     assert np.isfinite(prior.log_evidence(summed(prior, [5.0, 5.0]))).all()
+
+
+@pytest.mark.parametrize("n_rows", [1e13, 1e16, 1e20, 1e300])
+def test_shares_of_very_many_rows_are_nearly_known(n_rows):
+    prior = ClassPrior(0.5, (2,))
+    counts = np.array([[1.0, 0.0, 1e-100, 0.5], [0.0, 1.0, 1.0, 0.5]]) * n_rows
+    for column in range(2):
+        for level in (0.05, 0.95):
+            found = prior.quantile(counts, level, column)
+            np.testing.assert_allclose(found, counts[column] / n_rows, atol=1e-6)
+            assert ((found >= 0) & (found <= 1)).all()
+    np.testing.assert_allclose(prior.cdf(counts, np.array([0.9, 0.1, 0.1, 0.6]), 0), [0, 1, 1, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [1.0, 1e13, 1e17, 1e300])
+def test_counts_of_many_rows_are_poisson(n_rows):
+    for mean in (0.02, 3.0, 1e6):
+        statistics = np.array([[n_rows], [n_rows * mean], [0.0]])
+        prior = RatePrior(np.array([mean]), 1e4)
+        for level in (0.05, 0.5, 0.95):
+            found = prior.quantile(statistics, level, 0, of_target=True)
+            np.testing.assert_allclose(found, stats.poisson(mean).ppf(level), rtol=1e-4)
+        at = np.array([np.floor(mean)])
+        np.testing.assert_allclose(
+            prior.cdf(statistics, at, 0, of_target=True), stats.poisson(mean).cdf(at), rtol=1e-3 * max(1, mean / 1e4)
+        )
+
+
+@pytest.mark.parametrize("mean", [1e12, 3e15, 1e18, 1e29])
+def test_large_counts_are_normal(mean):
+    statistics, prior = np.array([[50.0], [50.0 * mean], [0.0]]), RatePrior(np.array([mean]), 1.0)
+    deviation = np.sqrt(mean * (1 + 1 / 51))
+    for level in (0.05, 0.95):
+        found = prior.quantile(statistics, level, 0, of_target=True)
+        np.testing.assert_allclose(
+            (found - mean) / deviation, stats.norm.ppf(level), atol=max(1e-5, mean / deviation * 1e-15)
+        )

@@ -15,7 +15,7 @@ ESTIMATORS = [name for name in fastens.__all__ if hasattr(getattr(fastens, name)
 TABLES = [name for name in ESTIMATORS if name not in {"FiniteHypothesisLearner", "TextClassifier"}]
 
 # What keeps a trial short.
-QUICK: dict[str, Any] = {"n_estimators": 5, "max_layers": 2, "random_state": 0, "n_jobs": 1, "max_iter": 20}
+QUICK: dict[str, Any] = {"n_estimators": 5, "max_layers": 2, "random_state": 0, "n_jobs": 1, "max_iter": 20, "cv": 2}
 # What only makes it long, or writes files.
 LEFT_OUT = {*QUICK, "verbose", "warm_start"}
 
@@ -70,6 +70,20 @@ def wrong_values_for(estimator: str) -> dict[str, list[Any]]:
 
 
 def quick_parameters(estimator: str) -> dict[str, Any]:
-    """Those of `QUICK` that it has."""
-    names = inspect.signature(getattr(fastens, estimator)).parameters
+    """Those of `QUICK` that it has, and members that have them."""
+    kind = getattr(fastens, estimator)
+    found = _quick(kind)
+    if estimator.startswith("Conformal"):
+        found["estimator"] = _quickly(kind()._template())
+    elif {"estimators", "random_state"} <= set(inspect.signature(kind).parameters):
+        found["estimators"] = [(name, _quickly(member)) for name, member in kind()._default_members()]
+    return found
+
+
+def _quick(kind: type) -> dict[str, Any]:
+    names = inspect.signature(kind).parameters
     return {name: value for name, value in QUICK.items() if name in names}
+
+
+def _quickly(member: Any) -> Any:
+    return member.set_params(**_quick(type(member)))

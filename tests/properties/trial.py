@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.linalg import LinAlgWarning
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
@@ -209,5 +210,5 @@ def _check_answers(model: Any, found: dict[str, np.ndarray]) -> None:
 
 def _check_same(found: dict[str, np.ndarray], others: dict[str, np.ndarray], where: str) -> None:
     for name, values in found.items():
-        if not np.array_equal(values, others[name], equal_nan=values.dtype.kind == "f"):
+        if not pd.Series(values.ravel()).equals(pd.Series(others[name].ravel())):  # missing values are equal
             raise FaultError(f"{name} {where} differs")
