@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.json
 import pyarrow.parquet
 
 from fastens.files.errors import TableFileError, listed
+from fastens.files.json_lines import read_json_lines
 
 STANDARD_INPUT = "-"
 CSV, PARQUET, JSON_LINES, ARROW, SQLITE, EXCEL = "CSV", "Parquet", "JSON lines", "Arrow", "SQLite", "Excel"
@@ -91,7 +91,7 @@ def _read_other(path: str, format_: str, table: str | None) -> pa.Table:
         return pa.feather.read_table(path)
     if format_ == JSON_LINES:
         with opener(path)() as stream:
-            return pa.json.read_json(stream)
+            return read_json_lines(stream)
     return _read_sqlite(path, table) if format_ == SQLITE else _read_excel(path, table)
 
 

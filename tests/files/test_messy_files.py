@@ -17,6 +17,7 @@ pa = pytest.importorskip("pyarrow")
 import fastens  # noqa: E402
 from fastens.files import TableFileError, TableSchema  # noqa: E402
 from fastens.files.csv_streams import CsvStream  # noqa: E402
+from fastens.files.json_lines import _Lines  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 DAY = datetime.date
@@ -449,3 +450,29 @@ def test_texts_that_are_no_utf8(tmp_path):
     path.write_bytes(b'{"a": 1, "b": "x"}\n{"a": 2, "b": "\x80"}\n')
     with pytest.raises(fastens.TableFileError, match=r"cannot read .*table\.jsonl as .*UTF8"):
         fastens.read_table(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["null", "null\n", '\ufeffnull\n{"a": 1}\n', ' \r\n\t null, "b": "y"}\n{"a": 1}', '{"a": 1}\n' + " " * 70 + "null"],
+)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_lines_of_json_that_are_null(tmp_path, text, suffix):
+    path = tmp_path / f"table.jsonl{suffix}"
+    content = text.encode()
+    path.write_bytes(gzip.compress(content) if suffix else content)
+    with pytest.raises(fastens.TableFileError, match=r"table\.jsonl.* as JSON lines: each line must be an object"):
+        fastens.read_table(path)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_null_is_found_however_a_stream_is_cut(size):
+    def read(text):
+        lines = _Lines(io.BytesIO(text))
+        return b"".join(iter(lambda: lines.read(size), b""))
+
+    for good in (b"", b"\n\n", b'{"a": null}\n  {"b": "\\nnull"}', b'\xef\xbb\xbf{"a":\t null}\r\nnul'):
+        assert read(good) == good
+    for wrong in (b"null", b" \r\n null", b'{"a": null}\n\t \tnull\n{"a": 1}', b'{"a": null}\n\n  null'):
+        with pytest.raises(ValueError, match="one is null"):
+            read(wrong)
