@@ -33,6 +33,8 @@ Array = NDArray[np.float64]
 
 MAJORITY, HEDGE = "weighted_majority", "hedge"
 ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
+# What bounds the memory of an update.
+_ROWS_AT_ONCE = 1 << 16
 
 
 @with_parameters
@@ -236,9 +238,15 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
         Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
         """
+        rows = np.arange(len(y))
         if are_copies(weight):
-            copies = repeated(np.arange(len(y)), weight, "weights change from copy to copy")
-            responses, y, weight = responses[:, copies], y[copies], np.ones(len(copies))
+            rows = repeated(rows, weight, "weights change from copy to copy")
+            weight = np.ones_like(weight)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = rows[start : start + _ROWS_AT_ONCE]
+            self._update_by(responses[:, part], y[part], weight[part])
+
+    def _update_by(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight
         before = np.cumsum(lost, axis=1) - lost

@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fastens
 from fastens import GradientBoostingClassifier, WeightedMajorityClassifier
+from fastens.combining import weighted_majority
 
 
 def members():
@@ -114,6 +115,23 @@ def test_a_weight_is_so_many_copies(table, experts):
     copied = WeightedMajorityClassifier(experts, prefit=True).partial_fit(X[rows], y[rows], classes=[0, 1, 2])
     assert weighted.n_mistakes_ == copied.n_mistakes_
     np.testing.assert_allclose(weighted.weights_, copied.weights_)
+
+
+@pytest.mark.parametrize("algorithm", ["weighted_majority", "hedge"])
+def test_many_copies_are_gone_through_in_parts(table, experts, algorithm, monkeypatch):
+    X, y = table
+    weight = np.arange(400.0) % 4
+
+    def updated():
+        model = WeightedMajorityClassifier(experts, prefit=True, algorithm=algorithm, beta=0.9)
+        return model.partial_fit(X[100:], y[100:], sample_weight=weight)
+
+    whole = updated()
+    monkeypatch.setattr(weighted_majority, "_ROWS_AT_ONCE", 7)
+    parts = updated()
+    np.testing.assert_allclose(parts.weights_, whole.weights_, rtol=1e-12)
+    np.testing.assert_allclose(parts.member_mistakes_, whole.member_mistakes_)
+    assert (parts.n_mistakes_, parts.n_seen_) == (pytest.approx(whole.n_mistakes_), whole.n_seen_)
 
 
 def test_the_first_batch_trains_and_online_members_go_on_learning(table):
