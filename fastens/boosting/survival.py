@@ -16,7 +16,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import gathered
 from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
-from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events
+from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
 from fastens.engine.parts import map_parts
 from fastens.engine.trees.used_columns import on_used_columns
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
@@ -24,6 +24,9 @@ from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
+
+# Of a hazard, so that products are numbers.
+_LARGEST_LOG = 700.0
 
 Array = NDArray[np.float64]
 
@@ -172,7 +175,9 @@ class GradientBoostingSurvival(BoostedTrees):
                 "predict_survival_function must have the baseline hazard of fit, and this model was read from a file "
                 "without one; refit_leaves(X, y, decay_rate=1.0) learns it and keeps the leaves."
             )
-        return exp(-exp(raw)[:, None] * _step(at, self.event_times_, self.cumulative_hazard_))
+        hazard = _step(at, self.event_times_, self.cumulative_hazard_)
+        with np.errstate(over="ignore"):
+            return exp(-exp(np.minimum(raw, _LARGEST_LOG))[:, None] * hazard)
 
     def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return Harrell's index of concordance.
@@ -203,8 +208,10 @@ class GradientBoostingSurvival(BoostedTrees):
 
 def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
     """The times of events, and Breslow's estimate of the baseline's cumulative hazard up to each."""
-    # Relative to the highest risk, so that none overflows.
-    hazard = cumulative_hazard(y, exp(raw - raw.max()), weight) * exp(-raw.max())
+    # Relative to the highest risk, and bounded, so that none overflows.
+    scale = exp(np.clip(-raw.max(), -_LARGEST_LOG, _LARGEST_LOG))
+    with np.errstate(over="ignore"):
+        hazard = np.minimum(cumulative_hazard(y, hazard_ratios(raw), weight) * scale, exp(_LARGEST_LOG))
     known = events(y)
     times, first = np.unique(y[known, 0], return_index=True)
     return times, hazard[known][first]

@@ -85,6 +85,17 @@ def test_survival_function_of_cox_is_breslow(table):
     np.testing.assert_allclose(model.predict_survival_function(X, times), np.exp(-np.outer(np.exp(raw), hazard)))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("learning_rate", [100.0, 1e6])
+def test_predictions_that_are_too_large_still_order_the_rows(table, learning_rate):
+    X, y, _ = table
+    model = GradientBoostingSurvival(n_estimators=5, learning_rate=learning_rate, n_jobs=1).fit(X, y)
+    assert np.ptp(model.predict(X)) > 709
+    assert np.isfinite(model.cumulative_hazard_).all()
+    found = model.predict_survival_function(X, [0.0, 0.5, 1e9])
+    assert ((found >= 0) & (found <= 1) & (np.diff(found, axis=1, prepend=1.0) <= 0)).all()
+
+
 def test_early_stopping_keeps_the_baseline_of_the_best_round(table):
     X, y, _ = table
     model = GradientBoostingSurvival(n_estimators=200, learning_rate=0.3, n_iter_no_change=5)

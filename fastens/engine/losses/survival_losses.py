@@ -75,7 +75,7 @@ class Cox(Loss):
         """Write the derivatives by the raw predictions, divided by the weights."""
         assert hessians is not None
         everyone, score, weight = self._whole(y, raw[0], self._weight)
-        risk = _risk(score)
+        risk = hazard_ratios(score)
         expected = risk * _hazard(self._orders.of(everyone), everyone, risk, weight)
         if self.comm.size > 1:
             first, _ = first_row(self.comm, len(y))
@@ -86,7 +86,7 @@ class Cox(Loss):
         """Minus the partial log likelihood, divided by the weight of all rows."""
         y, score, weight = self._whole(y, raw[0], sample_weight)
         order, at_risk = self._orders.of(y), np.empty(len(y))
-        risk_sums(order.rows, order.time, weight, _risk(score), at_risk)
+        risk_sums(order.rows, order.time, weight, hazard_ratios(score), at_risk)
         of_rows = np.where(events(y), log(at_risk) - (score - score.max()), 0.0)
         return weighted_mean(of_rows, weight)
 
@@ -99,7 +99,7 @@ class Cox(Loss):
         return np.clip(steps, -MAX_STEP, MAX_STEP)
 
 
-def _risk(raw: Array) -> Array:
+def hazard_ratios(raw: Array) -> Array:
     """Hazard ratios to the largest of them; none is 0, as they are divided by."""
     return exp(np.maximum(raw - raw.max(), -707.0))
 
