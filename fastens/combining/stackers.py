@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 _LEAST_PROBABILITY = 1e-7
 # Probabilities that add up to 1, but for rounding to float32.
 _SUM_TOLERANCE = 1e-4
+# What infinity counts as: its square is a number.
+_LARGEST = 1e100
 # Newton's method solves for as many coefficients at once.
 _MOST_FOR_NEWTON = 300
 
@@ -42,7 +44,8 @@ class _Columns(BaseFastens):
         self.is_probability_ = inside[0] & inside[1] & has_middle
         Z = self._log_odds(X)
         known = ~np.isnan(Z)
-        of_rows = known.astype(np.float64) if weight is None else known * weight[:, None]
+        # By a power of two, so that no digit changes.
+        of_rows = known * (1.0 if weight is None else np.ldexp(weight, -np.frexp(weight.max())[1])[:, None])
         total = np.maximum(of_rows.sum(axis=0), np.finfo(float).tiny)
         self.center_ = (np.where(known, Z, 0) * of_rows).sum(axis=0) / total
         spread = np.sqrt((np.where(known, Z - self.center_, 0) ** 2 * of_rows).sum(axis=0) / total)
@@ -53,6 +56,7 @@ class _Columns(BaseFastens):
 
     def _log_odds(self, X: Array) -> Array:
         Z = X.astype(np.float64)
+        np.clip(Z, -_LARGEST, _LARGEST, out=Z)
         share = Z[:, self.is_probability_]
         clipped = np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
         Z[:, self.is_probability_] = log(clipped) if self.is_of_members_ else logit(clipped)

@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, StackingClassifier, StackingRegressor
 from fastens.combining.folds import MemberError
-from fastens.combining.stackers import LogisticStacker
+from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.bins import binning
 
 
@@ -485,3 +485,21 @@ def test_columns_besides_probabilities_have_coefficients_for_each_class(said_and
     X, y = said_and_true
     model = LogisticStacker().fit(np.hstack([X, np.arange(400)[:, None], np.ones((400, 3))]), y)
     assert np.unique(model.coef_).size > 4
+
+
+@pytest.mark.filterwarnings("error", "ignore::scipy.linalg.LinAlgWarning")
+@pytest.mark.parametrize("weight", [None, np.array([1e300, 2e300, 1e300, 1e300])])
+def test_default_final_estimators_take_infinities_passed_through(weight):
+    X = np.array([[-np.inf, 0.0, 1.7e308], [np.inf, 1.0, -1.7e308], [1.0, np.nan, 0.0], [2.0, 3.0, 1.0]])
+    ridge = RidgeStacker().fit(X, [0.0, 1.0, 0.5, 0.5], sample_weight=weight)
+    assert np.isfinite(ridge.predict(X)).all()
+    assert ridge.predict(X[:2])[0] < 0.5 < ridge.predict(X[:2])[1]
+    logistic = LogisticStacker().fit(X, [0, 1, 0, 1], sample_weight=weight)
+    assert np.isfinite(logistic.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("stacker", [LogisticStacker(), RidgeStacker()])
+def test_columns_of_default_final_estimators_do_not_depend_on_the_scale_of_weights(stacker, rng):
+    X, weight = rng.normal(size=(60, 3)), rng.random(60)
+    small = stacker._learn_columns(X, weight)
+    np.testing.assert_array_equal(stacker._learn_columns(X, weight * 2.0**900), small)
