@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fastens
+from fastens.adaboost.weak_rounds import VotingRun
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 
 SHARES = (0.1, 0.5, 0.9, 1.0)
@@ -81,6 +82,35 @@ def test_what_ctrl_c_leaves_is_one_model(name):
     assert model.n_estimators_ < 20
     assert list(getattr(model, "classes_", [0, 2])) == [0, 2]
     assert len(model.predict(X[:, :2])) == 300
+
+
+@pytest.mark.parametrize("n_rounds", [0, 2])
+@pytest.mark.parametrize("validates", [False, True])
+def test_ctrl_c_leaves_the_votes_that_are_counted(n_rounds, validates, monkeypatch):
+    """Before the first one is, the model is as it was; the scores may be a vote ahead."""
+    X = np.random.default_rng(0).random((300, 3))
+    y = (X[:, 0] + X[:, 1] > 1).astype(int)
+    model = fastens.AdaBoostClassifier(n_estimators=5, early_stopping=validates, random_state=0).fit(X, y)
+    before = model.decision_function(X)
+
+    class Interrupted(list):
+        def append(self, vote):
+            if len(self) == n_rounds:
+                raise KeyboardInterrupt
+            super().append(vote)
+
+    plain_init = VotingRun.__init__
+
+    def init(run, *args, **how):
+        plain_init(run, *args, **how)
+        run.votes = Interrupted()
+
+    monkeypatch.setattr(VotingRun, "__init__", init)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_estimators_ == len(model.estimator_weights_)
+    assert model.n_estimators_ <= (n_rounds or 5)
+    assert np.array_equal(model.decision_function(X), before) == (n_rounds == 0)
 
 
 @pytest.mark.slow

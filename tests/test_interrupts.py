@@ -9,14 +9,20 @@ import threading
 import joblib
 import numpy as np
 import pytest
+from fastens.bayes.naive.moments import add_gaussian
 from fastens.engine.bins.bins import bin_matrix, copy_to_records
 from fastens.engine.predict.predict import predict_raw
+from fastens.engine.rows.gather import hash_rows
 from sklearn.naive_bayes import GaussianNB
 
 from fastens import GradientBoostingRegressor, StackingClassifier
+from fastens.bayes.naive import likelihoods
 from fastens.combining.folds import GivenRows, MemberData, make_folds
 from fastens.engine.bins.binning import learn_binning
+from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
+from fastens.engine.rows.sampling import _SORTED_AT_ONCE, Bootstrap, hash_order
 from fastens.engine.threads import in_threads
+from fastens.engine.trees import midpoints
 from fastens.table import parts
 from fastens.table.columns import factorize as factorizing
 
@@ -47,8 +53,33 @@ def numbering():
     )
 
 
+def kinds():
+    return factorizing._kinds, {f"word {number}" for number in range(1 << 18)}
+
+
+def hashing():
+    X = np.broadcast_to(np.random.default_rng(0).random(128), (1 << 20, 128))
+    return hash_rows, X, np.zeros(len(X), np.uint64), 1
+
+
+def densities():
+    X = np.broadcast_to(np.random.default_rng(0).random(64), (1 << 19, 64))
+    return add_gaussian, X, np.ones((64, 3, 4)), np.zeros((len(X), 4)), 1
+
+
+def sides_of_thresholds():
+    X = np.random.default_rng(0).random((1 << 19, 4))
+    binning = learn_binning(X[:10_000])
+    grower = ForestGrower(binning.transform(X[:3000]), number_target(X[:3000, 0] * X[:3000, 1]), TreeRules())
+    [tree] = grower.grow([TreeSample(None, None, 0)])
+    return midpoints._middles, tree, binning.transform(X), X, 1
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("kernel", [binning, copying, predicting, numbering])
+@pytest.mark.parametrize(
+    "kernel",
+    [binning, copying, predicting, numbering, kinds, hashing, densities, sides_of_thresholds],
+)
 def test_kernels_look_for_signals(kernel):
     """There is always another one; after the call alone, one would be seen."""
     function, *arguments = kernel()
@@ -87,6 +118,55 @@ def test_rows_are_taken_block_by_block(order, monkeypatch):
     assert found.flags.c_contiguous
     assert max(X.taken) * 7 <= 100
     assert sum(X.taken) == len(rows)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_are_copied_block_by_block(order, monkeypatch):
+    monkeypatch.setattr(likelihoods, "_COPIED_AT_ONCE", 100)
+    lengths = []
+    plain_take = np.take
+    monkeypatch.setattr(np, "take", lambda X, *args, **how: (lengths.append(len(X)), plain_take(X, *args, **how))[1])
+    X = np.asarray(np.random.default_rng(0).random((500, 7)), order=order)
+    columns = np.array([6, 1, 3])
+    np.testing.assert_array_equal(likelihoods.Likelihood(columns).select(X), X[:, columns])
+    assert sum(lengths) == (500 if order == "C" else 0)
+    assert max(lengths, default=0) <= 100 // 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, object])
+def test_numbers_are_put_before_columns_block_by_block(dtype, monkeypatch):
+    monkeypatch.setattr(parts, "_BLOCK", 100)
+    values, X = np.random.default_rng(0).random((500, 1)), np.random.default_rng(1).random((500, 7)).astype(dtype)
+    expected = np.hstack([values, X])
+    lengths = []
+    plain_hstack = np.hstack
+    monkeypatch.setattr(np, "hstack", lambda blocks: (lengths.append(len(blocks[0])), plain_hstack(blocks))[1])
+    found = parts.beside(values, ["value"], X)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
+    assert sum(lengths) == 500
+    assert max(lengths) <= 100
+
+
+def test_hashes_are_sorted_some_at_a_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    hashes = rng.integers(0, 1 << 64, 3 * _SORTED_AT_ONCE // 2, np.uint64)
+    hashes[rng.integers(0, len(hashes), 1000)] = hashes[0]
+    stratum = rng.integers(0, 3, len(hashes))
+    expected, of_strata = np.argsort(hashes, kind="stable"), np.lexsort((hashes, stratum))
+    lengths = []
+
+    def watched(values, kind):
+        if values.itemsize > 2:  # narrow numbers are counted, in no time
+            lengths.append(len(values))
+        return plain_argsort(values, kind=kind)
+
+    plain_argsort = np.argsort
+    monkeypatch.setattr(np, "argsort", watched)
+    np.testing.assert_array_equal(hash_order(hashes), expected)
+    np.testing.assert_array_equal(Bootstrap.plan(hashes, None, np.array([1, 1, 1]), stratum).order, of_strata)
+    assert sum(lengths) == 2 * len(hashes)
+    assert max(lengths) < 2000
 
 
 def test_a_splitter_may_give_masks():

@@ -133,13 +133,13 @@ def check(name: str, n_times: int, data: tuple[Any, Any, Any], is_busy: bool) ->
     X = texts(n_rows) if name == "BayesianNetwork" else X
     y = classes if name.endswith(("Classifier", "NB", "Network")) else numbers
     small = kind(**parameters).fit(X[:500], y[:500])
-    expected = small.predict(X[:500])
     start = time.perf_counter()
     kind(**parameters).fit(X, y)
     length = time.perf_counter() - start
     waits: list[float] = []
     changed, in_use = 0, memory_in_use()
     for _ in range(n_times):
+        expected = small.predict(X[:500])
         found = wait_of(small, X, y, random.uniform(0, length), clock)
         if found is None:
             small = kind(**parameters).fit(X[:500], y[:500])

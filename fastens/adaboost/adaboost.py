@@ -40,7 +40,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
-from fastens.rollback import keeps_model
+from fastens.rollback import leave
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.column_rules import (
     CATEGORIES,
@@ -229,16 +229,7 @@ class AdaBoostClassifier(AdditiveVotes):
         -------
         self
         """
-        interrupt = self._learn(X, y, sample_weight, GivenValidation(X_val, y_val))
-        if interrupt is not None:
-            raise interrupt
-        return self
-
-    @keeps_model
-    def _learn(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, given: GivenValidation
-    ) -> KeyboardInterrupt | None:
-        """Train; what is fitted before Ctrl-C is a model, and that is returned."""
+        given = GivenValidation(X_val, y_val)
         before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
         self._check_parameters()
         self._check_all_read()
@@ -254,10 +245,12 @@ class AdaBoostClassifier(AdditiveVotes):
         try:
             run.run(self._on_round or _reporter(self.verbose))
         except KeyboardInterrupt as interrupt:
-            self._finish(run, n_earlier)
-            return interrupt
+            if run.n_rounds:  # what was fitted before Ctrl-C is a model
+                self._finish(run, n_earlier)
+                leave(self, interrupt)
+            raise
         self._finish(run, n_earlier)
-        return None
+        return self
 
     def _n_rounds_to_keep(self, before: dict[str, Any] | None) -> int:
         """How many rounds of the last fit this one goes on from, given what that fit knew of the columns."""

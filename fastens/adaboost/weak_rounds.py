@@ -221,7 +221,8 @@ class VotingRun:
     @property
     def best_round(self) -> int:
         """The number of rounds with the lowest validation loss; all rounds where nothing was validated."""
-        return int(np.argmin(self.history.validation)) + 1 if self.history.validation else self.n_rounds
+        measured = self.history.validation[: self.n_rounds]  # Ctrl-C may come before a vote is counted
+        return int(np.argmin(measured)) + 1 if measured else self.n_rounds
 
 
 def steps_of(values: Array, weight: float, is_real: bool) -> Array:

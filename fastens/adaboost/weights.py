@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastens.adaboost.reweight import advance, class_sums, make_whole
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
 from fastens.engine.elementary import log
-from fastens.engine.rows.sampling import Bootstrap, mixed
+from fastens.engine.rows.sampling import Bootstrap, hash_order, mixed
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
 
@@ -151,4 +151,4 @@ def content_order(
         bits = (column + 0.0).view(np.uint64) if column.dtype.kind == "f" else column.astype(np.uint64)
         hashes = mixed((hashes ^ bits) + step)
     (hashes,) = gathered(comm, [hashes])
-    return np.argsort(hashes, kind="stable").astype(np.uint32)
+    return hash_order(hashes).astype(np.uint32)

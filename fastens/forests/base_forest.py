@@ -112,14 +112,10 @@ class BaseForest(TreeParameters, TreeModel):
         if continues:
             store.keep(self._ensemble)
         first = store.n_trees
-        try:
-            self._grow(store, (data, everyone), matrix, weight, averager)
-        finally:
-            # Interrupted: what has been grown so far is a forest.
-            if store.n_trees:
-                self._ensemble = store.ensemble()
-                if averager is not None and self._averaging is not None:
-                    self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
+        self._grow(store, (data, everyone), matrix, weight, averager)
+        self._ensemble = store.ensemble()
+        if averager is not None and self._averaging is not None:
+            self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
         self._out_of_bag = OutOfBag.measure(self, matrix, everyone.with_targets()) if self.oob_score else None
         self._keep_leaf_rows(data, everyone)
         return self

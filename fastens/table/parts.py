@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -158,10 +159,15 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
 def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
     """Some rows, in C order; block by block, so that Ctrl-C is seen between them."""
     out = np.empty((len(rows), X.shape[1]), dtype=X.dtype)
-    step = max(1, _BLOCK // max(1, X.shape[1]))
-    for start in range(0, len(rows), step):
-        out[start : start + step] = X[rows[start : start + step]]
+    for block in _blocks(*out.shape):
+        out[block] = X[rows[block]]
     return out
+
+
+def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Rows that are copied at a time."""
+    step = max(1, _BLOCK // max(1, n_columns))
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def take_columns(X: Any, columns: list[int] | None) -> Any:
@@ -200,7 +206,10 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
         return frame.with_columns(*series).select([*names, *frame.columns]).to_native()
     if sparse.issparse(X):
         return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
-    return np.hstack([values, X])
+    out = np.empty((len(X), values.shape[1] + X.shape[1]), np.result_type(values, X))
+    for rows in _blocks(*out.shape):
+        out[rows] = np.hstack([values[rows], X[rows]])
+    return out
 
 
 def as_numbers(X: Any) -> Any:

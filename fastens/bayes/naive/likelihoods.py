@@ -33,6 +33,7 @@ from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
 GRAIN = 100_000  # table entries
+_COPIED_AT_ONCE = 1 << 20  # values
 
 
 class Batch(NamedTuple):
@@ -127,8 +128,17 @@ class Likelihood:
         self.columns = columns
 
     def select(self, X: Any) -> Any:
-        """The likelihood's own columns."""
-        return X if self.columns is None else X[:, self.columns]
+        """The likelihood's own columns; of an array in C order, copied block by block, so that Ctrl-C is seen."""
+        if self.columns is None:
+            return X
+        if not (isinstance(X, np.ndarray) and X.flags.c_contiguous):
+            return X[:, self.columns]
+        selected = np.empty((len(X), len(self.columns)), X.dtype)
+        step = max(1, _COPIED_AT_ONCE // max(1, len(self.columns)))
+        for first in range(0, len(X), step):
+            rows = slice(first, first + step)
+            np.take(X[rows], self.columns, axis=1, out=selected[rows], mode="clip")  # "raise" copies once more
+        return selected
 
     def n_columns(self, X: Any) -> int:
         """How many these are."""

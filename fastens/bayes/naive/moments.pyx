@@ -6,7 +6,7 @@ A thread owns whole columns and adds its rows in their order: nothing depends on
 from libc.stdint cimport int32_t, int64_t
 
 from fastens.engine.structs cimport float32_t, float64_t, value_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.team cimport share_pieces, share_until_interrupted
 
 ctypedef fused index_t:
     int32_t
@@ -161,7 +161,7 @@ def add_gaussian(const value_t[:, :] X, const float64_t[:, :, ::1] table, float6
         <const char*> &X[0, 0], sizeof(value_t), X.strides[0], X.strides[1], X.shape[0], X.shape[1], out.shape[1],
         &table[0, 0, 0], &out[0, 0])
     with nogil:
-        share_pieces(_density_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
+        share_until_interrupted(_density_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 cdef struct Products:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.rows.sampling import hash_order
 from fastens.engine.whole import are_copies
 
 Array = NDArray[np.float64]
@@ -83,7 +84,8 @@ class Copies:
             Positive.
         """
         counts = are_copies(weight)
-        order = np.argsort(hashes, kind="stable") if weight is None else np.lexsort((weight, hashes))
+        order = np.argsort(weight, kind="stable") if weight is not None else np.arange(len(hashes))
+        order = order[hash_order(hashes[order])]
         of_rows = weight[order].astype(np.int64) if weight is not None and counts else np.ones(len(order), np.int64)
         ordered = hashes[order]
         return cls(order, of_rows, np.append(ordered[1:] != ordered[:-1], True), counts)

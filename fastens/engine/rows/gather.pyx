@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from fastens.engine.strided cimport Strides, strides_of
 from fastens.engine.structs cimport float32_t, float64_t, value_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.team cimport share_pieces, share_until_interrupted
 
 cdef enum:
     TILE_ROWS = 512
@@ -50,7 +50,7 @@ def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
     """Write a hash of each row's content; float32 rows have the hash of the same row in float64."""
     cdef Hashing job = Hashing(&X[0, 0], sizeof(value_t), strides_of(X), X.shape[0], X.shape[1], &out[0])
     with nogil:
-        share_pieces(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        share_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 # Copies ---------------------------------------------------------------------------------------------------------------

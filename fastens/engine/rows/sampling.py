@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 PREFIX = "bootstrap."
 # Values that keep a thread busy for some tens of microseconds.
 _HASH_GRAIN = 20_000
+_SORTED_AT_ONCE = 1 << 16
 
 
 def random_stream(seed: int, index: int) -> np.random.Generator:
@@ -92,6 +93,18 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
     return of_values + of_targets * np.uint64(0x9E3779B97F4A7C15)
 
 
+def hash_order(hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return the stable order of hashes; many are sorted in parts by their first bits, so that Ctrl-C is seen."""
+    if len(hashes) <= _SORTED_AT_ONCE:
+        return np.argsort(hashes, kind="stable")
+    first_bits = (hashes >> np.uint64(48)).astype(np.uint16)
+    order = np.argsort(first_bits, kind="stable")
+    ends = np.cumsum(np.bincount(first_bits >> np.uint16(8), minlength=1 << 8))[:-1]
+    for part in np.split(order, ends):
+        part[:] = part[np.argsort(hashes[part], kind="stable")]
+    return order
+
+
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
     """Draws with replacement, with chances in proportion to the rows' weights.
@@ -138,14 +151,15 @@ class Bootstrap:
         stratum : integer array of shape (n_rows,) or None
             The stratum of each row; None for one stratum.
         """
-        keys = (hashes,) if stratum is None else (hashes, stratum)
-        order = np.lexsort(keys).astype(np.uint32)
-        sizes = np.array([len(order)]) if stratum is None else np.bincount(stratum)
+        order, sizes = hash_order(hashes), np.array([len(hashes)])
+        if stratum is not None:
+            sizes = np.bincount(stratum)
+            order = order[np.argsort(stratum[order].astype(np.min_scalar_type(len(sizes))), kind="stable")]
         offsets = np.append(0, np.cumsum(sizes))
         cumulated = None
         if weight is not None:
             cumulated = np.concatenate([_cumulated(part) for part in np.split(weight[order], offsets[1:-1])])
-        return cls(order, cumulated, offsets, np.append(0, np.cumsum(n_draws)))
+        return cls(order.astype(np.uint32), cumulated, offsets, np.append(0, np.cumsum(n_draws)))
 
     def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
         """Return how often each row is drawn in the sample of each seed, shape (n_seeds, n_rows)."""
@@ -178,7 +192,7 @@ class Bootstrap:
         )
         if not is_sound or not (cumulated is None or _is_cumulated(cumulated, offsets)):
             raise ValueError("the arrays do not describe a bootstrap")
-        return cls(order, cumulated, offsets, draws)
+        return cls(order.astype(np.uint32), cumulated, offsets, draws)
 
     @cached_property
     def _urns(self) -> Urns:

@@ -6,7 +6,10 @@ from fastens.engine.splits.goes_left cimport code_goes_left
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, value_t,
 )
-from fastens.engine.team cimport share
+from fastens.engine.team cimport share_until_interrupted
+
+cdef enum:
+    ROWS = 1 << 12                      # that are taken at a time
 
 
 cdef struct Splits:
@@ -41,7 +44,7 @@ cdef void _note_row(
 
 
 cdef struct Passing:
-    # The rows that come by, and for each part of them the extremes, one for each node.
+    # The rows that come by, and for each thread the extremes, one for each node.
     Splits splits
     const uint8_t* records
     Py_ssize_t record_stride
@@ -66,13 +69,13 @@ cdef inline void _note_values(
         _note_row(&rows.splits, <const uint16_t*> record, x, rows.column_stride, low, high)
 
 
-cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+cdef void _note_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
     cdef const Passing* rows = <const Passing*> job
-    cdef float64_t* low = rows.low + part * rows.n_nodes
-    cdef float64_t* high = rows.high + part * rows.n_nodes
+    cdef float64_t* low = rows.low + thread * rows.n_nodes
+    cdef float64_t* high = rows.high + thread * rows.n_nodes
     cdef const char* x
     cdef Py_ssize_t row
-    for row in range(rows.n_rows * part // n_parts, rows.n_rows * (part + 1) // n_parts):
+    for row in range(piece * ROWS, min((piece + 1) * ROWS, rows.n_rows)):
         x = rows.x + row * rows.row_stride
         if rows.value_size == sizeof(float32_t):
             _note_values(rows, row, <const float32_t*> x, low, high)
@@ -112,4 +115,4 @@ def note_sides(
     rows.value_size, rows.n_rows = sizeof(value_t), X.shape[0]
     rows.low, rows.high, rows.n_nodes = &low[0, 0], &high[0, 0], low.shape[1]
     with nogil:
-        share(_note_part, &rows, <int32_t> low.shape[0])
+        share_until_interrupted(_note_piece, &rows, (rows.n_rows + ROWS - 1) // ROWS, <int32_t> low.shape[0])
