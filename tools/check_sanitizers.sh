@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), all but those of the prose and of whole
-# programs; each shard has a process of its own, and its time is told. Or the tests that are named: arguments go to pytest.
-# With --threads: the tests of threads, and many at once, under the thread sanitizer. It must know how the interpreter hands
-# memory from thread to thread: $PYTHON is one that was itself built for it, and without the GIL.
+# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), all but those of the prose, and of
+# programs and clusters the quick ones; each shard has a process of its own, and its time is told. Or the tests that are
+# named: arguments go to pytest.
+# With --threads: the tests of threads, and many at once, under the thread sanitizer. It must know how the interpreter
+# hands memory from thread to thread: $PYTHON is one that was itself built for it, and without the GIL.
 kind=1
 if [ "${1:-}" = --threads ]; then
     kind=thread
     shift
-    "${PYTHON:-python}" -c 'import sys, sysconfig; sys.exit("--with-thread-sanitizer" not in sysconfig.get_config_var("CONFIG_ARGS"))' ||
-        { echo "--threads needs a Python configured --with-thread-sanitizer --disable-gil" >&2; exit 2; }
+    "${PYTHON:-python}" -c 'import sysconfig; print(sysconfig.get_config_var("CONFIG_ARGS"))' |
+        grep -q -- --with-thread-sanitizer || { echo "--threads needs a Python configured --with-thread-sanitizer --disable-gil" >&2; exit 2; }
 fi
 export FASTENS_SANITIZE=$kind
 source "$(dirname "$0")/copy_and_build.sh"
@@ -39,6 +40,7 @@ else
         for folder in tests/*/ ; do
             case $folder in tests/reference/ | tests/properties/ | tests/cli/ | tests/clusters/) ;; *) shard "$folder" ;; esac
         done
+        shard -m "not slow and not cluster" tests/cli/ tests/clusters/
         files=()
         for file in tests/test_*.py; do
             case $file in */test_docs.py | */test_architecture.py | */test_memory_faults.py | */test_busy_machine.py) ;;
