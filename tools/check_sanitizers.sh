@@ -9,7 +9,8 @@ if [ "${1:-}" = --threads ]; then
     kind=thread
     shift
     "${PYTHON:-python}" -c 'import sysconfig; print(sysconfig.get_config_var("CONFIG_ARGS"))' |
-        grep -q -- --with-thread-sanitizer || { echo "--threads needs a Python configured --with-thread-sanitizer --disable-gil" >&2; exit 2; }
+        grep -q -- --with-thread-sanitizer ||
+        { echo "--threads needs a Python configured --with-thread-sanitizer --disable-gil" >&2; exit 2; }
 fi
 export FASTENS_SANITIZE=$kind
 source "$(dirname "$0")/copy_and_build.sh"
