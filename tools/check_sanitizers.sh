@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), all but those of the prose and of whole
-# programs; each shard has a process of its own, and its time is told. Or the tests that are named: arguments go to pytest.
-# With --threads: the tests of threads, and many at once, under the thread sanitizer; best with a Python without the GIL.
+# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), all but those of the prose, and of
+# programs and clusters the quick ones; each shard has a process of its own, and its time is told. Or the tests that are
+# named: arguments go to pytest.
+# With --threads: the tests of threads, and many at once, under the thread sanitizer. It must know how the interpreter
+# hands memory from thread to thread: $PYTHON is one that was itself built for it, and without the GIL.
 kind=1
-if [ "${1:-}" = --threads ]; then kind=thread; shift; fi
+if [ "${1:-}" = --threads ]; then
+    kind=thread
+    shift
+    "${PYTHON:-python}" -c 'import sysconfig; print(sysconfig.get_config_var("CONFIG_ARGS"))' |
+        grep -q -- --with-thread-sanitizer ||
+        { echo "--threads needs a Python configured --with-thread-sanitizer --disable-gil" >&2; exit 2; }
+fi
 export FASTENS_SANITIZE=$kind
 source "$(dirname "$0")/copy_and_build.sh"
-# Python itself is not instrumented, so the runtime must be loaded before it; its own leaks are not ours.
+RUNTIME=
 library() { "${CC:-gcc}" -print-file-name="$1"; }
 failed=0
 shard() {
@@ -16,12 +24,15 @@ shard() {
     echo "== $((SECONDS - start)) s"
 }
 if [ $kind = thread ]; then
-    RUNTIME=$(library libtsan.so)
-    export TSAN_OPTIONS="exitcode=66 suppressions=$CHECKOUT/tools/thread_sanitizer.txt"
-    if [ $# -eq 0 ]; then set -- tests/engine/test_threads.py tests/engine/test_sharing.py tests/test_many_threads.py; fi
+    export TSAN_OPTIONS=exitcode=66 PYTHON_GIL=0
+    if [ $# -eq 0 ]; then
+        set -- tests/engine/test_threads.py tests/engine/test_sharing.py tests/test_many_threads.py
+        "$PYTHON" "$CHECKOUT/tools/stress_threads.py" --seconds 100 || failed=1
+    fi
     shard "$@"
 else
-    # C++ too: without it, what a library throws ends the process.
+    # Python itself is not instrumented, so the runtime must be loaded before it; its own leaks are not ours. C++ too:
+    # without it, what a library throws ends the process.
     RUNTIME=$(library libasan.so):$(library libstdc++.so)
     export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
     if [ $# -gt 0 ]; then
@@ -30,6 +41,7 @@ else
         for folder in tests/*/ ; do
             case $folder in tests/reference/ | tests/properties/ | tests/cli/ | tests/clusters/) ;; *) shard "$folder" ;; esac
         done
+        shard -m "not slow and not cluster" tests/cli/ tests/clusters/
         files=()
         for file in tests/test_*.py; do
             case $file in */test_docs.py | */test_architecture.py | */test_memory_faults.py | */test_busy_machine.py) ;;
