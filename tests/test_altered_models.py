@@ -28,6 +28,7 @@ MODELS = {
     "forest": lambda: fastens.RandomForestClassifier(2, random_state=0),
     "isolation": lambda: fastens.IsolationForest(2, random_state=0),
     "posterior": fastens.BayesTreeRegressor,
+    "shares": fastens.BayesTreeClassifier,
     "bags": lambda: fastens.BaggingClassifier(fastens.GaussianNB(), n_estimators=2, random_state=0),
     "cascade": lambda: fastens.CascadeForestClassifier(
         [("forest", fastens.RandomForestClassifier(2, random_state=0))], max_layers=1
@@ -63,6 +64,7 @@ def load_altered(folder, name, change):
         ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
         ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
         ("posterior", "node_statistics", lambda a: a * 0 - 2.0**31, "statistics"),
+        ("shares", "node_statistics", lambda a: a * [[1.0], [1.0], [-1.0]], "statistics"),
         ("cascade", "n_levels", lambda a: a * 0 - 1, "level"),
     ],
 )

@@ -26,7 +26,7 @@ from fastens.forests.parameters import features_per_split
 from fastens.forests.tree import BaseDecisionTree
 from fastens.parameters import POSITIVE, SPLIT_PRIOR, one_of, parameter, real, whole
 from fastens.posterior.averaging import PruningPrior
-from fastens.posterior.leaf_priors import LeafPrior
+from fastens.posterior.leaf_priors import ClassPrior, LeafPrior
 from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import NodeSearch, n_splits_of, n_splittable, thresholds_of_features
 from fastens.rollback import keeps_model
@@ -327,7 +327,9 @@ class BaseBayesTree(BaseDecisionTree):
         n_nodes, expected = len(self._ensemble.left_child), len(self._leaf_prior.statistics(np.zeros(1)))
         if statistics.shape != (expected, n_nodes) or not np.isfinite(statistics).all():
             raise ValueError("the statistics and the tree do not fit together")
-        if (statistics[0] < 0).any():  # weights of all rows, or of those of the first class
+        # Weights of the rows of each class, or of all rows.
+        weights = statistics if isinstance(self._leaf_prior, ClassPrior) else statistics[:1]
+        if (weights < 0).any():
             raise ValueError("the statistics of the nodes are malformed")
         n_splits = arrays["n_splits"]
         if n_splits.shape != (n_nodes,) or not (n_splits >= 1).all():
