@@ -302,7 +302,7 @@ class NumberPrior:
     def _student(self, statistics: Array, column: int, of_target: bool) -> tuple[Array, Array, Array]:
         """Degrees of freedom, centre and scale of Student's t of the mean, or of a new target."""
         worth, mean, shape, rate = self._posterior(statistics)
-        variance = rate[column] / (shape * worth) * (1 + worth if of_target else 1)
+        variance = rate[column] / shape * (1 / worth + of_target)
         return 2 * shape, self.location[column] + mean[column], np.sqrt(variance)
 
 

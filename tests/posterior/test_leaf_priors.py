@@ -166,3 +166,11 @@ def test_large_counts_are_normal(mean):
         np.testing.assert_allclose(
             (found - mean) / deviation, stats.norm.ppf(level), atol=max(1e-5, mean / deviation * 1e-15)
         )
+
+
+def test_new_targets_where_nearly_all_is_known():
+    prior = NumberPrior(np.array([3.0]), np.array([2.5]), 0.7, 1e300, 0.4)
+    node = summed(prior, [1.0, 4.0], np.array([[1e300, 1e300]]))
+    width = np.diff([prior.quantile(node, level, 0, of_target=True)[0] for level in (0.05, 0.95)])
+    rate = prior._posterior(node)[3][0] / prior._posterior(node)[2]
+    np.testing.assert_allclose(width, 2 * stats.norm.ppf(0.95) * np.sqrt(rate), rtol=1e-6)
