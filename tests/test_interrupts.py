@@ -122,7 +122,7 @@ def test_rows_are_taken_block_by_block(order, monkeypatch):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_columns_are_copied_block_by_block(order, monkeypatch):
-    monkeypatch.setattr(likelihoods, "_COPIED_AT_ONCE", 100)
+    monkeypatch.setattr(parts, "_BLOCK", 100)
     lengths = []
     plain_take = np.take
     monkeypatch.setattr(np, "take", lambda X, *args, **how: (lengths.append(len(X)), plain_take(X, *args, **how))[1])

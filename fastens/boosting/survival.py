@@ -25,10 +25,9 @@ from fastens.parameters import one_of, parameter
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 
+Array = NDArray[np.float64]
 # Of a hazard, so that products are numbers.
 _LARGEST_LOG = 700.0
-
-Array = NDArray[np.float64]
 
 
 @with_parameters

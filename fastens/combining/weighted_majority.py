@@ -247,6 +247,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             self._update_by(responses[:, part], y[part], weight[part])
 
     def _update_by(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
+        """Go through some rows, which are held in memory several times."""
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight
         before = np.cumsum(lost, axis=1) - lost

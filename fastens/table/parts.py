@@ -159,12 +159,12 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
 def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
     """Some rows, in C order; block by block, so that Ctrl-C is seen between them."""
     out = np.empty((len(rows), X.shape[1]), dtype=X.dtype)
-    for block in _blocks(*out.shape):
+    for block in row_blocks(*out.shape):
         out[block] = X[rows[block]]
     return out
 
 
-def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Rows that are copied at a time."""
     step = max(1, _BLOCK // max(1, n_columns))
     return (slice(start, start + step) for start in range(0, n_rows, step))
@@ -207,7 +207,7 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     if sparse.issparse(X):
         return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), X]))
     out = np.empty((len(X), values.shape[1] + X.shape[1]), np.result_type(values, X))
-    for rows in _blocks(*out.shape):
+    for rows in row_blocks(*out.shape):
         out[rows] = np.hstack([values[rows], X[rows]])
     return out
 

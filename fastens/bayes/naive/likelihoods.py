@@ -30,10 +30,10 @@ from fastens.engine.comm import LOCAL, Comm, in_turn, relayed, sum_over
 from fastens.engine.elementary import exp, log, log1p, logaddexp
 from fastens.engine.parts import RowSource, dense_blocks, parts_of
 from fastens.engine.threads import threads_for
+from fastens.table.parts import row_blocks
 
 Array = NDArray[np.float64]
 GRAIN = 100_000  # table entries
-_COPIED_AT_ONCE = 1 << 20  # values
 
 
 class Batch(NamedTuple):
@@ -134,9 +134,7 @@ class Likelihood:
         if not (isinstance(X, np.ndarray) and X.flags.c_contiguous):
             return X[:, self.columns]
         selected = np.empty((len(X), len(self.columns)), X.dtype)
-        step = max(1, _COPIED_AT_ONCE // max(1, len(self.columns)))
-        for first in range(0, len(X), step):
-            rows = slice(first, first + step)
+        for rows in row_blocks(*selected.shape):
             np.take(X[rows], self.columns, axis=1, out=selected[rows], mode="clip")  # "raise" copies once more
         return selected
 

@@ -192,7 +192,7 @@ class Bootstrap:
         )
         if not is_sound or not (cumulated is None or _is_cumulated(cumulated, offsets)):
             raise ValueError("the arrays do not describe a bootstrap")
-        return cls(order.astype(np.uint32), cumulated, offsets, draws)
+        return cls(order, cumulated, offsets, draws)
 
     @cached_property
     def _urns(self) -> Urns:
