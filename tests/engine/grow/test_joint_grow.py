@@ -110,6 +110,21 @@ def test_categories_as_in_the_twin(rules, n_rows):
     assert_like_twin(tree, twin.grow(gradients, hessians))
 
 
+def test_outputs_with_hessians_of_other_scales():
+    """Categories in the order of an output whose hessians are all the same; those of the first are nearly all small."""
+    X, gradients, hessians = make_outputs(900, 2)
+    X[:, 4] = np.arange(900) % 12
+    gradients[0] *= 1e-3
+    gradients[1] += 40 * np.cos(X[:, 4])
+    hessians[0], hessians[1] = 1e-3, 1.0
+    hessians[0, :5] = 1.0
+    matrix = bin_rows(X, max_bins=20, categorical=(4,))
+    tree = grower_of(matrix, CATEGORY_RULES[0], 2).grow(gradients, hessians)
+    twin = NaiveJointGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, CATEGORY_RULES[0])
+    assert tree.feature[0] == 4
+    assert_like_twin(tree, twin.grow(gradients, hessians))
+
+
 def test_one_output_with_heavy_tails_has_wide_cells():
     X, gradients, hessians = make_outputs(900, heavy=True)
     matrix = bin_rows(X)
