@@ -12,6 +12,7 @@ cdef extern from "engine/elementary.h" nogil:
     void log1ps(const double* x, Py_ssize_t n, double* out) noexcept
     void log2s(const double* x, Py_ssize_t n, double* out) noexcept
     void lgammas(const double* x, Py_ssize_t n, double* out) noexcept
+    void lbetas(const double* a, const double* b, Py_ssize_t n, double* out) noexcept
 
 ctypedef void (*Loop)(const double* x, Py_ssize_t n, double* out) noexcept nogil
 
@@ -54,7 +55,15 @@ def gammaln(x):
 
 def betaln(a, b):
     """Return log(gamma(a) gamma(b) / gamma(a + b)) of each two numbers above 0."""
-    return gammaln(a) + gammaln(b) - gammaln(np.add(a, b))
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+    first, second = (np.array(np.broadcast_to(x, shape), np.float64).reshape(-1) for x in (a, b))
+    result = np.empty_like(first)
+    cdef const double[::1] flat_a = first, flat_b = second
+    cdef double[::1] flat_result = result
+    if flat_a.shape[0]:
+        with nogil:
+            lbetas(&flat_a[0], &flat_b[0], flat_a.shape[0], &flat_result[0])
+    return result.reshape(shape)[()]
 
 
 def xlogy(x, y):

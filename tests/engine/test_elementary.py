@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import special
@@ -62,9 +64,19 @@ def test_products_with_logarithms(rng):
     np.testing.assert_allclose(elementary.xlogy(x, y), special.xlogy(x, y), rtol=1e-15)
     np.testing.assert_allclose(elementary.xlog1py(x, -y), special.xlog1py(x, -y), rtol=1e-15)
     assert elementary.xlogy(0, 0) == 0
-    np.testing.assert_allclose(
-        elementary.betaln(1 + 9 * x, 2 + y[:-1].sum()), special.betaln(1 + 9 * x, 2 + y[:-1].sum()), atol=2e-14
-    )
+
+
+def test_beta_of_small_and_large_numbers(rng):
+    a, b = rng.uniform(0.01, 30, size=(2, 500))
+    expected = special.betaln(a, b)
+    np.testing.assert_allclose(elementary.betaln(a, b), expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(elementary.betaln(b, a), elementary.betaln(a, b))
+    steps = math.log(math.factorial(7)) - math.fsum(math.log(100_000 + k) for k in range(8))
+    assert elementary.betaln(8, 100_000) == pytest.approx(steps, rel=1e-14)
+    large = 10.0 ** np.array([15, 17, 100, 300])
+    np.testing.assert_allclose(elementary.betaln(1, large), -np.log(large), rtol=1e-15)
+    np.testing.assert_allclose(elementary.betaln(large, large), -2 * math.log(2) * large, rtol=1e-13)
+    assert elementary.betaln([], 1).shape == (0,)
 
 
 def test_a_number_has_the_same_bits_alone_and_among_others(rng):

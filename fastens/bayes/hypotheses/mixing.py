@@ -54,8 +54,9 @@ class Evidence:
         if not isinstance(self.noise, tuple | list):
             return _weighed(self.by_row(), self.weight)
         a, b = self.noise
-        wrong, n = self.errors(), self.weight.sum()
-        return betaln(a + wrong, b + n - wrong) - betaln(a, b) - xlogy(wrong, self.n_wrong_classes)
+        # Summed apart: rounding may make the difference of the weights and the errors negative.
+        wrong, right = self.errors(), (self._of_truth() * self.weight).sum(axis=1)
+        return betaln(a + wrong, b + right) - betaln(a, b) - xlogy(wrong, self.n_wrong_classes)
 
     def by_row(self) -> Array:
         """Log probability of each row by each member, (n_members, n_rows)."""

@@ -48,7 +48,8 @@ class BernoulliLikelihood(CategoricalLikelihood):
 
     def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None, *, threshold: Any = 0.0) -> None:
         super().__init__(smoothing, columns, minimum=2)
-        self.threshold = 0.0 if threshold is None else threshold
+        # A double: floats of less precision are compared with it as they are.
+        self.threshold = np.float64(0.0 if threshold is None else threshold)
 
     def positions(self, X: Any) -> NDArray[np.float32]:
         """See CategoricalLikelihood: 0 for no, 1 for yes."""
@@ -64,7 +65,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
             super().count(batch)
             return
         if self.threshold < 0:
-            raise ValueError(f"binarize must be at least 0 for a sparse X; got {self.threshold!r}.")
+            raise ValueError(f"binarize must be at least 0 for a sparse X; got {float(self.threshold)!r}.")
         n_columns = self.n_columns(batch.X)
 
         def add(sums: Array) -> None:

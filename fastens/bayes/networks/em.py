@@ -54,6 +54,12 @@ class _Objective:
         counts = [known + expected for known, expected in zip(self._known, hidden, strict=True)]
         return value + objective(joined(network.tables), self._known_cells, self._pseudo_cells), counts
 
+    def check_rise(self, before: float, after: float) -> None:
+        """ArithmeticError where a step lowers it by more than rounding does, of the value and of each probability."""
+        most = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._known) * self.weight
+        if after < before - most:
+            raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")
+
     def with_pseudo(self, counts: Sequence[Array]) -> list[Array]:
         """Counts and pseudo-counts."""
         return [found + pseudo for found, pseudo in zip(counts, self._pseudo, strict=True)]
@@ -77,7 +83,7 @@ def run_em(network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float], *
         mass = objective.with_pseudo(counts)
         network = network.with_tables([shares(found, table) for found, table in zip(mass, network.tables, strict=True)])
         value, counts = objective.at(network)
-        _check_rise(history[-1], value)
+        objective.check_rise(history[-1], value)
         history.append(value)
         converged = value - history[-2] < tol * objective.weight
     return Optimum(network, counts, np.array(history), converged)
@@ -140,8 +146,3 @@ def _moved(table: Array, change: Array) -> Array:
     logits -= logits.max(axis=-1, keepdims=True)
     moved = exp(logits)
     return moved / moved.sum(axis=-1, keepdims=True)
-
-
-def _check_rise(before: float, after: float) -> None:
-    if after < before - ROUNDING * max(1.0, abs(before)):
-        raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")

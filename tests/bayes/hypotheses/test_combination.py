@@ -101,6 +101,15 @@ def test_posterior_against_the_definition(noise, n_classes, rng):
     np.testing.assert_allclose(twice.log_likelihoods(), repeated.log_likelihoods())
 
 
+def test_noise_learned_where_one_row_weighs_most(rng):
+    """The weight of the right votes is not lost beside that of the wrong ones."""
+    weight = np.array([*rng.random(8), 1e30])
+    responses = np.repeat(np.eye(2)[[0, 1]], 9, axis=0).reshape(2, 9, 2)
+    wrong, right = Evidence(responses, np.ones(9, np.intp), weight, (2.0, 1.0)).log_likelihoods()
+    total = np.log(weight.sum())
+    np.testing.assert_allclose([wrong, right], [-np.log(weight.sum() / 2), np.log(2) - 2 * total], rtol=1e-12)
+
+
 def test_out_of_fold_posterior():
     X, y = load_iris(return_X_y=True)
     model = BayesOptimalClassifier(PAIR, prior=[1, 3], temperature=2.0).fit(X, y)

@@ -395,6 +395,14 @@ def test_kinds_that_do_not_fit(rng, kinds, message):
         MixedNB(kinds=kinds).fit(*make_frame(rng))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thresholds_are_doubles(dtype):
+    X, y = np.array([[0.1], [0.3], [0.5], [7.0]], dtype=dtype), [0, 0, 1, 1]
+    found = BernoulliNB(binarize=float(np.float32(0.3)) - 1e-9).fit(X.astype(np.float32), y)
+    np.testing.assert_array_equal(found.feature_count_, [[1], [2]])
+    assert not BernoulliNB(binarize=1e300).fit(X, y).feature_count_.any()
+
+
 def test_bad_input(rows):
     X, y = rows
     with pytest.raises(ValueError, match="smoothing must be one of 'laplace'"):

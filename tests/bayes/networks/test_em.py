@@ -65,6 +65,14 @@ def test_all_ways_lead_to_the_top(gaps, options):
     assert (np.diff(found.history_) >= -1e-9).all()
 
 
+def test_a_row_of_most_weight():
+    """Probabilities that differ from 1 by less than rounding, times weights of 1e30."""
+    rows = pd.DataFrame({"a": ["x", "y"], "b": ["x", None], "c": [None, "y"]})
+    model = BayesianNetwork(smoothing="bdeu", alpha=1e-300).fit(rows, ["x", "y"], sample_weight=[1e300, 1.0])
+    assert len(model.history_) > 1
+    assert model.predict(rows.assign(a=None))[0] == "x"
+
+
 def test_a_random_start_follows_the_seed(gaps):
     paths = [BayesianNetwork({"b": "a"}, start="random", random_state=seed).fit(gaps).history_[0] for seed in (1, 1, 2)]
     assert paths[0] == paths[1] != paths[2]
