@@ -325,7 +325,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Keep some rounds, by default those up to the best one, and what was measured."""
         is_partial = n_rounds is not None
         n_rounds = rounds.best_round if n_rounds is None else n_rounds
-        self._restored()
         self._keep(rounds, n_rounds)
         self.n_estimators_ = self.n_iter_ = self.best_iteration_ = n_rounds
         self.train_score_ = np.array(rounds.history.train)
@@ -337,7 +336,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             self._best_trees = rounds.best_trees()
 
     def _keep(self, rounds: Rounds, n_rounds: int) -> None:
-        """Keep the trees of some rounds."""
+        """Keep the trees of some rounds, and nothing that the loss knows of the rows."""
+        self._restored()
         self._ensemble = rounds.ensemble(n_rounds)
         self._forget("_calibration")
 

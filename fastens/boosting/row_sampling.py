@@ -152,6 +152,8 @@ class RowSampler:
     def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
         rows = np.flatnonzero(is_drawn).astype(np.uint32)
         if not is_any(self._comm, len(rows) > 0):
+            # Where none is drawn there is one, which stands for no other.
+            factors = None if factors is None else np.ones(len(draws))
             lowest = self._comm.gather(float(draws.min(initial=1.0)))
             if lowest.index(min(lowest)) == self._comm.rank:
                 rows = np.array([np.argmin(draws)], dtype=np.uint32)

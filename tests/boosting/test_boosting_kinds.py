@@ -143,6 +143,7 @@ def test_refit_on_all_rows(case):
     plain = case.fit(case.model(n_estimators=model.best_iteration_, learning_rate=0.3))
     np.testing.assert_array_equal(case.outputs(model), case.outputs(plain))
     assert len(model.validation_score_) >= model.best_iteration_
+    np.testing.assert_array_equal(case.outputs(pickle.loads(pickle.dumps(model))), case.outputs(model))
 
 
 def test_new_values_for_old_leaves(case):

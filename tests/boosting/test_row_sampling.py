@@ -103,6 +103,14 @@ def test_one_row_at_least():
         assert len(RowSampler(rules, hashes, None, 0).draw(0, gradients, hessians).rows) == 1
 
 
+def test_a_row_drawn_alone_stands_for_no_other():
+    gradients = np.arange(1.0, 9.0, dtype=np.float32)[None]
+    sampler = RowSampler(RowSampling(1e-300, options=Mvs()), np.arange(8, dtype=np.uint64), None, 0)
+    sample = sampler.draw(0, gradients, np.ones_like(gradients))
+    assert sample.rows.shape == (1,)
+    np.testing.assert_array_equal(sample.factors, [1.0])
+
+
 def test_which_rules_draw():
     assert not RowSampling().draws
     assert RowSampling(0.5).draws

@@ -81,7 +81,9 @@ def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) ->
     if np.isneginf(best):
         raise ValueError("noise must be above 0: no member agrees with all rows.")
     # Differences are divided: the logarithms themselves would overflow for a temperature next to 0.
-    shares, log_evidence = normalised(xlogy(1, prior) + np.minimum(log_likelihoods - best, 0) / temperature)
+    with np.errstate(over="ignore"):  # to minus infinity: no share
+        less_than_best = np.minimum(log_likelihoods - best, 0) / temperature
+    shares, log_evidence = normalised(xlogy(1, prior) + less_than_best)
     return shares, log_evidence + float(best) / temperature
 
 

@@ -23,7 +23,7 @@ from fastens import (
     MLClassifier,
     estimate_errors,
 )
-from fastens.bayes.hypotheses.mixing import Evidence, pool, pseudo_bma
+from fastens.bayes.hypotheses.mixing import Evidence, pool, posterior, pseudo_bma
 from reference import mixing as naive
 from reference.sklearn_checks import parametrize_with_checks
 
@@ -108,6 +108,12 @@ def test_noise_learned_where_one_row_weighs_most(rng):
     wrong, right = Evidence(responses, np.ones(9, np.intp), weight, (2.0, 1.0)).log_likelihoods()
     total = np.log(weight.sum())
     np.testing.assert_allclose([wrong, right], [-np.log(weight.sum() / 2), np.log(2) - 2 * total], rtol=1e-12)
+
+
+def test_temperatures_next_to_zero_leave_the_best():
+    with np.errstate(all="raise"):
+        shares, _ = posterior(np.full(3, 1 / 3), np.array([-3e9, -1e9, -2e9]), 1e-300)
+    np.testing.assert_array_equal(shares, [0, 1, 0])
 
 
 def test_out_of_fold_posterior():
