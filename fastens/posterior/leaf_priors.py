@@ -30,6 +30,8 @@ _MOST_FEW, _LARGEST_LOG = 1024, 600.0
 _SCALE = 64.0
 # More rows, or counts, say nothing more in float64; SciPy gives NaN, or 1, for many more.
 _MANY = 2.0**50
+# Of a gamma distribution.
+_LEAST_SHAPE = 1e-300
 
 
 class Nodes(NamedTuple):
@@ -332,13 +334,18 @@ class RatePrior:
         factorials = gammaln(columns + 1).sum(axis=0)
         return np.concatenate([np.ones((1, len(y))), columns, factorials[None]])
 
+    @property
+    def _shape(self) -> Array:
+        """Of the prior of each target; counts that are next to 0 round to a rate of 0, of which there is no prior."""
+        return np.maximum(self.weight * self.rate, _LEAST_SHAPE)
+
     def _posterior(self, statistics: Array) -> tuple[Array, Array]:
-        return self.weight * self.rate[:, None] + statistics[1:-1], self.weight + statistics[0]
+        return self._shape[:, None] + statistics[1:-1], self.weight + statistics[0]
 
     def log_evidence(self, statistics: Array) -> Array:
         """Log of the probability of a node's counts."""
         shape, worth = self._posterior(statistics)
-        before = self.weight * self.rate
+        before = self._shape
         at_start = before * log(self.weight) - gammaln(before)
         return np.sum(at_start[:, None] + gammaln(shape) - shape * log(worth), axis=0) - statistics[-1]
 

@@ -114,6 +114,15 @@ def test_regressor_equals_all_prunings():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e-150])
+def test_counts_next_to_zero(rng, scale):
+    X = rng.normal(size=(60, 2))
+    model = BayesTreeRegressor(criterion="poisson").fit(X, np.arange(60) % 2 * scale)
+    assert 0 <= model.predict(X).max() < 1e-100
+    np.testing.assert_array_equal(model.predict_interval(X), np.zeros((60, 2)))
+    assert np.isfinite(model.predict_mean_interval(X)).all()
+
+
 @pytest.mark.parametrize("criterion", ["squared_error", "poisson"])
 def test_intervals_hold_what_they_should(criterion, rng):
     X = rng.random((4000, 3))
