@@ -30,8 +30,8 @@ _MOST_FEW, _LARGEST_LOG = 1024, 600.0
 _SCALE = 64.0
 # More rows, or counts, say nothing more in float64; SciPy gives NaN, or 1, for many more.
 _MANY = 2.0**50
-# Of a gamma distribution.
-_LEAST_SHAPE = 1e-300
+# Of distributions that would have all their mass in one place.
+_LEAST_SHAPE = _LEAST_WIDTH = 1e-300
 
 
 class Nodes(NamedTuple):
@@ -294,7 +294,8 @@ class NumberPrior:
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
         """Student's t distribution function of the mean, or of a new target."""
         freedom, middle, width = self._student(statistics, column, of_target)
-        return stdtr(freedom, (x - middle) / width)
+        with np.errstate(over="ignore"):  # far away, in units of a width next to 0
+            return stdtr(freedom, (x - middle) / width)
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
         """Student's t quantile of the mean, or of a new target."""
@@ -305,7 +306,7 @@ class NumberPrior:
         """Degrees of freedom, centre and scale of Student's t of the mean, or of a new target."""
         worth, mean, shape, rate = self._posterior(statistics)
         variance = rate[column] / shape * (1 / worth + of_target)
-        return 2 * shape, self.location[column] + mean[column], np.sqrt(variance)
+        return 2 * shape, self.location[column] + mean[column], np.maximum(np.sqrt(variance), _LEAST_WIDTH)
 
 
 def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]:

@@ -114,6 +114,13 @@ def test_regressor_equals_all_prunings():
 
 
 @pytest.mark.slow
+def test_intervals_of_one_number():
+    X, y = np.zeros((3, 1)), np.full(3, 7.0)
+    model = BayesTreeRegressor(prior_scale=1e-300).fit(X, y, sample_weight=[1, 1, 1e9])
+    with np.errstate(invalid="raise", divide="raise", over="raise"):
+        np.testing.assert_allclose(model.predict_interval(X), np.full((3, 2), 7.0))
+
+
 @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e-150])
 def test_counts_next_to_zero(rng, scale):
     X = rng.normal(size=(60, 2))
