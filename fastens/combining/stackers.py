@@ -39,7 +39,7 @@ class _Columns(BaseFastens):
         return needs_without_files(shape, self, held, 0)
 
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
-        inside = np.nanmin(X, axis=0) >= 0, np.nanmax(X, axis=0) <= 1
+        inside = np.fmin.reduce(X) >= 0, np.fmax.reduce(X) <= 1
         has_middle = np.any((X > 0) & (X < 1), axis=0)
         self.is_probability_ = inside[0] & inside[1] & has_middle
         Z = self._log_odds(X)

@@ -50,7 +50,8 @@ class PruningPrior:
         if before is not None:
             log_evidence -= self.leaves.log_evidence(before)
         if self.temperature != 1:
-            log_evidence /= self.temperature
+            # Next to 0 the best pruning has all weight; logarithms stay numbers, also of trees of many nodes.
+            log_evidence /= max(self.temperature, 1e-290 * np.abs(log_evidence).max())
         split = split_probability(self.split, tree, self.cost)
         return Prunings(tree.left_child, log_evidence, split)
 

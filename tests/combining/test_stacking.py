@@ -491,6 +491,7 @@ def test_columns_besides_probabilities_have_coefficients_for_each_class(said_and
 @pytest.mark.parametrize("weight", [None, np.array([1e300, 2e300, 1e300, 1e300])])
 def test_default_final_estimators_take_infinities_passed_through(weight):
     X = np.array([[-np.inf, 0.0, 1.7e308], [np.inf, 1.0, -1.7e308], [1.0, np.nan, 0.0], [2.0, 3.0, 1.0]])
+    X = np.column_stack([X, np.full(4, np.nan)])
     ridge = RidgeStacker().fit(X, [0.0, 1.0, 0.5, 0.5], sample_weight=weight)
     assert np.isfinite(ridge.predict(X)).all()
     assert ridge.predict(X[:2])[0] < 0.5 < ridge.predict(X[:2])[1]

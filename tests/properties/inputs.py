@@ -21,7 +21,7 @@ from properties.states import STATES
 CHECKS = FILES | STATES | FITS
 # How many inputs of a kind take a minute or less on a machine of two cores.
 IN_A_MINUTE = {
-    "model": 150_000, "state": 6_000, "text": 30_000, "stream": 30_000, "parquet": 40_000, "command": 12_000,
+    "model": 150_000, "state": 25_000, "text": 30_000, "stream": 30_000, "parquet": 40_000, "command": 12_000,
     "fit": 2_800, "parameter": 200_000, "twin": 40_000, "scikit-learn": 30_000, "lightgbm": 20_000,
 }  # fmt: skip
 SEEDS = Path(__file__).with_name("seeds.txt")

@@ -99,6 +99,9 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
     for _ in range(max_iter):
         share = found[:, None] * p
         total = np.maximum((share / share.sum(axis=0) * weight).sum(axis=1) + concentration - 1, 0)
+        if not total.any():
+            # A concentration below 1, and rows of less weight: the prior wants one member alone.
+            return np.eye(n_members)[_weighed(log_by_row, weight).argmax()]
         new = total / total.sum()
         if np.abs(new - found).max() < tol:
             return new

@@ -164,6 +164,9 @@ def test_pool_climbs_to_the_most_likely_mixture(rng):
     others = [naive.mixture_log_likelihood(w, p) for w in rng.dirichlet(np.ones(3), 500)]
     assert best >= max(others) - 1e-9
     assert np.abs(pool(np.log(p), weight, 1e6) - 1 / 3).max() < 1e-3
+    # Rows of hardly any weight, and a prior that wants one member alone.
+    best = np.log(p).sum(axis=1).argmax()
+    assert pool(np.log(p), 1e-9 * weight, 0.5)[best] == 1
 
 
 def test_pseudo_bma_decides_less(rng):

@@ -114,6 +114,14 @@ def test_regressor_equals_all_prunings():
 
 
 @pytest.mark.slow
+def test_temperatures_next_to_zero_leave_the_best_pruning(rng):
+    X = rng.normal(size=(300, 2))
+    y = 1e5 * (X[:, 0] > 0) + rng.normal(size=300)
+    one, other = (BayesTreeRegressor(temperature=temperature).fit(X, y) for temperature in (1e-300, 1e-6))
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    assert len(np.unique(one.predict(X))) > 1
+
+
 def test_intervals_of_one_number():
     X, y = np.zeros((3, 1)), np.full(3, 7.0)
     model = BayesTreeRegressor(prior_scale=1e-300).fit(X, y, sample_weight=[1, 1, 1e9])
