@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, is_classifier, is_regres
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.plotting import axes, plain
 from fastens.parameters import one_of, whole
+from fastens.table.frames import is_frame
 
 Array = NDArray[np.float64]
 KINDS = {
@@ -186,7 +187,7 @@ def _check_label(estimator: Any, label: Any) -> None:
 
 def _in_features(estimator: Any, X: Any) -> Any:
     """A frame with parts in the place of dates, as the estimator has them as features."""
-    is_named = hasattr(estimator, "feature_names_in_") and nw.dependencies.is_into_dataframe(X)
+    is_named = hasattr(estimator, "feature_names_in_") and is_frame(X)
     return (
         estimator._encoder.matched(X, type(estimator).__name__).native
         if is_named and hasattr(estimator, "_encoder")
@@ -198,7 +199,7 @@ def _as_scikit_learn_reads(X: Any) -> Any:
     """An array, or a pandas table, which partial dependence can change a column of."""
     if hasattr(X, "iloc"):
         return X
-    if nw.dependencies.is_into_dataframe(X):
+    if is_frame(X):
         return nw.from_native(X, eager_only=True).to_pandas()
     return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fastens.inspection.arguments import check_position
 from fastens.table.columns.factorize import is_missing
+from fastens.table.frames import is_frame
 
 Array = NDArray[np.float64]
 MOST_CATEGORIES = 30  # along an axis; the most frequent
@@ -239,7 +240,7 @@ def _order(value: Any) -> tuple[str, Any]:
 
 def as_table(X: Any) -> Any:
     """A two-dimensional array with rows, or a frame as narwhals has it; ValueError for anything else."""
-    if nw.dependencies.is_into_dataframe(X):
+    if is_frame(X):
         found = nw.from_native(X, eager_only=True)
     elif hasattr(X, "toarray"):
         found = X.toarray()

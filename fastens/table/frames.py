@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import narwhals
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,8 @@ _FLOATS = ({nw.Float64}, {nw.Float32})
 
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
-    return isinstance(X, Table) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
+    kinds = Table, narwhals.DataFrame  # of any version of narwhals, whose own question knows only those of one
+    return isinstance(X, kinds) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
 
 
 def _is_pandas(frame: Any) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource
 from fastens.files.schema import TableSchema
+from fastens.table.frames import is_frame
 from fastens.table.read_ahead import ahead
 from fastens.table.same_rows import SameRows
 from fastens.warn import warn
@@ -172,7 +173,8 @@ def is_source(X: Any) -> bool:
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(item, str | os.PathLike) and _format_of(item) for item in X)
-    if isinstance(X, np.ndarray) or nw.dependencies.is_into_dataframe(X) or nw.dependencies.is_into_series(X):
+    X = nw.to_native(X, pass_through=True)
+    if isinstance(X, np.ndarray) or is_frame(X) or nw.dependencies.is_into_series(X):
         return False
     return (
         hasattr(X, "__arrow_c_stream__")
@@ -226,7 +228,7 @@ def _is_dataset(X: Any) -> bool:
 
 
 def _reader_of(source: Any, folder: str | None = None) -> Reader:
-    arrow = _arrow()
+    arrow, source = _arrow(), nw.to_native(source, pass_through=True)
     if isinstance(source, str | os.PathLike | list | tuple):
         return _of_files(_paths_of(source))
     if _is_dataset(source):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 
+import narwhals
+import narwhals.stable.v1
+import narwhals.stable.v2
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,6 +18,7 @@ from fastens.engine.parts import dense_blocks
 from fastens.table.arrays import ArrayTable
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import table_from_frame
+from fastens.table.sources import is_source
 
 pa = pytest.importorskip("pyarrow")
 
@@ -268,3 +272,17 @@ def test_dense_blocks(rng):
         blocks = list(dense_blocks(source, 4))
         assert [first for first, _ in blocks] == [0, 4, 8]
         np.testing.assert_array_equal(np.vstack([block for _, block in blocks]), X)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("version", [narwhals, narwhals.stable.v1, narwhals.stable.v2])
+def test_frames_of_any_version_of_narwhals(version):
+    table = pd.DataFrame({"size": np.arange(30.0) % 7, "word": list("abc") * 10, "price": np.arange(30.0)})
+    model = fe.RandomForestRegressor(n_estimators=2, random_state=0).fit(table[["size", "word"]], table["price"])
+    expected = model.predict(table)
+    for native in (table, pl.from_pandas(table), pl.from_pandas(table).lazy(), pa.table(table)):
+        frame = version.from_native(native)
+        assert is_source(frame) == isinstance(native, pl.LazyFrame)
+        np.testing.assert_array_equal(model.predict(frame), expected)
+        fitted = fe.RandomForestRegressor(n_estimators=2, random_state=0).fit(frame, "price")
+        np.testing.assert_array_equal(fitted.predict(frame), expected)
