@@ -105,8 +105,8 @@ def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list
     counts = family_counts(CodedRows(found.codes, sizes, None, n_threads), [(column,) for column in range(len(sizes))])
     if not all(count.size and count.all() for count in counts):
         return None
-    kind = X.dtype.type
-    return found.codes, [[kind(value).item() for value in range(size)] for size in sizes.tolist()]
+    as_value = float if X.dtype.kind == "f" else int
+    return found.codes, [list(map(as_value, range(size))) for size in sizes.tolist()]
 
 
 class DiscreteClassifier(CategoricalInput):

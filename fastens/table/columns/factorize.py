@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -154,7 +156,7 @@ def factorize_array(array: Any, series: Callable[[], Any]) -> Factorized:
 
 def _of_pandas(array: Any) -> Factorized | None:
     if isinstance(array, np.ndarray):
-        return _of_array(array)
+        return factorize(array) if array.dtype.kind in "biuf" else _of_array(array)
     dtype, codes = array.dtype, getattr(array, "codes", None)
     if codes is not None:
         return Factorized(np.asarray(codes), _listed(array.categories), may_be_absent=True)
@@ -169,7 +171,7 @@ def _of_pandas(array: Any) -> Factorized | None:
 def _listed(categories: Any) -> list[Any]:
     """The categories that a type of pandas lists; intervals, as those of `pandas.cut`, and dates by their text."""
     is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
-    return list(map(str, categories)) if is_text else index_values(categories)
+    return list(map(str if is_text else _plain, categories if is_text else index_values(categories)))
 
 
 def index_values(index: Any) -> list[Any]:
@@ -315,5 +317,9 @@ def _sorted(values: NDArray[Any]) -> Factorized:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python object."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A scalar of NumPy, a decimal or a fraction as an object of a plain type of Python."""
+    if isinstance(value, np.generic):
+        return float(value) if isinstance(value, np.longdouble) else value.item()
+    if isinstance(value, Decimal | Fraction):
+        return int(value) if math.isfinite(value) and value == int(value) else float(value)
+    return value

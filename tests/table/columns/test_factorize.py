@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
+from decimal import Decimal
+from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
@@ -186,6 +188,42 @@ def test_other_objects_are_found_as_before():
     assert factorize(column).decoded() == [b"a", "a", None, (1, 2), b"a", None]
     with pytest.raises(TypeError, match="unhashable"):
         factorize(np.array([{}, "a"], dtype=object))
+
+
+WHOLE = [0, 1, 2, 1]
+DECIMALS = list(map(Decimal, WHOLE))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(DECIMALS),
+        pd.Series(map(Fraction, WHOLE)),
+        pd.Series(pd.Categorical(DECIMALS)),
+        pd.Series(DECIMALS, dtype=pd.ArrowDtype(pa.decimal128(9, 2))),
+        pl.Series(DECIMALS),
+        pa.chunked_array([DECIMALS]),
+        pd.Series(WHOLE, dtype=np.longdouble),
+        pd.Series(WHOLE, dtype=">i4"),
+        pd.Series(WHOLE, dtype=">f8"),
+    ],
+    ids=lambda column: f"{type(column).__module__}-{getattr(column, 'dtype', None)}",
+)
+def test_numbers_of_any_type_are_categories(column):
+    table = table_from_frame(pa.table({"a": column}) if isinstance(column, pa.ChunkedArray) else frame_of(column))
+    encoder = InputEncoder.fit(table, ["a"])
+    assert encoder.categories == [[0, 1, 2]]
+    assert {type(value) for value in encoder.categories[0]} <= {int, float}
+    np.testing.assert_array_equal(encoder.transform(table), np.array([WHOLE]).T)
+
+
+def frame_of(column):
+    return pd.DataFrame({"a": column}) if isinstance(column, pd.Series) else pl.DataFrame({"a": column})
+
+
+def test_decimals_and_fractions_keep_their_value():
+    values = [Decimal("0.5"), Decimal(2**70), Fraction(1, 4), Decimal("NaN"), Decimal("Infinity")]
+    assert factorize(np.array(values, dtype=object)).decoded() == [0.5, 2**70, 0.25, None, np.inf]
 
 
 def test_threads_and_order(rng):
