@@ -25,6 +25,7 @@ from fastens import (
     RandomForestClassifier,
     StackingClassifier,
     VotingClassifier,
+    load,
 )
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.parameters import real
@@ -193,6 +194,9 @@ LABEL_KINDS = {
     "strings": (np.array(["no", "yes"])[LABELS], ["no", "yes"]),
     "objects": (np.array(["no", "yes"], dtype=object)[LABELS], ["no", "yes"]),
     "ints as objects": (LABELS.astype(object), [0, 1]),
+    "booleans as objects": ((LABELS == 1).astype(object), [False, True]),
+    "long doubles": (LABELS.astype(np.longdouble), [0.0, 1.0]),
+    "strings of any length": (np.array(["no", "yes"], dtype=np.dtypes.StringDType())[LABELS], ["no", "yes"]),
     "pandas category": (pd.Series(pd.Categorical(np.array(["no", "yes"])[LABELS])), ["no", "yes"]),
     "polars": (pl.Series(np.array(["no", "yes"])[LABELS]), ["no", "yes"]),
 }
@@ -207,6 +211,15 @@ def test_any_label(kind):
     np.testing.assert_array_equal(model._check_validation(X, y).y, LABELS)
     model._restore_encoder(json.loads(json.dumps(model._encoder_state())))
     assert model.classes_.tolist() == classes
+
+
+@pytest.mark.parametrize("kind", sorted(LABEL_KINDS.keys() - {"floats"}))  # too large for scikit-learn's metrics
+def test_any_label_is_scored(kind, tmp_path):
+    y, classes = LABEL_KINDS[kind]
+    model = DecisionTreeClassifier().fit(X, y)
+    assert model.score(X, y) == np.mean(model.predict(X).tolist() == np.array(classes)[LABELS])
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").classes_.tolist() == classes
 
 
 class SeveralNumbers(Regressor):

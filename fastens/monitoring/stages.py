@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.multiclass import type_of_target
 
 from fastens.engine.losses.numeric_losses import Expectile
+from fastens.table.labels import labels_to_score
 from fastens.table.sample_weights import weights_to_score
 
 
@@ -41,7 +42,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | N
     from sklearn.metrics import accuracy_score
 
     if type_of_target(predicted) != "multiclass-multioutput":
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        return float(accuracy_score(labels_to_score(y), predicted, sample_weight=sample_weight))
     y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if y.shape != predicted.shape:
         raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")

@@ -12,6 +12,7 @@ from fastens.engine.sharing import shared
 from fastens.engine.whole import are_whole
 from fastens.table.columns.factorize import factorize, is_missing
 from fastens.table.columns.parse_numbers import map_codes
+from fastens.table.columns.vectors import unmasked
 
 
 def _check_labels(y: NDArray[Any]) -> None:
@@ -34,7 +35,7 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
         raise ValueError("Input y contains NaN.")
     if all(isinstance(value, str) for value in values):
         return np.array(values, dtype=np.str_)
-    array = np.array(values)
+    array = _without_longdouble(np.array(values))
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         kinds = sorted({type(value).__name__ for value in values})
         raise ValueError(f"Unknown label type: y holds {', '.join(kinds)}; labels must be all strings or all numbers.")
@@ -42,11 +43,25 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
     return array
 
 
+def _without_longdouble(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a type that can be saved."""
+    return y.astype(np.float64) if y.dtype.kind == "f" and y.dtype.itemsize > 8 else y
+
+
+def labels_to_score(y: Any) -> Any:
+    """Labels as scikit-learn's metrics take them: one target of objects, or of strings of any length, of their type."""
+    array = unmasked(y, "y")
+    if array.dtype.kind not in "OT" or array.ndim == 0 or array.size > len(array):
+        return array
+    return _labels_of_objects(array.ravel().tolist())
+
+
 def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
     """For each row the place of its label in a list, that list, and the labels of it that are not None."""
     if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
         y = np.array(y.tolist(), dtype=np.str_)
     if y.dtype.kind != "O":
+        y = _without_longdouble(y)
         _check_labels(y)
         codes, values, _ = factorize(y)
         return codes, values, np.array([value for value in values if value is not None], dtype=y.dtype)
