@@ -46,7 +46,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | N
     y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if y.shape != predicted.shape:
         raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
-    return float(np.average((y.astype(predicted.dtype) == predicted).all(axis=1), weights=weight))
+    return float(np.average((y.astype(predicted.dtype.type) == predicted).all(axis=1), weights=weight))
 
 
 def levels_of(model: Any) -> list[float] | None:

@@ -161,6 +161,13 @@ def test_multilabel(X, Y, tmp_path):
     np.testing.assert_allclose([part[:, 1] for part in model.predict_proba(X)], 1 / (1 + np.exp(-raw.T)), rtol=1e-6)
 
 
+def test_labels_that_only_begin_as_others_are_wrong(X, labels):
+    labels = np.where(labels.astype(str) == labels[0].astype(str), "ab", "a")
+    model = GradientBoostingClassifier(**SMALL).fit(X, labels)
+    assert model.score(X, model.predict(X)) == 1
+    assert model.score(X, np.char.add(model.predict(X), "bc")) == 0
+
+
 def test_score_of_labels_is_the_share_of_rows_with_all_of_them_right(X, labels, rng):
     model, weight = GradientBoostingClassifier(**SMALL).fit(X, labels), rng.random(400)
     right = (model.predict(X).astype(str) == labels.astype(str)).all(axis=1)
