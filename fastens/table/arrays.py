@@ -37,7 +37,7 @@ class ArrayTable(Table):
         """The columns."""
         return list(self.source.T)
 
-    def is_categorical(self, index: int) -> bool:
+    def is_categorical(self, index: int) -> bool | None:
         """Whether the column is categorical by its type."""
         kind = self.source.dtype.kind
         return self.is_of_words(index) if kind == "O" else kind in "UT"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,6 @@ class AtSight(RowSource):
         With parts in the place of dates.
     encoder : InputEncoder
         Its lists of categories are empty, and filled here.
-    by_type : bool, default=False
-        Whether columns are categorical by their type: those of texts without any text are then taken for numbers.
 
     Attributes
     ----------
@@ -35,17 +33,15 @@ class AtSight(RowSource):
         For each column its categories in the order of the positions of the last pass; None for numbers.
     is_known : bool
         Whether all rows have been read.
-    emptied : list of int
-        Columns of texts without any text.
     on_categories : function of lists of categories
         Called with those of all columns where there are new ones in the first pass.
     """
 
-    def __init__(self, table: StreamedTable, encoder: Any, *, by_type: bool = False) -> None:
-        self.table, self.encoder, self._by_type = table, encoder, by_type
+    def __init__(self, table: StreamedTable, encoder: Any) -> None:
+        self.table, self.encoder = table, encoder
         self.shape = table.n_rows, len(table)
         self.given = encoder.categories
-        self.is_known, self.emptied = False, list[int]()
+        self.is_known = False
         self.kind, self.value_bytes = table.source.kind, table.source.value_bytes
         self.on_categories: Callable[[list[Any]], Any] = lambda _: None
 
@@ -103,14 +99,6 @@ class AtSight(RowSource):
         pairs = enumerate(self.given)
         found = [None if own is None else sorted_categories(own, self.table.name(index)) for index, own in pairs]
         self.encoder.categories = found
-        self.emptied = [index for index, own in enumerate(found) if own == [] and self.table.holds_texts(index)]
-        if self._by_type:
-            self.take_for_numbers(self.emptied)
-
-    def take_for_numbers(self, columns: Iterable[int]) -> None:
-        """Let columns without categories be columns of numbers."""
-        for index in columns:
-            self.given[index] = self.encoder.categories[index] = None
 
     def _in_order(self, rows: NDArray[Any], first: int) -> NDArray[Any]:
         """Put positions of the last pass, counted from `first`, in the order of the categories."""

@@ -164,11 +164,10 @@ class InputEncoder:
         table, chosen = given.with_date_parts(), reading.categorical_features
         if table is not given:
             chosen = given.chosen_names(chosen)
-        by_type = isinstance(chosen, str) and chosen == "from_dtype"
-        is_chosen = table.may_be_categorical() if by_type else table.chosen_columns(chosen)
+        is_chosen = table.chosen_columns(chosen)
         encoder = cls(table.names, [[] if found else None for found in is_chosen])
         encoder.has_date_parts = table is not given
-        return AtSight(table, encoder, by_type=by_type)
+        return AtSight(table, encoder)
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
@@ -200,13 +199,11 @@ class InputEncoder:
         comm: Comm = LOCAL,
     ) -> InputEncoder:
         """Learn the columns and categories of a table; a column is categorical on all ranks if it is on any."""
-        chosen = table.chosen_columns(categorical_features)
+        chosen = table.chosen_columns(categorical_features, comm)
         if sparse.issparse(table.source) and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
             )
-        if comm.size > 1:
-            chosen = np.any(comm.gather(chosen), axis=0)
         categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
         if comm.size > 1:
             categories = table.joined_categories(comm.gather(categories))

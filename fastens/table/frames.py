@@ -20,6 +20,7 @@ from fastens.table.tables import Table
 _WIDE = 100  # columns
 # What pandas calls types of strings.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
+_CATEGORICAL = (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
 _FLOATS = ({nw.Float64}, {nw.Float32})
 
 
@@ -27,6 +28,14 @@ def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
     kinds = Table, narwhals.DataFrame  # of any version of narwhals, whose own question knows only those of one
     return isinstance(X, kinds) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
+
+
+def _is_of_nothing(column: Any) -> bool:
+    """Whether a column is of the type of missing values alone, which narwhals has no name for."""
+    if column.dtype != nw.Unknown:
+        return False
+    native = column.to_native()
+    return str(native.type if hasattr(native, "type") else native.dtype).lower().startswith("null")
 
 
 def _is_pandas(frame: Any) -> bool:
@@ -98,14 +107,12 @@ class FrameTable(Table):
         """A column as a narwhals Series."""
         return self._series[index]
 
-    def is_categorical(self, index: int) -> bool:
+    def is_categorical(self, index: int) -> bool | None:
         """Whether the column is categorical by its type."""
         column = self.column(index)
-        if column.dtype == nw.String:
-            return column.null_count() < len(column)
         if column.dtype == nw.Object:
             return self.is_of_words(index)
-        return column.dtype in (nw.Categorical, nw.Enum, nw.Boolean)
+        return None if _is_of_nothing(column) else column.dtype in _CATEGORICAL
 
     def with_date_parts(self) -> Table:
         """Return the table with parts in the place of each column of dates; itself without dates or names."""
@@ -211,14 +218,12 @@ class PandasTable(FrameTable):
             self._numbers[index] = nw.from_native(self._series[index], series_only=True) if is_other else numbers
         return self._numbers[index]
 
-    def is_categorical(self, index: int) -> bool:
+    def is_categorical(self, index: int) -> bool | None:
         """Whether the column is categorical by its type."""
         array = self.arrays[index]
         if isinstance(array.dtype, np.dtype):  # narwhals takes longer to name it
             return self.is_of_words(index) if array.dtype.kind == "O" else array.dtype.kind == "b"
-        if array.dtype.name in _TEXTS:
-            return not array.isna().all()
-        return array.dtype.name == "category" or super().is_categorical(index)
+        return array.dtype.name in _TEXTS or array.dtype.name == "category" or super().is_categorical(index)
 
     def _factorize(self, index: int) -> Factorized:
         return factorize_array(self.arrays[index], lambda: self._series[index])

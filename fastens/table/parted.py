@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import narwhals.stable.v2 as nw
-import numpy as np
-
 from fastens.cached import cached_property
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.arrays import ArrayTable
@@ -15,9 +12,7 @@ from fastens.table.columns.dates import column_and_part
 from fastens.table.columns.factorize import sorted_categories
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
-from fastens.table.tables import Table
-
-_CATEGORICAL = (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
+from fastens.table.tables import Table, joined_kinds
 
 
 def table_of_part(part: Any) -> Table:
@@ -68,9 +63,9 @@ class PartedTable(Table):
         """Return the choice by names, which the first part has as all others have them."""
         return next(self.tables()).chosen_names(categorical_features)
 
-    def categorical_columns(self) -> list[bool]:
+    def categorical_by_type(self) -> list[bool | None]:
         """Return which columns are categorical in any part."""
-        return np.any([table.categorical_columns() for table in self.tables()], axis=0).tolist()
+        return joined_kinds([table.categorical_by_type() for table in self.tables()])
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return for each column its sorted categories, None for columns not requested."""
@@ -101,22 +96,9 @@ class StreamedTable(PartedTable):
         """Return the choice by names."""
         return self._typed.chosen_names(categorical_features)
 
-    def categorical_columns(self) -> list[bool]:
-        """Return which columns are categorical: of strings, those with a value."""
-        may_be = self.may_be_categorical()
-        self.learn_categories([index for index, chosen in enumerate(may_be) if chosen])  # of all together, in one pass
-        return [
-            chosen and (not self.holds_texts(index) or bool(self._learned[index]))
-            for index, chosen in enumerate(may_be)
-        ]
-
-    def may_be_categorical(self) -> list[bool]:
-        """Return which columns are categorical by their type, those of strings whether or not there is one."""
-        return [self._typed.column(index).dtype in _CATEGORICAL for index in range(len(self))]
-
-    def holds_texts(self, index: int) -> bool:
-        """Whether a column is one of strings."""
-        return self._typed.column(index).dtype == nw.String
+    def categorical_by_type(self) -> list[bool | None]:
+        """Return which columns are categorical by their type."""
+        return self._typed.categorical_by_type()
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return for each column its sorted categories, None for columns not requested."""

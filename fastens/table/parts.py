@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import PLAIN, Categories, Factorized, is_missing, listed_values
+from fastens.table.columns.factorize import PLAIN, Categories, Factorized, listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame, table_from_frame
@@ -49,10 +49,7 @@ class ReadTable(Table):
 
     def is_categorical(self, index: int) -> bool:
         """Whether the column is categorical by its type."""
-        found = self.arrays[index]
-        if not isinstance(found, Categories):
-            return False
-        return found.is_typed or not all(map(is_missing, self.read(index).present()))
+        return isinstance(self.arrays[index], Categories)
 
     def has_codes(self, index: int) -> bool:
         """Whether a column is codes of categories, or has been read."""
@@ -99,24 +96,19 @@ def _read_column(table: Table, index: int) -> Column | None:
         return None
     if parts_to_learn(table.arrays[index]):
         return None
-    if not table.is_categorical(index):
+    if table.is_categorical(index) is False:
         return numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
     declared = listed_values(getattr(table.arrays[index], "dtype", None))
-    return Categories(codes, values, is_typed=column.dtype != nw.String, declared=declared)
+    return Categories(codes, values, declared=declared)
 
 
 def settled(X: Any) -> Any:
     """A table, of whose rows any part is read like the whole by our own estimators.
 
-    In a frame of pandas or polars, columns of words and of missing values or numbers become categories by their type:
-    without it, a part that has none of the words would be numbers.
+    In a frame of pandas, columns of words and of missing values or numbers become categories by their type: without it,
+    a part that has none of the words may be numbers.
     """
-    if nw.dependencies.is_polars_dataframe(X):
-        frame = nw.from_native(X, eager_only=True)
-        columns = [column for column in frame.iter_columns() if column.dtype == nw.String]
-        texts = [column.name for column in columns if 0 < column.null_count() < len(column)]
-        return frame.with_columns(nw.col(*texts).cast(nw.Categorical)).to_native() if texts else X
     if not nw.dependencies.is_pandas_dataframe(X):
         return X
     table, found = table_from_frame(X), X

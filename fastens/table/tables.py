@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
+from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.threads import in_threads
 from fastens.table.columns.city_hash import category_hash
@@ -65,17 +66,23 @@ class Table:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
         return self.arrays[index]
 
-    def is_categorical(self, index: int) -> bool:
-        """Whether the column is categorical by its type.
+    def is_categorical(self, index: int) -> bool | None:
+        """Whether the column is categorical by its type; None where that has no value to tell by.
 
         In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
         booleans.
         """
         raise NotImplementedError
 
-    def categorical_columns(self) -> list[bool]:
+    def categorical_by_type(self) -> list[bool | None]:
         """Return `is_categorical` of all columns."""
+        if self.array is not None:
+            return [False] * len(self)
         return list(map(self.is_categorical, range(len(self))))
+
+    def categorical_columns(self, comm: Comm = LOCAL) -> list[bool]:
+        """Return which columns are categorical: by their type on any rank, or without a value on all."""
+        return [found is not False for found in joined_kinds(comm.gather(self.categorical_by_type()))]
 
     def kinds(self, index: int) -> set[type]:
         """The types of a column's objects that are not missing."""
@@ -85,10 +92,10 @@ class Table:
             values = list(self.arrays[index])
         return {type(value) for value in values if not is_missing(value)}
 
-    def is_of_words(self, index: int) -> bool:
-        """Whether the objects of a column are strings or booleans, not numbers."""
+    def is_of_words(self, index: int) -> bool | None:
+        """Whether the objects of a column are strings or booleans, not numbers; None where there are none."""
         kinds = self.kinds(index)
-        return bool(kinds) and (any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_})
+        return any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_} if kinds else None
 
     def matched(self, names: list[str] | None) -> Table:
         """Return the columns in the order of these names, where both have any."""
@@ -106,15 +113,14 @@ class Table:
                 raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
         return self
 
-    def chosen_columns(self, categorical_features: Any) -> NDArray[np.bool_]:
-        """Return which columns are categorical, from the estimator's parameter of that name."""
+    def chosen_columns(self, categorical_features: Any, comm: Comm = LOCAL) -> NDArray[np.bool_]:
+        """Return which columns are categorical, from the estimator's parameter of that name, on any rank."""
         n_features = len(self)
         chosen = np.zeros(n_features, dtype=bool)
         if categorical_features is None:
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "from_dtype":
-            if self.array is None:
-                chosen[:] = self.categorical_columns()
+            chosen[:] = self.categorical_columns(comm)
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "all":
             return ~chosen
@@ -222,3 +228,8 @@ def column_positions(parameter: str, given: Any, names: list[str] | None, n_feat
         return np.flatnonzero(given).tolist()
     columns = Columns(n_features, names)
     return [columns.position(parameter, item) for item in given.tolist()]
+
+
+def joined_kinds(parts: Sequence[Sequence[bool | None]]) -> list[bool | None]:
+    """Whether columns are categorical, from what parts of a table know: where one is, all are."""
+    return [None if set(found) == {None} else any(found) for found in zip(*parts, strict=True)]

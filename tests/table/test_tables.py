@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 
 import fastens as fe
 from fastens.engine.parts import dense_blocks
@@ -19,6 +20,7 @@ from fastens.table.arrays import ArrayTable
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import table_from_frame
 from fastens.table.sources import is_source
+from fastens.table.tables import joined_kinds
 
 pa = pytest.importorskip("pyarrow")
 
@@ -168,7 +170,7 @@ OWN_STRINGS = ["str"] if pd.get_option("future.infer_string") else []
 def test_strings_of_pandas_own_types(kind):
     frame = pd.DataFrame({"word": ["b", None, "a"], "nothing": [None] * 3}).astype(kind)
     encoder = fit(frame)
-    assert encoder.categories == [["a", "b"], None]  # strings that are all missing are no categories
+    assert encoder.categories == [["a", "b"], []]
     np.testing.assert_array_equal(encoder.transform(table_from_frame(frame)), [[1, np.nan], [np.nan] * 2, [0, np.nan]])
 
 
@@ -186,11 +188,38 @@ def test_frames_with_a_name_twice_are_refused(frame):
         table_from_frame(frame)
 
 
+@pytest.mark.parametrize("kind", ["object", "string", "null"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        fe.GradientBoostingClassifier(n_estimators=2),
+        fe.MixedNB(),
+        fe.BaggingClassifier(n_estimators=3, random_state=0),
+        fe.VotingClassifier([("tree", fe.DecisionTreeClassifier()), ("nb", fe.MixedNB())]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_columns_without_a_value_in_fit_may_hold_anything_later(model, kind):
+    """As the rows of a fold may, of a column of few words: no model knows anything of the column."""
+    frame = pd.DataFrame({"a": np.arange(60.0), "note": pd.Series([None] * 60, dtype=object)})
+    given = pl.from_pandas(frame) if kind == "null" else frame.astype({"note": kind})
+    model = clone(model).fit(given, np.arange(60) > 30)
+    for values in (["late"] * 60, np.arange(60.0)):
+        np.testing.assert_array_equal(model.predict(frame.assign(note=values)), model.predict(frame))
+
+
+def test_numbers_beside_parts_without_a_value_are_no_categories():
+    frame = pd.DataFrame({"note": pd.Series([None] * 30 + [1.5, 2.5, None] * 10, dtype=object)})
+    parts = [table_from_frame(part) for part in (frame[:30], frame[30:])]
+    assert joined_kinds([part.categorical_by_type() for part in parts]) == [False]
+    assert joined_kinds([parts[0].categorical_by_type()] * 2) == [None]
+
+
 def test_objects():
     values = np.array([[1, "x", True, None], [2.5, "y", None, None], [None, None, False, np.nan]], dtype=object)
     table = ArrayTable(values)
     encoder = InputEncoder.fit(table)
-    assert encoder.categories == [None, ["x", "y"], [False, True], None]
+    assert encoder.categories == [None, ["x", "y"], [False, True], []]
     expected = [[1, 0, 1, np.nan], [2.5, 1, np.nan, np.nan], [np.nan, np.nan, 0, np.nan]]
     np.testing.assert_array_equal(encoder.transform(table), expected)
     frame = pd.DataFrame(values, columns=list("abcd"))

@@ -22,13 +22,11 @@ from fastens.checked_parameters import with_parameters
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.parameters import NONE, Rule, instance, one_of, real, whole
 from fastens.table.arrays import ArrayTable, checked_array
-from fastens.table.at_sight import AtSight
 from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.parted import StreamedTable
 from fastens.table.tables import Table
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
@@ -251,7 +249,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
             X = open_table(X, type(self).__name__, fewest=0).with_date_parts()
-            self.kinds_ = self._kinds_of(X, at_sight=self._comm.size == 1)
+            self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(ArrayTable(X))
             if self.categorical_features.any():
@@ -261,15 +259,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             self.kinds_ = self._kinds_of(ArrayTable(array))
         return super()._learn_table(X, needs)
 
-    def _count_first(self, data: TrainingData) -> list[Likelihood]:
-        likelihoods = super()._count_first(data)
-        if isinstance(data.X, AtSight) and data.X.emptied:  # not categorical after all, and counted as what they are
-            self.kinds_ = self._kinds_of(data.X.table)
-            data.X.take_for_numbers(np.flatnonzero(self.kinds_ != "categorical"))
-            likelihoods = super()._count_first(data)
-        return likelihoods
-
-    def _kinds_of(self, table: Table, *, at_sight: bool = False) -> NDArray[np.str_]:
+    def _kinds_of(self, table: Table) -> NDArray[np.str_]:
         n_features = len(table)
         given = self.kinds
         if not isinstance(given, str | Mapping):
@@ -278,8 +268,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             given = dict(enumerate(given))
         kinds = ["gaussian"] * n_features
         if isinstance(given, str) or len(given) < n_features:
-            of_ranks = self._comm.gather(_kinds_from_dtype(table, at_sight=at_sight))
-            kinds = [min(found) for found in zip(*of_ranks, strict=True)]  # "categorical" on any is so on all
+            kinds = ["categorical" if found else "gaussian" for found in table.categorical_columns(self._comm)]
         for column, kind in {} if isinstance(given, str) else given.items():
             one_of(*KINDS).check(f"kinds[{column!r}]", kind)
             kinds[_index_of(table, column)] = kind
@@ -319,15 +308,6 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         if self.kinds_.shape != (self.n_features_in_,) or not set(self.kinds_.tolist()) <= set(KINDS):
             raise ValueError("the kinds of the columns are malformed")
         super()._restore_fitted(arrays)
-
-
-def _kinds_from_dtype(table: Table, *, at_sight: bool) -> list[str]:
-    if table.array is not None:
-        return ["gaussian"] * len(table)
-    chosen = (
-        table.may_be_categorical() if isinstance(table, StreamedTable) and at_sight else table.categorical_columns()
-    )
-    return ["categorical" if found else "gaussian" for found in chosen]
 
 
 def _index_of(table: Table, column: Any) -> int:

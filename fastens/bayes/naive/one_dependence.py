@@ -50,9 +50,7 @@ class _PairModel(CategoryInput):
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         if isinstance(data.X, AtSight) and self._encoder.is_categorical.all():
             self._limits = [None] * len(self._encoder.categories)
-            likelihoods = self._count(data)
-            if not data.X.emptied:
-                return likelihoods
+            return self._count(data)
         data = data._replace(X=as_floats(data.X))
         self._limits = self._learn_limits(data)
         return self._count(data)

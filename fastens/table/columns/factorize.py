@@ -67,7 +67,6 @@ class Categories(NamedTuple):
 
     codes: NDArray[np.integer]
     values: list[Any]
-    is_typed: bool  # categorical by its type, even without values
     declared: list[Any] | None = None  # those that the type lists
 
     def take(self, rows: NDArray[np.intp]) -> Categories:
