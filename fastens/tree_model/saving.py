@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -109,10 +110,13 @@ class SavedEnsemble:
         return len(getattr(self, "classes_", ())) if y.ndim == 1 else 0
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
-        """Encode the rows of an earlier fit again; ValueError where they give other statistics."""
-        before = self._statistics_arrays()
-        encoded = self._learn_statistics(data, seed)
-        self._check_same_statistics(before)
+        """Encode the rows of an earlier fit again; ValueError where they give other statistics.
+
+        The model stays as it is.
+        """
+        again = copy(self)
+        encoded = again._learn_statistics(data, seed)
+        again._check_same_statistics(self._statistics_arrays())
         return encoded
 
     def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
