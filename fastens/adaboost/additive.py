@@ -39,7 +39,7 @@ class Contribution(NamedTuple):
     values : float64 array of shape (n_steps + 1,) or (n_categories,)
         What is added; with three or more classes, a column per class.
     missing : float64 or array of shape (n_classes,)
-        What is added where the value is missing or unseen.
+        What is added where the value is missing; or unseen, unless missing values are a category of their own.
     """
 
     name: str
@@ -252,7 +252,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
     def _of_categories(self, column: int, n_categories: int) -> Array:
         """What each category adds to the raw prediction, and last a missing value."""
         rows = np.full((n_categories + 1, self.n_features_in_), np.nan)
-        rows[:-1, column] = np.arange(n_categories)
+        n_positions = n_categories + self._encoder.missing_is_category
+        rows[:n_positions, column] = np.arange(n_positions)
         encoded = rows if self._statistics is None else self._statistics.transform(rows)
         codes = self._ensemble.binning.codes(encoded, 1)
         added = np.zeros((n_categories + 1, self._ensemble.n_outputs))
