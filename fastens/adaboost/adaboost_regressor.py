@@ -223,7 +223,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             loss = loss**2
         elif self.loss == "exponential":
             loss = 1 - exp(-loss)
-        mean = weighted_mean(loss, weights.whole.astype(np.float64), self._comm)
+        mean = weights.mean(loss)
         if mean <= 0:
             return 1.0, 0.0, None
         if mean >= 0.5:
