@@ -60,6 +60,17 @@ def test_regressors_by_themselves():
     assert len(AdaBoostRegressor(Ridge(), n_estimators=3, random_state=0).fit(X, y)) == 3
 
 
+def test_a_fit_that_fails_leaves_trees_whatever_the_estimator():
+    X, y = load_diabetes(return_X_y=True)
+    for first, second in ((None, Ridge()), (Ridge(), None)):
+        model = AdaBoostRegressor(first, n_estimators=2, random_state=0).fit(X, y)
+        before = model.predict(X)
+        with pytest.raises(ValueError, match="same number of rows"):
+            model.set_params(estimator=second).fit(X, y[1:])
+        np.testing.assert_array_equal(model.predict(X), before)
+        np.testing.assert_array_equal(list(model.staged_predict(X))[-1], before)
+
+
 def test_random_features_differ_between_rounds(tumours):
     X, y = tumours
     model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1, max_features=1), n_estimators=20).fit(X, y)
