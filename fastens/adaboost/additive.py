@@ -175,7 +175,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             Their classes.
         """
         raw = self._raw(X)
-        index = self._encode_target(np.asarray(y)).astype(np.intp)
+        index = self._encode_target(self._read_target(y)).astype(np.intp)
         if len(index) != len(raw):
             raise ValueError(f"X and y must have the same number of rows; got {len(raw)} and {len(index)}.")
         if raw.shape[1] == 1:
@@ -191,7 +191,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         """The largest difference that all votes together can make."""
         if self.algorithm in CLASS_VOTES:
             return float(self.estimator_weights_.sum())
-        if self.estimator is not None:
+        if "_ensemble" not in vars(self):
             return float(sum(np.ptp(values, axis=1).max() for values in self._values))
         first, value = self._ensemble.node_offsets[:-1], np.array(self._ensemble.value)
         spread = np.abs(value[:, 0]) if value.shape[1] == 1 else np.ptp(value, axis=1)

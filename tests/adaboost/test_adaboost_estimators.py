@@ -71,6 +71,16 @@ def test_a_fit_that_fails_leaves_trees_whatever_the_estimator():
         np.testing.assert_array_equal(list(model.staged_predict(X))[-1], before)
 
 
+@pytest.mark.parametrize("algorithm", ["discrete", "real"])
+def test_margins_of_our_trees(algorithm, tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(
+        DecisionTreeClassifier(max_depth=2, max_bins=255), n_estimators=4, algorithm=algorithm
+    ).fit(X, y)
+    same = AdaBoostClassifier(max_depth=2, n_estimators=4, algorithm=algorithm).fit(X, y)
+    np.testing.assert_array_equal(model.margins(X, y), same.margins(X, y))
+
+
 def test_random_features_differ_between_rounds(tumours):
     X, y = tumours
     model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1, max_features=1), n_estimators=20).fit(X, y)
