@@ -264,6 +264,12 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def _n_outputs(self) -> int:
         return 1
 
+    def _shown_trees(self) -> TreeEnsemble:
+        self._check_fitted()
+        if "_models" in vars(self):
+            raise ValueError(f"estimator must be None, whose trees have leaves; got {self.estimator!r}.")
+        return self._ensemble
+
     def _restored(self) -> None:
         self._median = TreeMedian(self._ensemble, self.estimator_weights_)
 

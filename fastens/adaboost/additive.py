@@ -100,7 +100,11 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return staged_scores(self, X, y, sample_weight)
 
     def _predicting_trees(self) -> TreeEnsemble:
-        if self.estimator is not None and getattr(self, "_models", None) is not None:
+        return self._shown_trees()
+
+    def _shown_trees(self) -> TreeEnsemble:
+        self._check_fitted()
+        if "_ensemble" not in vars(self):
             raise ValueError(
                 "estimator must be None or a DecisionTreeClassifier of this package, whose votes are sums of trees; "
                 f"got {self.estimator!r}."

@@ -223,6 +223,10 @@ class SavedEnsemble:
         """The trees whose values are summed."""
         return self._ensemble
 
+    def _shown_trees(self) -> TreeEnsemble:
+        """The trees as they were grown; ValueError for a model of other members."""
+        return self._ensemble
+
     def leaf_features(self, X: ArrayLike) -> csr_matrix:
         """Return the leaves as features of another model: a column for each, 1 where a row falls into it.
 
@@ -241,7 +245,7 @@ class SavedEnsemble:
         Moosmann, Triggs & Jurie (2006), "Fast discriminative visual codebooks using randomized clustering forests".
         """
         self._check_fitted()
-        return leaf_features(self._ensemble, self._leaves(X))
+        return leaf_features(self._shown_trees(), self._leaves(X))
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         return forest_needs(self, shape)
@@ -253,7 +257,7 @@ class SavedEnsemble:
     def _leaves_of(self, table: Any) -> NDArray[np.int32]:
         """The same of a row source."""
         n_threads = resolve_n_jobs(self.n_jobs)
-        trees, table = on_used_columns(self._ensemble, table)
+        trees, table = on_used_columns(self._shown_trees(), table)
         return map_parts(lambda part: trees.apply(part, n_threads), table)
 
 

@@ -81,6 +81,18 @@ def test_margins_of_our_trees(algorithm, tumours):
     np.testing.assert_array_equal(model.margins(X, y), same.margins(X, y))
 
 
+@pytest.mark.parametrize("method", ["apply", "leaf_features", "importances", "to_text", "to_dataframe", "plot_tree"])
+def test_other_estimators_have_no_trees_to_show(method, tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(GaussianNB(), n_estimators=2).fit(X, y)
+    given = {"apply": [X], "leaf_features": [X], "importances": ["split"]}.get(method, [])
+    with pytest.raises(ValueError, match="estimator must be None or a DecisionTreeClassifier of this package"):
+        getattr(model, method)(*given)
+    if method == "leaf_features":
+        with pytest.raises(ValueError, match="estimator must be None"):
+            AdaBoostRegressor(Ridge(), n_estimators=2).fit(X, y).leaf_features(X)
+
+
 def test_random_features_differ_between_rounds(tumours):
     X, y = tumours
     model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1, max_features=1), n_estimators=20).fit(X, y)
