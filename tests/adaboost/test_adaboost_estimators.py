@@ -71,6 +71,14 @@ def test_a_fit_that_fails_leaves_trees_whatever_the_estimator():
         np.testing.assert_array_equal(list(model.staged_predict(X))[-1], before)
 
 
+@pytest.mark.parametrize("estimators", [(None, GaussianNB()), (GaussianNB(), None)])
+def test_warm_start_goes_on_with_such_an_estimator(estimators, tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(estimators[0], n_estimators=2, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="estimator must be as in the last fit with warm_start=True"):
+        model.set_params(estimator=estimators[1], n_estimators=4).fit(X, y)
+
+
 @pytest.mark.parametrize("algorithm", ["discrete", "real"])
 def test_margins_of_our_trees(algorithm, tumours):
     X, y = tumours
