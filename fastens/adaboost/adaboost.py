@@ -403,11 +403,8 @@ class AdaBoostClassifier(AdditiveVotes):
             rule = f"algorithm must be one of {', '.join(map(repr, VOTING))} for weights of rounds"
             raise ValueError(f"{rule}; got {self.algorithm!r}.")
         data = self._check_validation(X, y, sample_weight)
-        given, learned = np.zeros(np.shape(y)[0]), self._statistics
-        try:
-            run = voting_run(self, self._learn_same_statistics(data, 0), data.y.astype(np.uint16), None)
-        finally:
-            self._statistics = learned
+        given = np.zeros(data.n_given)
+        run = voting_run(self, self._learn_same_statistics(data, 0), data.y.astype(np.uint16), None)
         for index in range(self.n_estimators_):
             vote = earlier_vote(self, index, run.learner)
             if vote.restarted:

@@ -223,7 +223,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             loss = loss**2
         elif self.loss == "exponential":
             loss = 1 - exp(-loss)
-        mean = weighted_mean(loss, weights.whole.astype(np.float64), self._comm)
+        mean = weights.mean(loss)
         if mean <= 0:
             return 1.0, 0.0, None
         if mean >= 0.5:
@@ -247,7 +247,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return ("n_estimators_", "estimator_weights_", "estimator_errors_")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return super()._fitted_arrays() if self.estimator is None else models_to_arrays(self._models)
+        return models_to_arrays(self._models) if "_models" in vars(self) else super()._fitted_arrays()
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         models = models_from_arrays(arrays)
@@ -264,6 +264,12 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def _n_outputs(self) -> int:
         return 1
 
+    def _shown_trees(self) -> TreeEnsemble:
+        self._check_fitted()
+        if "_models" in vars(self):
+            raise ValueError(f"estimator must be None, whose trees have leaves; got {self.estimator!r}.")
+        return self._ensemble
+
     def _restored(self) -> None:
         self._median = TreeMedian(self._ensemble, self.estimator_weights_)
 
@@ -272,7 +278,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted median of the regressors' predictions, shape (n_samples,)."""
         table = self._check_table(X)
-        if self.estimator is not None:
+        if "_models" in vars(self):
             return self._medians(in_memory(table), [self.n_estimators_])[0]
         n_threads = resolve_n_jobs(self.n_jobs)
         return map_parts(lambda part: self._median.predict(part, n_threads), table)
@@ -280,7 +286,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def staged_predict(self, X: ArrayLike) -> Iterator[Array]:
         """Yield the predictions after each round."""
         table = self._check_table(X)
-        if self.estimator is not None:
+        if "_models" in vars(self):
             yield from self._medians(in_memory(table), range(1, self.n_estimators_ + 1))
             return
         n_threads = resolve_n_jobs(self.n_jobs)

@@ -39,7 +39,7 @@ class Contribution(NamedTuple):
     values : float64 array of shape (n_steps + 1,) or (n_categories,)
         What is added; with three or more classes, a column per class.
     missing : float64 or array of shape (n_classes,)
-        What is added where the value is missing or unseen.
+        What is added where the value is missing; or unseen, unless missing values are a category of their own.
     """
 
     name: str
@@ -100,7 +100,11 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return staged_scores(self, X, y, sample_weight)
 
     def _predicting_trees(self) -> TreeEnsemble:
-        if self.estimator is not None and getattr(self, "_models", None) is not None:
+        return self._shown_trees()
+
+    def _shown_trees(self) -> TreeEnsemble:
+        self._check_fitted()
+        if "_ensemble" not in vars(self):
             raise ValueError(
                 "estimator must be None or a DecisionTreeClassifier of this package, whose votes are sums of trees; "
                 f"got {self.estimator!r}."
@@ -175,7 +179,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             Their classes.
         """
         raw = self._raw(X)
-        index = self._encode_target(np.asarray(y)).astype(np.intp)
+        index = self._encode_target(self._read_target(y)).astype(np.intp)
         if len(index) != len(raw):
             raise ValueError(f"X and y must have the same number of rows; got {len(raw)} and {len(index)}.")
         if raw.shape[1] == 1:
@@ -191,7 +195,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         """The largest difference that all votes together can make."""
         if self.algorithm in CLASS_VOTES:
             return float(self.estimator_weights_.sum())
-        if self.estimator is not None:
+        if "_ensemble" not in vars(self):
             return float(sum(np.ptp(values, axis=1).max() for values in self._values))
         first, value = self._ensemble.node_offsets[:-1], np.array(self._ensemble.value)
         spread = np.abs(value[:, 0]) if value.shape[1] == 1 else np.ptp(value, axis=1)
@@ -252,7 +256,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
     def _of_categories(self, column: int, n_categories: int) -> Array:
         """What each category adds to the raw prediction, and last a missing value."""
         rows = np.full((n_categories + 1, self.n_features_in_), np.nan)
-        rows[:-1, column] = np.arange(n_categories)
+        n_positions = n_categories + self._encoder.missing_is_category
+        rows[:n_positions, column] = np.arange(n_positions)
         encoded = rows if self._statistics is None else self._statistics.transform(rows)
         codes = self._ensemble.binning.codes(encoded, 1)
         added = np.zeros((n_categories + 1, self._ensemble.n_outputs))

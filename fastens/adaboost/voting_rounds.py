@@ -52,6 +52,11 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
     if validation is not None:
         validation = model._apply_statistics(validation)
     run = voting_run(model, data, classes, None if validation is None else validation.X)
+    if n_earlier and isinstance(run.learner, Estimators) != ("_ensemble" not in vars(model)):
+        raise ValueError(
+            "estimator must be as in the last fit with warm_start=True: trees that are grown here, or not; "
+            f"got {model.estimator!r}."
+        )
     if validation is not None:
         run.validate_on(validation.y.astype(np.uint16), validation.sample_weight)
     for index in range(n_earlier):

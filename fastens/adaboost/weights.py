@@ -114,6 +114,13 @@ class RowWeights:
         """The distribution: weights that sum to 1."""
         return self.whole / self.total
 
+    def mean(self, losses: NDArray[np.float64]) -> float:
+        """The mean in the distribution of numbers from 0 to 1, each times the weight of one copy of its row rounded."""
+        copies = 1 if self.copies is None else self.copies
+        lost = np.rint(self.whole // copies * losses).astype(np.int64) * copies
+        (total,) = sum_ints(self._comm, int(lost.sum()))
+        return total / self.total
+
     def rounded(self, n_bits: int) -> NDArray[np.int64]:
         """The whole weights in fewer bits: their sum is about 2**n_bits or less; copies of a row stay alike."""
         surplus = max(0, self.total.bit_length() - n_bits)

@@ -114,8 +114,7 @@ class BaseForest(TreeParameters, TreeModel):
         first = store.n_trees
         self._grow(store, (data, everyone), matrix, weight, averager)
         self._ensemble = store.ensemble()
-        if averager is not None and self._averaging is not None:
-            self._averaging.add(averager.statistics(first, self._ensemble.n_trees))
+        self._keep_statistics(averager, first)
         self._out_of_bag = OutOfBag.measure(self, matrix, everyone.with_targets()) if self.oob_score else None
         self._keep_leaf_rows(data, everyone)
         return self
@@ -190,14 +189,15 @@ class BaseForest(TreeParameters, TreeModel):
         grower.grow_into(take, samples, store.n_trees)
 
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
-        if self.averaging is None:
-            self._averaging: Averaging | None = None
-            return None
-        if not continues:
-            self._averaging = self._averaging_kind(data, matrix)
-        elif self._averaging is None:
-            raise ValueError(f"averaging must be None with warm_start, as for the first trees; got {self.averaging!r}.")
-        return self._averaging.averager(self, data, matrix)
+        if continues:
+            self._averaging_kind.check_same(self, self._averaging)
+        else:
+            self._averaging: Averaging | None = None if self.averaging is None else self._averaging_kind(data, matrix)
+        return None if self._averaging is None else self._averaging.averager(self, data, matrix)
+
+    def _keep_statistics(self, averager: TreeAverager | None, first: int) -> None:
+        if averager is not None and self._averaging is not None:
+            self._averaging = self._averaging.with_more(averager.statistics(first, self._ensemble.n_trees))
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
         """Return how often each training row was drawn for a tree; nothing is stored, they are drawn again.

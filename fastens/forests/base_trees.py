@@ -78,9 +78,15 @@ class TreesRegressor(BaseRegressor):
                 f"got {self._comm.size} ranks."
             )
 
-    def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+    def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         y = super()._encode_target(y)
         return check_counts(y, self._comm) if self.criterion == "poisson" else y
+
+    def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if n_targets != self._n_targets:
+            raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
+        return self._learn_target(y)
 
     @property
     def _targets(self) -> NumberTargets:

@@ -72,6 +72,13 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
         return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
 
+    def _of_members(self) -> dict[str, Any]:
+        # Rows of a bag have the weights of their classes already, as chances to be drawn, or by a rule of the bag.
+        given = super()._of_members()
+        if isinstance(self.class_weight, str):
+            given["class_weight"] = "balanced"
+        return given | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})
+
     def _row_factors(self, data: AllRows) -> Array | None:
         if self.class_weight is None or self._weighs_bags():
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,6 +76,22 @@ class Averaging:
             wrong = "with oob_score, whose rows it would use up" if forest.oob_score else "without bootstrap"
             raise ValueError(f"averaging.evidence must be 'train' {wrong}; got 'oob'.")
 
+    @classmethod
+    def check_same(cls, forest: Any, earlier: Averaging | None) -> None:
+        """Raise ValueError for options that a fit with warm_start must not change."""
+        if earlier is None or forest.averaging is None:
+            if earlier is not None or forest.averaging is not None:
+                rule = "None" if earlier is None else "given"
+                raise ValueError(
+                    f"averaging must be {rule} with warm_start, as for the first trees; got {forest.averaging!r}."
+                )
+            return
+        evidence = OUT_OF_BAG if len(earlier.leaf_statistics) > 1 else "train"
+        if (given := forest._options("averaging").evidence) != evidence:
+            raise ValueError(
+                f"averaging.evidence must be {evidence!r} with warm_start, as for the first trees; got {given!r}."
+            )
+
     def leaf_prior(self, forest: Any) -> ClassPrior | NumberPrior | RatePrior:
         """The prior of a leaf's distribution."""
         raise NotImplementedError
@@ -116,10 +133,12 @@ class Averaging:
 
         return average
 
-    def add(self, new: list[NDArray[Any]]) -> None:
-        """Keep the statistics of more trees' leaves."""
-        old = self.leaf_statistics
-        self.leaf_statistics = [np.concatenate(pair, axis=1) for pair in zip(old, new, strict=True)] if old else new
+    def with_more(self, new: list[NDArray[Any]]) -> Averaging:
+        """The same with the statistics of more trees' leaves; none where there are no more trees."""
+        old, more = self.leaf_statistics, copy(self)
+        if new:
+            more.leaf_statistics = [np.concatenate(pair, axis=1) for pair in zip(old, new, strict=True)] if old else new
+        return more
 
     # Another prior --------------------------------------------------
 

@@ -37,6 +37,11 @@ class Names:
         categories = None if self.categories is None else self.categories[feature]
         return position if categories is None else categories[position]
 
+    def is_missing(self, feature: int, position: int) -> bool:
+        """Whether a position among the categories is that of missing values, which stands after them all."""
+        categories = None if self.categories is None else self.categories[feature]
+        return categories is not None and position == len(categories)
+
 
 @dataclass(frozen=True)
 class Split:
@@ -73,11 +78,15 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
     codes = trees.binning.category_codes[feature]
     assert codes is not None  # the split has a set
     goes_left = codes_left(trees, node, np.arange(trees.binning.n_codes[feature]))
-    sides = {
-        is_left: [names.category(feature, int(p)) for p in np.flatnonzero((goes_left[codes] == is_left) & (codes > 0))]
-        for is_left in (True, False)
-    }
-    return Split(names.column(feature), np.nan, sides[True], sides[False], bool(goes_left[0]))
+    missing_left = bool(goes_left[0])
+    sides: dict[bool, list[Any]] = {True: [], False: []}
+    for position in np.flatnonzero(codes > 0).tolist():
+        is_left = bool(goes_left[codes[position]])
+        if names.is_missing(feature, position):
+            missing_left = is_left
+        else:
+            sides[is_left].append(names.category(feature, position))
+    return Split(names.column(feature), np.nan, sides[True], sides[False], missing_left)
 
 
 def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:

@@ -142,7 +142,7 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
 
 def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) -> Any:
     n_outputs = values.shape[-1]
-    data = as_array(model._encode_table(X)).astype(np.float64)
+    data = _known(model, as_array(model._encode_table(X)).astype(np.float64))
     return for_shap(
         Explanation(
             np.ascontiguousarray(values if n_outputs > 1 else values[..., 0]),
@@ -172,6 +172,15 @@ def _output_name(model: Any, output: str) -> str:
     for raw, text in linked.items():
         name = name.replace(raw, text)
     return "loss" if output == "loss" else name
+
+
+def _known(model: Any, data: Array) -> Array:
+    """The rows, NaN in the place of a category for missing values or for unseen ones."""
+    for column, kind in enumerate(model._encoder.categories):
+        if kind is not None:
+            values = data[:, column]
+            values[(values < 0) | (values >= len(kind))] = np.nan
+    return data
 
 
 def _displayed(model: Any, data: Array) -> NDArray[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -109,10 +110,13 @@ class SavedEnsemble:
         return len(getattr(self, "classes_", ())) if y.ndim == 1 else 0
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
-        """Encode the rows of an earlier fit again; ValueError where they give other statistics."""
-        before = self._statistics_arrays()
-        encoded = self._learn_statistics(data, seed)
-        self._check_same_statistics(before)
+        """Encode the rows of an earlier fit again; ValueError where they give other statistics.
+
+        The model stays as it is.
+        """
+        again = copy(self)
+        encoded = again._learn_statistics(data, seed)
+        again._check_same_statistics(self._statistics_arrays())
         return encoded
 
     def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
@@ -219,6 +223,10 @@ class SavedEnsemble:
         """The trees whose values are summed."""
         return self._ensemble
 
+    def _shown_trees(self) -> TreeEnsemble:
+        """The trees as they were grown; ValueError for a model of other members."""
+        return self._ensemble
+
     def leaf_features(self, X: ArrayLike) -> csr_matrix:
         """Return the leaves as features of another model: a column for each, 1 where a row falls into it.
 
@@ -237,7 +245,7 @@ class SavedEnsemble:
         Moosmann, Triggs & Jurie (2006), "Fast discriminative visual codebooks using randomized clustering forests".
         """
         self._check_fitted()
-        return leaf_features(self._ensemble, self._leaves(X))
+        return leaf_features(self._shown_trees(), self._leaves(X))
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         return forest_needs(self, shape)
@@ -249,7 +257,7 @@ class SavedEnsemble:
     def _leaves_of(self, table: Any) -> NDArray[np.int32]:
         """The same of a row source."""
         n_threads = resolve_n_jobs(self.n_jobs)
-        trees, table = on_used_columns(self._ensemble, table)
+        trees, table = on_used_columns(self._shown_trees(), table)
         return map_parts(lambda part: trees.apply(part, n_threads), table)
 
 

@@ -224,7 +224,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
             raise ValueError(f"kind must be 'gain', 'split' or 'cover'; got {kind!r}.")
         if kind == "gain":
             return self.feature_importances_
-        trees = self._ensemble
+        trees = self._shown_trees()
         inner = trees.feature >= 0
         weight = trees.weight[inner] if kind == "cover" else None
         found = np.bincount(self._column_of[trees.feature[inner]], weight, self.n_features_in_).astype(np.float64)
@@ -357,13 +357,13 @@ class TreeModel(SavedEnsemble, BaseFastens):
         decimals : int, default=2
             Of thresholds and values.
         """
-        names = self._names()
-        return to_text(self._ensemble, check_position("tree", tree, self._ensemble.n_trees), names, max_depth, decimals)
+        names, trees = self._names(), self._shown_trees()
+        return to_text(trees, check_position("tree", tree, trees.n_trees), names, max_depth, decimals)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas table with a row for each node of each tree: split, counts, gain, value."""
         names = self._names()
-        return to_dataframe(self._ensemble, names)
+        return to_dataframe(self._shown_trees(), names)
 
     def plot_tree(self, tree: int = 0, max_depth: int | None = 3, decimals: int = 2, ax: Any = None) -> Any:
         """Draw one tree and return the axes.
@@ -379,7 +379,5 @@ class TreeModel(SavedEnsemble, BaseFastens):
         ax : matplotlib Axes, optional
             Where to draw; default: a new figure, large enough for its boxes.
         """
-        names = self._names()
-        return plot_tree(
-            self._ensemble, check_position("tree", tree, self._ensemble.n_trees), names, max_depth, decimals, ax
-        )
+        names, trees = self._names(), self._shown_trees()
+        return plot_tree(trees, check_position("tree", tree, trees.n_trees), names, max_depth, decimals, ax)

@@ -60,6 +60,47 @@ def test_regressors_by_themselves():
     assert len(AdaBoostRegressor(Ridge(), n_estimators=3, random_state=0).fit(X, y)) == 3
 
 
+def test_a_fit_that_fails_leaves_trees_whatever_the_estimator():
+    X, y = load_diabetes(return_X_y=True)
+    for first, second in ((None, Ridge()), (Ridge(), None)):
+        model = AdaBoostRegressor(first, n_estimators=2, random_state=0).fit(X, y)
+        before = model.predict(X)
+        with pytest.raises(ValueError, match="same number of rows"):
+            model.set_params(estimator=second).fit(X, y[1:])
+        np.testing.assert_array_equal(model.predict(X), before)
+        np.testing.assert_array_equal(list(model.staged_predict(X))[-1], before)
+
+
+@pytest.mark.parametrize("estimators", [(None, GaussianNB()), (GaussianNB(), None)])
+def test_warm_start_goes_on_with_such_an_estimator(estimators, tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(estimators[0], n_estimators=2, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="estimator must be as in the last fit with warm_start=True"):
+        model.set_params(estimator=estimators[1], n_estimators=4).fit(X, y)
+
+
+@pytest.mark.parametrize("algorithm", ["discrete", "real"])
+def test_margins_of_our_trees(algorithm, tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(
+        DecisionTreeClassifier(max_depth=2, max_bins=255), n_estimators=4, algorithm=algorithm
+    ).fit(X, y)
+    same = AdaBoostClassifier(max_depth=2, n_estimators=4, algorithm=algorithm).fit(X, y)
+    np.testing.assert_array_equal(model.margins(X, y), same.margins(X, y))
+
+
+@pytest.mark.parametrize("method", ["apply", "leaf_features", "importances", "to_text", "to_dataframe", "plot_tree"])
+def test_other_estimators_have_no_trees_to_show(method, tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(GaussianNB(), n_estimators=2).fit(X, y)
+    given = {"apply": [X], "leaf_features": [X], "importances": ["split"]}.get(method, [])
+    with pytest.raises(ValueError, match="estimator must be None or a DecisionTreeClassifier of this package"):
+        getattr(model, method)(*given)
+    if method == "leaf_features":
+        with pytest.raises(ValueError, match="estimator must be None"):
+            AdaBoostRegressor(Ridge(), n_estimators=2).fit(X, y).leaf_features(X)
+
+
 def test_random_features_differ_between_rounds(tumours):
     X, y = tumours
     model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1, max_features=1), n_estimators=20).fit(X, y)

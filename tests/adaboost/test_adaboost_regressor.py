@@ -81,6 +81,8 @@ def test_whole_weights_threads_and_order(diabetes, resample, rng):
     rows = rng.permutation(np.repeat(np.arange(len(y)), weight))
     again = AdaBoostRegressor(n_estimators=12, resample=resample, random_state=0, n_jobs=3).fit(X[rows], y[rows])
     assert np.array_equal(model.predict(X), again.predict(X))
+    assert np.array_equal(model.estimator_weights_, again.estimator_weights_)
+    assert np.array_equal(model.feature_importances_, again.feature_importances_)
 
 
 def test_large_offsets_lose_nothing(diabetes):

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 
 import fastens
-from fastens import AdaBoostClassifier, AdaBoostRegressor, DecisionStumpClassifier
+from fastens import AdaBoostClassifier, AdaBoostRegressor, Categories, DecisionStumpClassifier
 
 VARIANTS = ["discrete", "real", "gentle", "logit"]
 
@@ -116,6 +116,17 @@ def test_curves_add_up_to_the_prediction(algorithm, rng):
             total += part
         raw = model.decision_function(table)
         np.testing.assert_allclose(total, raw.reshape(n, -1), atol=1e-9)
+
+
+@pytest.mark.parametrize("encoding", ["partition", "target"])
+def test_curves_know_missing_values_that_are_a_category(encoding):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"c": ["x", "y", None, "z"] * 10})
+    model = AdaBoostClassifier(n_estimators=4, categories=Categories(encoding, missing="category"))
+    model.fit(table, table["c"].isna() | (np.arange(40) % 9 == 0))
+    curve = model.contribution_curve("c")
+    decided = model.decision_function(table[:3])
+    np.testing.assert_allclose(curve.missing - curve.values[0], decided[2] - decided[0])
 
 
 def test_curves_are_for_stumps_and_known_columns(cancer):

@@ -58,6 +58,17 @@ def test_a_tree_grows_again_on_its_bag(kind, bootstrap):
         assert_allclose(again.tree_.value, tree.tree_.value, rtol=1e-6)
 
 
+@pytest.mark.parametrize("class_weight", ["balanced", "balanced_subsample", {0: 1, 1: 4}])
+@pytest.mark.parametrize("bootstrap", [True, False, "stratified"])
+def test_a_tree_grows_again_whatever_the_weights_of_classes(bootstrap, class_weight):
+    model = RandomForestClassifier(3, bootstrap=bootstrap, class_weight=class_weight, max_depth=1, random_state=0)
+    model.fit(X[:150], y[:150])
+    for tree, rows in zip(model, model.estimators_samples_, strict=True):
+        again = clone(tree).fit(X[rows], y[rows])
+        assert again.tree_.feature[0] == tree.tree_.feature[0]
+        assert_allclose(again.tree_.value, tree.tree_.value, rtol=0.01)
+
+
 def test_samples_are_places_among_the_rows_given():
     chosen, weight = [*np.flatnonzero(y == 0)[:2], np.flatnonzero(y)[-1]], np.zeros(len(y))
     weight[chosen] = 1, 2, 3

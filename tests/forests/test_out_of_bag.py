@@ -339,3 +339,20 @@ def test_permutation_importance_of_sparse_rows_is_that_of_an_array(kind, monkeyp
     of_array = kind(6, random_state=0).fit(table.toarray(), y, weight)
     expected = of_array.oob_permutation_importance(table.toarray(), y, weight)
     np.testing.assert_array_equal(found.importances, expected.importances)
+
+
+@pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor])
+def test_as_many_targets_as_in_fit(kind, rng):
+    X = rng.normal(size=(30, 3))
+    for fitted, other in ((X[:, :2], X[:, 0]), (X[:, 0], X[:, :2])):
+        forest = kind(3, bootstrap=True, warm_start=True, random_state=0).fit(X, fitted)
+        n_targets = forest.n_outputs_
+        for method in (
+            forest.permutation_importance,
+            forest.oob_permutation_importance,
+            forest.set_params(n_estimators=4).fit,
+        ):
+            with pytest.raises(
+                ValueError, match=f"y must have as many targets as in fit, {n_targets}; got {3 - n_targets}"
+            ):
+                method(X, other)

@@ -255,3 +255,22 @@ def test_what_reweight_refuses(classes):
     forest = RandomForestClassifier(5, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="averaging must be None with warm_start"):
         forest.set_params(averaging="posterior", n_estimators=6).fit(X, y)
+    forest = RandomForestClassifier(5, warm_start=True, averaging="posterior").fit(X, y)
+    with pytest.raises(ValueError, match="averaging must be given with warm_start"):
+        forest.set_params(averaging=None, n_estimators=6).fit(X, y)
+    with pytest.raises(ValueError, match=r"averaging\.evidence must be 'train' with warm_start"):
+        forest.set_params(averaging=PosteriorAverage(evidence="oob")).fit(X, y)
+
+
+def test_warm_starts_that_add_no_trees_or_fail_leave_what_is_averaged(rng):
+    X = rng.normal(size=(40, 3))
+    forest = RandomForestRegressor(3, warm_start=True, averaging="posterior", random_state=0).fit(X, X[:, :2])
+    expected = forest.log_evidence_
+    with pytest.warns(UserWarning, match="does not fit new trees"):
+        forest.fit(X, X[:, :2])
+    np.testing.assert_array_equal(forest.log_evidence_, expected)
+    with pytest.raises(ValueError, match="keep_leaves must be False"):
+        forest.set_params(n_estimators=5, keep_leaves=True).fit(X, X[:, :2])
+    forest.set_params(keep_leaves=False).fit(X, X[:, :2])
+    at_once = RandomForestRegressor(5, averaging="posterior", random_state=0).fit(X, X[:, :2])
+    np.testing.assert_array_equal(forest.log_evidence_, at_once.log_evidence_)

@@ -9,7 +9,7 @@ from matplotlib import pyplot
 from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier, export_text
 
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestRegressor
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import MOST_CATEGORIES, Names, split_at, to_dataframe, to_text, value_text
 from fastens.options import Categories
@@ -102,6 +102,18 @@ def test_text_names_columns_and_categories(mixed):
     assert "size <= " in text
     with pytest.raises(ValueError, match="tree must be a whole number from 0 to 1; got 2"):
         model.to_text(tree=2)
+
+
+@pytest.mark.parametrize("kind", [GradientBoostingRegressor, RandomForestRegressor])
+def test_missing_values_that_are_a_category_have_a_side(kind):
+    table = pd.DataFrame({"colour": ["red", "blue", None, "red", "blue", None] * 20})
+    y = table["colour"].isna().to_numpy(dtype=float)
+    model = kind(n_estimators=1, categories=Categories(missing="category")).fit(table, y)
+    [condition] = [line for line in model.to_text(max_depth=0).split("|--- ") if "missing" in line]
+    assert condition == "colour in {} or missing\n|   "
+    root = model.to_dataframe().iloc[0]
+    assert root["missing"] == ("right" if root["left_categories"] else "left")
+    pyplot.close(model.plot_tree().figure)
 
 
 def test_many_categories_are_cut_short():

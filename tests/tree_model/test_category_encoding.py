@@ -109,8 +109,10 @@ def test_forest_out_of_bag_is_honest(table):
     found = model.oob_permutation_importance(frame[:2000], y[:2000])
     assert abs(found.importances_mean[1]) < 3 * found.importances_standard_error[1] + 0.005
     assert found.importances_mean[0] > 0.01
+    before = model.predict_proba(frame[2000:])
     with pytest.raises(ValueError, match="X and y must be those of the fit"):
         model.oob_permutation_importance(frame[:2000], ~y[:2000])
+    np.testing.assert_array_equal(model.predict_proba(frame[2000:]), before)
 
 
 @pytest.mark.parametrize(

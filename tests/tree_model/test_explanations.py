@@ -326,3 +326,12 @@ def test_what_has_no_single_output(table):
         model.explain(X, X, output="loss", y=np.where(y % 2 == 1, "yes", "no"))
     model = GradientBoostingRegressor(n_estimators=3, linear_leaves=True).fit(X[["size", "age"]], y)
     assert model.explain(X[["size", "age"]]).values.shape == (300, 2)
+
+
+def test_missing_values_that_are_a_category_are_shown_as_missing():
+    X = pd.DataFrame({"colour": ["red", "blue", None, "red", None, "blue"] * 10})
+    model = fastens.DecisionTreeRegressor(categories=fastens.Categories(missing="category")).fit(X, X["colour"].isna())
+    found = model.explain(pd.DataFrame({"colour": ["red", None, "mauve"]}))
+    np.testing.assert_array_equal(found.data, [[1.0], [np.nan], [np.nan]])
+    assert found.display_data[0, 0] == "red"
+    np.testing.assert_allclose(found.values[:, 0] + found.base_values, [0, 1, 0], atol=1e-12)
