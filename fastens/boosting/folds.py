@@ -23,7 +23,8 @@ from fastens.engine.comm import gathered, is_any
 from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.measuring import History
+from fastens.engine.trees.used_columns import raw_of_rows
+from fastens.monitoring.measuring import History, Rows
 from fastens.rollback import leave
 
 # Of the time, what putting the trees together may take.
@@ -64,6 +65,7 @@ class FoldedRounds(NamedTuple):
     """The rounds of all folds, as one model: what a single fold's `Rounds` tell, of all of them."""
 
     parts: Sequence[Rounds]
+    data: TrainingData  # the rows of all folds
 
     @property
     def best_round(self) -> int:
@@ -103,6 +105,12 @@ class FoldedRounds(NamedTuple):
         outputs = np.tile(np.arange(per_round), n_rounds)
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
 
+    def rows_after(self, n_rounds: int) -> Rows:
+        """All rows with their raw predictions by the mean of all folds' models."""
+        data, n_threads = self.data, self.parts[0].rules.n_threads
+        raw = np.ascontiguousarray(raw_of_rows(self.ensemble(n_rounds), data.X, n_threads).T)
+        return Rows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)
+
 
 def in_turns(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
     """What several models have for each tree: of the first round of every model, then of the second, and so on."""
@@ -135,8 +143,16 @@ class FoldedFit:
             return
         self._model, found = other, list[Rounds]()
         self._run_folds(found)
-        if FoldedRounds(found).loss < FoldedRounds(self.done).loss:
+        if self._of_all(found).loss < self._of_all(self.done).loss:
             self.done = found
+
+    @property
+    def rounds(self) -> FoldedRounds:
+        """Those of the folds that have any."""
+        return self._of_all([rounds for rounds in self.done if rounds.n_rounds])
+
+    def _of_all(self, parts: Sequence[Rounds]) -> FoldedRounds:
+        return FoldedRounds(parts, self._prepared.data)
 
     def _run_folds(self, done: list[Rounds]) -> None:
         for number, parts in enumerate(self._rows):
@@ -201,7 +217,7 @@ def fit_folds(model: Any, data: TrainingData, start: float) -> None:
             leave(model, error)
         raise
     finally:
-        done = FoldedRounds([rounds for rounds in folded.done if rounds.n_rounds])
+        done = folded.rounds
         if done.parts:
             model._finish(done)
             model.validation_scores_ = {name: np.array(values) for name, values in done.scores().items()}

@@ -17,8 +17,7 @@ from fastens.engine.comm import gathered
 from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
-from fastens.engine.parts import map_parts
-from fastens.engine.trees.used_columns import on_used_columns
+from fastens.engine.trees.used_columns import raw_of_rows
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
@@ -111,15 +110,14 @@ class GradientBoostingSurvival(BoostedTrees):
         super()._keep(rounds, n_rounds)
         self._forget("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
-            raw = rounds.raw_after(n_rounds)[0]
-            rows = gathered(self._comm, [rounds.train.y, raw, rounds.train.weight])
-            self.event_times_, self.cumulative_hazard_ = _breslow(*rows)
+            rows = rounds.rows_after(n_rounds)
+            found = gathered(self._comm, [rows.y, rows.raw[0], rows.weight])
+            self.event_times_, self.cumulative_hazard_ = _breslow(*found)
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
         if self.loss == "cox":
-            trees, rows = on_used_columns(self._ensemble, data.X)
-            raw = map_parts(trees.predict_raw, rows)[:, 0]
+            raw = raw_of_rows(self._ensemble, data.X)[:, 0]
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
