@@ -114,6 +114,16 @@ class GradientBoostingSurvival(BoostedTrees):
             found = gathered(self._comm, [rows.y, rows.raw[0], rows.weight])
             self.event_times_, self.cumulative_hazard_ = _breslow(*found)
 
+    def __getitem__(self, rounds: slice) -> Any:
+        """Return a fitted model with some of the rounds; with loss="cox" and not all of them, without a baseline.
+
+        The baseline hazard is that of all rounds; ``refit_leaves(X, y, decay_rate=1.0)`` learns that of the others.
+        """
+        part = super().__getitem__(rounds)
+        if self.loss == "cox" and part.n_estimators_ < self._ensemble.n_trees:
+            part.event_times_ = part.cumulative_hazard_ = np.zeros(0)
+        return part
+
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
         if self.loss == "cox":
@@ -121,7 +131,7 @@ class GradientBoostingSurvival(BoostedTrees):
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
-            decay = decay if len(self.event_times_) else 0.0  # a model that was read from a file may have no baseline
+            decay = decay if len(self.event_times_) else 0.0  # slices and models of other libraries have none
             self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -169,8 +179,9 @@ class GradientBoostingSurvival(BoostedTrees):
             return self._loss.predict_survival(raw, at)
         if not len(self.event_times_):
             raise ValueError(
-                "predict_survival_function must have the baseline hazard of fit, and this model was read from a file "
-                "without one; refit_leaves(X, y, decay_rate=1.0) learns it and keeps the leaves."
+                "predict_survival_function must have the baseline hazard of fit, and this model has none: it has some "
+                "of the rounds of another, or comes from another library; refit_leaves(X, y, decay_rate=1.0) learns it "
+                "and keeps the leaves."
             )
         hazard = _step(at, self.event_times_, self.cumulative_hazard_)
         with np.errstate(over="ignore"):
