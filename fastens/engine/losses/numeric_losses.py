@@ -343,7 +343,9 @@ class CustomLoss(NumericLoss):
     def check_measured(self) -> None:
         """The source says how large it is."""
         if not hasattr(self._source, "loss"):
-            raise ValueError(f"loss must have a method `loss`, for early stopping and to explain it; {self._source!r} has none.")
+            raise ValueError(
+                f"loss must have a method `loss`, for early stopping and to explain it; {self._source!r} has none."
+            )
 
     def row_losses(self, y: Array, raw: Array) -> Array:
         """What the source says; not a number where it says nothing."""
