@@ -190,6 +190,17 @@ def test_the_same_rows_give_the_same_leaves(loss, X, rng):
     np.testing.assert_array_equal(outputs(model, X), before)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_new_values_know_the_weights_of_classes(n_targets, X, rng):
+    y = (X[:, :n_targets] + rng.normal(size=(400, n_targets)) > 1).astype(int)
+    y = y[:, 0] if n_targets == 1 else y
+    for weights in ({0: 1, 1: 5}, "balanced"):
+        given = [weights] * n_targets if n_targets > 1 and isinstance(weights, dict) else weights
+        model = GradientBoostingClassifier(n_estimators=10, class_weight=given, l2_regularization=0.5).fit(X, y)
+        again = model.refit_leaves(X, y, decay_rate=0.0)
+        np.testing.assert_allclose(again._raw(X), model._raw(X), rtol=1e-5, atol=1e-6)
+
+
 def test_leaves_move_with_the_data(X, rng, tmp_path):
     y = make_target("squared_error", X, rng)
     model = GradientBoostingRegressor(n_estimators=50).fit(X[:200], y[:200])
