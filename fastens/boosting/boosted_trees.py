@@ -211,7 +211,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if rounds.out_of_bag is not None:
             self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
         if self._stopping.refit:
-            self._fit_again(data, earlier)
+            self._fit_again(data)
         return self
 
     # Before the rounds --------------------------------------------------
@@ -314,9 +314,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     # After the rounds --------------------------------------------------
 
-    def _fit_again(self, data: TrainingData, earlier: Any) -> None:
-        """Fit to all rows for the best number of rounds; what was measured stays."""
-        rounds = self._start_rounds(data, None, earlier)
+    def _fit_again(self, data: TrainingData) -> None:
+        """Fit to all rows for the best number of rounds, whatever was continued; what was measured stays."""
+        rounds = self._start_rounds(data, None, None)
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
         rounds.run()
         self._keep(rounds, rounds.n_rounds)

@@ -29,6 +29,11 @@ def find_earlier(model: Any, resume: Any) -> Any:
         return checked_checkpoint(resume, model)
     if not model.warm_start or not hasattr(model, "_ensemble"):
         return None
+    if model._stopping.refit:
+        raise ValueError(
+            "early_stopping.refit must be False to go on from the last fit with warm_start=True, whose trees have seen "
+            "the rows to validate on; got True."
+        )
     if model.n_estimators < model.n_estimators_:
         raise ValueError(
             f"n_estimators must be at least {model.n_estimators_}, the rounds of the last fit, with "
