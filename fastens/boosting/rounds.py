@@ -152,8 +152,15 @@ class Rounds:
             n_threads, metrics = self.rules.n_threads, self.metrics
             score = self.validation.loss(self.loss, n_threads) if metrics is None else metrics.measure()
             self.history.validation.append(score)
-            if self.dropout is not None and self.history.best_round == self.n_rounds:
-                self.dropout.best = list(self.trees)
+            if (self.dropout or self.out_of_bag) and self.history.best_round == self.n_rounds:
+                self._keep_best()
+
+    def _keep_best(self) -> None:
+        """Keep what further rounds change of a model of the rounds so far."""
+        if self.dropout is not None:
+            self.dropout.best = list(self.trees)
+        if self.out_of_bag is not None:
+            self.out_of_bag.keep()
 
     def _rows_to_report(self) -> slice:
         """The training rows whose loss is reported."""

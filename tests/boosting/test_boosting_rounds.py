@@ -276,6 +276,15 @@ def test_parameters_of_sampling_act(X, y):
     assert not np.array_equal(mvs, fitted(sampling="uniform", subsample=0.5))
 
 
+def test_out_of_bag_predictions_are_of_the_rounds_that_are_kept(X, y):
+    options = {"subsample": 0.5, "oob_score": True, "random_state": 0, "learning_rate": 0.5, "early_stopping": True}
+    stopped = GradientBoostingRegressor(**options).fit(X, y)
+    assert stopped.n_estimators_ < len(stopped.oob_improvement_)
+    fewer = GradientBoostingRegressor(n_estimators=stopped.n_estimators_, **options).fit(X, y)
+    np.testing.assert_array_equal(stopped.predict(X), fewer.predict(X))
+    np.testing.assert_array_equal(stopped.oob_prediction_, fewer.oob_prediction_)
+
+
 def test_out_of_bag_estimates(X, labels, y):
     weight = np.ones(400)
     weight[7] = 0
