@@ -17,7 +17,7 @@ from fastens.boosting.dart import scaled_tree
 from fastens.boosting.fit_arguments import RowNumbers, own_split, subset
 from fastens.boosting.rounds import BoostingRules, Rounds
 from fastens.boosting.rules import Prepared, boosting_rules, less_pruned, prepared
-from fastens.boosting.watching import Deadline, watching
+from fastens.boosting.watching import Deadline, RoundWatch, watching
 from fastens.engine.bins.coded_rows import CodedRows
 from fastens.engine.comm import gathered, is_any
 from fastens.engine.parts import is_coded
@@ -133,6 +133,7 @@ class FoldedFit:
         model._loss = model._get_loss()
         self._prepared = coded(prepared(model, data, self._rules), self._rules)
         self.done: list[Rounds] = []
+        self._watch: RoundWatch | None = None  # of the latest fold
 
     def run(self) -> None:
         """Fit all folds; once more where there are two degrees of pruning to choose from, and time for both."""
@@ -153,6 +154,17 @@ class FoldedFit:
 
     def _of_all(self, parts: Sequence[Rounds]) -> FoldedRounds:
         return FoldedRounds(parts, self._prepared.data)
+
+    @property
+    def callback_failed(self) -> bool:
+        """Whether a callback has raised an exception."""
+        return self._watch is not None and self._watch.failed
+
+    def finish(self, model: Any) -> None:
+        """Let a model be the mean of the folds so far."""
+        found = self.rounds
+        model._finish(found)
+        model.validation_scores_ = {name: np.array(values) for name, values in found.scores().items()}
 
     def _run_folds(self, done: list[Rounds]) -> None:
         for number, parts in enumerate(self._rows):
@@ -178,8 +190,8 @@ class FoldedFit:
         return rounds
 
     def _run(self, rounds: Rounds, end: float) -> None:
-        with watching(self._model, rounds) as watch:
-            rounds.run(Deadline(end, watch))
+        with watching(self._model, rounds) as self._watch:
+            rounds.run(Deadline(end, self._watch))
 
     def _probed(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
         """The rounds of the first fold, begun, or anew at a higher rate where the time is short."""
@@ -207,17 +219,14 @@ def coded(found: Prepared, rules: BoostingRules) -> Prepared:
 
 
 def fit_folds(model: Any, data: TrainingData, start: float) -> None:
-    """Fit a model on its folds, and keep the mean of what they come to; after Ctrl-C, of those so far."""
+    """Fit a model on its folds, and keep the mean of what they come to; after Ctrl-C or a callback's error, so far."""
     limit = model._stopping.time_limit
     folded = FoldedFit(model, data, np.inf if limit is None else start + (1 - _RESERVE) * limit)
     try:
         folded.run()
     except BaseException as error:
-        if any(rounds.n_rounds for rounds in folded.done):
+        if folded.rounds.parts and (isinstance(error, KeyboardInterrupt) or folded.callback_failed):
+            folded.finish(model)
             leave(model, error)
         raise
-    finally:
-        done = folded.rounds
-        if done.parts:
-            model._finish(done)
-            model.validation_scores_ = {name: np.array(values) for name, values in done.scores().items()}
+    folded.finish(model)

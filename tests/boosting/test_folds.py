@@ -185,6 +185,27 @@ def test_interrupted_fits_leave_the_mean_so_far():
     assert model.score(X, Y) > 0.5
 
 
+def test_a_fit_that_fails_leaves_the_model_before_unless_a_callback_failed():
+    calls = []
+
+    def fail(*args):
+        calls.append(args)
+        if len(calls) == 40:
+            raise RuntimeError("the disk is full")
+        return 0.0
+
+    model = folded(n_iter_no_change=30).fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises(RuntimeError):
+        model.set_params(early_stopping__eval_metric=fail).fit(X, 5 * Y)
+    np.testing.assert_array_equal(model.predict(X), before)
+    calls.clear()
+    with pytest.raises(RuntimeError):
+        model.set_params(early_stopping__eval_metric="loss", callbacks=[fail]).fit(X, 5 * Y)
+    assert 0 < model.n_estimators_ <= 40
+    assert model.score(X, 5 * Y) > 0.5
+
+
 @pytest.mark.slow
 def test_time_is_kept():
     model = GradientBoostingRegressor(
