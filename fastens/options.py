@@ -179,7 +179,8 @@ class EarlyStopping(Options):
         is not time for it.
     time_limit : float or None, default=None
         Seconds of `fit`, reading the table included, after which no further round begins. Folds get equal shares of
-        what is left. Where the rounds that there is time for would not get far at `learning_rate`, folds raise it.
+        what is left, and the rounds before `refit` somewhat less than half. Where the rounds that there is time for
+        would not get far at `learning_rate`, folds raise it.
 
     Examples
     --------

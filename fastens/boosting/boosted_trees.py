@@ -46,7 +46,7 @@ from fastens.boosting.rules import (
     prepared,
     row_sampling,
 )
-from fastens.boosting.watching import Deadline, announcing, watching
+from fastens.boosting.watching import announcing, watching, within_limit
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
@@ -199,8 +199,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             continue_rounds(rounds, earlier)
         with watching(self, rounds) as watch:
             try:
-                limit = self._stopping.time_limit
-                rounds.run(watch if limit is None else Deadline(start + limit, watch))
+                rounds.run(within_limit(self._stopping, start, watch))
             except BaseException as error:
                 # What has been grown before Ctrl-C, or before a callback failed, is a model.
                 if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
@@ -211,7 +210,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if rounds.out_of_bag is not None:
             self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
         if self._stopping.refit:
-            self._fit_again(data, earlier)
+            self._fit_again(data, start)
         return self
 
     # Before the rounds --------------------------------------------------
@@ -314,11 +313,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     # After the rounds --------------------------------------------------
 
-    def _fit_again(self, data: TrainingData, earlier: Any) -> None:
-        """Fit to all rows for the best number of rounds; what was measured stays."""
-        rounds = self._start_rounds(data, None, earlier)
+    def _fit_again(self, data: TrainingData, start: float) -> None:
+        """Fit to all rows for the best number of rounds, whatever was continued; what was measured stays."""
+        rounds = self._start_rounds(data, None, None)
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
-        rounds.run()
+        rounds.run(within_limit(self._stopping, start, None, is_last=True))
+        self.n_estimators_ = self.n_iter_ = self.best_iteration_ = rounds.n_rounds
         self._keep(rounds, rounds.n_rounds)
 
     def _finish(self, rounds: Rounds, n_rounds: int | None = None) -> None:

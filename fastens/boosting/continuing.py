@@ -29,6 +29,11 @@ def find_earlier(model: Any, resume: Any) -> Any:
         return checked_checkpoint(resume, model)
     if not model.warm_start or not hasattr(model, "_ensemble"):
         return None
+    if model._stopping.refit:
+        raise ValueError(
+            "early_stopping.refit must be False to go on from the last fit with warm_start=True, whose trees have seen "
+            "the rows to validate on; got True."
+        )
     if model.n_estimators < model.n_estimators_:
         raise ValueError(
             f"n_estimators must be at least {model.n_estimators_}, the rounds of the last fit, with "
@@ -118,5 +123,7 @@ def continue_rounds(run: Rounds, earlier: Any) -> None:
     if metrics is not None and all(len(scores.get(name, ())) >= n_rounds for name in metrics.names):
         metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
         run.history.validation[:] = metrics.scores[metrics.names[0]]
-        if earlier._best_trees is not None:
-            run.dropout.best = earlier._best_trees.separate_trees()
+        best = earlier._ensemble if earlier._best_trees is None else earlier._best_trees
+        # Another metric may have another best round, whose trees are not known as they were.
+        is_known = best.n_trees == run.history.best_round * run.leaves.n_trees
+        run.dropout.best = best.separate_trees() if is_known else list(run.trees)

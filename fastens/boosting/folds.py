@@ -17,13 +17,14 @@ from fastens.boosting.dart import scaled_tree
 from fastens.boosting.fit_arguments import RowNumbers, own_split, subset
 from fastens.boosting.rounds import BoostingRules, Rounds
 from fastens.boosting.rules import Prepared, boosting_rules, less_pruned, prepared
-from fastens.boosting.watching import Deadline, watching
+from fastens.boosting.watching import Deadline, RoundWatch, watching
 from fastens.engine.bins.coded_rows import CodedRows
 from fastens.engine.comm import gathered, is_any
 from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.measuring import History
+from fastens.engine.trees.used_columns import raw_of_rows
+from fastens.monitoring.measuring import History, Rows
 from fastens.rollback import leave
 
 # Of the time, what putting the trees together may take.
@@ -64,6 +65,7 @@ class FoldedRounds(NamedTuple):
     """The rounds of all folds, as one model: what a single fold's `Rounds` tell, of all of them."""
 
     parts: Sequence[Rounds]
+    data: TrainingData  # the rows of all folds
 
     @property
     def best_round(self) -> int:
@@ -103,6 +105,12 @@ class FoldedRounds(NamedTuple):
         outputs = np.tile(np.arange(per_round), n_rounds)
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
 
+    def rows_after(self, n_rounds: int) -> Rows:
+        """All rows with their raw predictions by the mean of all folds' models."""
+        data, n_threads = self.data, self.parts[0].rules.n_threads
+        raw = np.ascontiguousarray(raw_of_rows(self.ensemble(n_rounds), data.X, n_threads).T)
+        return Rows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)
+
 
 def in_turns(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
     """What several models have for each tree: of the first round of every model, then of the second, and so on."""
@@ -125,6 +133,7 @@ class FoldedFit:
         model._loss = model._get_loss()
         self._prepared = coded(prepared(model, data, self._rules), self._rules)
         self.done: list[Rounds] = []
+        self._watch: RoundWatch | None = None  # of the latest fold
 
     def run(self) -> None:
         """Fit all folds; once more where there are two degrees of pruning to choose from, and time for both."""
@@ -135,8 +144,27 @@ class FoldedFit:
             return
         self._model, found = other, list[Rounds]()
         self._run_folds(found)
-        if FoldedRounds(found).loss < FoldedRounds(self.done).loss:
+        if self._of_all(found).loss < self._of_all(self.done).loss:
             self.done = found
+
+    @property
+    def rounds(self) -> FoldedRounds:
+        """Those of the folds that have any."""
+        return self._of_all([rounds for rounds in self.done if rounds.n_rounds])
+
+    def _of_all(self, parts: Sequence[Rounds]) -> FoldedRounds:
+        return FoldedRounds(parts, self._prepared.data)
+
+    @property
+    def callback_failed(self) -> bool:
+        """Whether a callback has raised an exception."""
+        return self._watch is not None and self._watch.failed
+
+    def finish(self, model: Any) -> None:
+        """Let a model be the mean of the folds so far."""
+        found = self.rounds
+        model._finish(found)
+        model.validation_scores_ = {name: np.array(values) for name, values in found.scores().items()}
 
     def _run_folds(self, done: list[Rounds]) -> None:
         for number, parts in enumerate(self._rows):
@@ -162,8 +190,8 @@ class FoldedFit:
         return rounds
 
     def _run(self, rounds: Rounds, end: float) -> None:
-        with watching(self._model, rounds) as watch:
-            rounds.run(Deadline(end, watch))
+        with watching(self._model, rounds) as self._watch:
+            rounds.run(Deadline(end, self._watch))
 
     def _probed(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
         """The rounds of the first fold, begun, or anew at a higher rate where the time is short."""
@@ -191,17 +219,14 @@ def coded(found: Prepared, rules: BoostingRules) -> Prepared:
 
 
 def fit_folds(model: Any, data: TrainingData, start: float) -> None:
-    """Fit a model on its folds, and keep the mean of what they come to; after Ctrl-C, of those so far."""
+    """Fit a model on its folds, and keep the mean of what they come to; after Ctrl-C or a callback's error, so far."""
     limit = model._stopping.time_limit
     folded = FoldedFit(model, data, np.inf if limit is None else start + (1 - _RESERVE) * limit)
     try:
         folded.run()
     except BaseException as error:
-        if any(rounds.n_rounds for rounds in folded.done):
+        if folded.rounds.parts and (isinstance(error, KeyboardInterrupt) or folded.callback_failed):
+            folded.finish(model)
             leave(model, error)
         raise
-    finally:
-        done = FoldedRounds([rounds for rounds in folded.done if rounds.n_rounds])
-        if done.parts:
-            model._finish(done)
-            model.validation_scores_ = {name: np.array(values) for name, values in done.scores().items()}
+    folded.finish(model)

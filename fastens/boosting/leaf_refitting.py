@@ -22,6 +22,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import on_used_columns
 from fastens.engine.whole import are_whole
 from fastens.parameters import real
+from fastens.table.sample_weights import unless_ones
 
 Array = NDArray[np.float64]
 _DECAY = real(0, 1)
@@ -34,6 +35,8 @@ def refitted(model: Any, X: Any, y: Any, decay_rate: float, sample_weight: Any) 
     if model._stopping.folds is not None:
         raise ValueError("early_stopping.folds must be None to refit leaves: trees of a mean do not follow each other.")
     data = model._check_validation(X, y, sample_weight)
+    weight = model._combine_weights(data.y, data.sample_weight)
+    data = data._replace(sample_weight=unless_ones(weight, data.comm))
     loss = model._get_loss()
     loss.check_target(data.y)
     kind = LinearRefit if isinstance(model._ensemble, LinearEnsemble) else LeafRefit

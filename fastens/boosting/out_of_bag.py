@@ -26,6 +26,7 @@ class OutOfBag:
     def __init__(self, loss: Loss, train: Rows, n_threads: int) -> None:
         self._loss, self._n_threads, self._start = loss, n_threads, train.raw.copy()
         self._sums, self._n_rounds = np.zeros(train.raw.shape), np.zeros(train.raw.shape[1], dtype=np.int64)
+        self._kept: tuple[Array, NDArray[np.int64], int] | None = None  # both and the number of rounds, at the best
         self.improvement: list[float] = []  # by how much each round lowered the loss of the rows that it left out
 
     @contextmanager
@@ -43,13 +44,18 @@ class OutOfBag:
         self._sums[:, left_out] += after.raw - before.raw
         self._n_rounds[left_out] += 1
 
+    def keep(self) -> None:
+        """Let the rounds so far give the predictions: those after the best one are not in the model."""
+        self._kept = self._sums.copy(), self._n_rounds.copy(), len(self.improvement)
+
     def raw(self) -> Array:
-        """Raw predictions by the trees not grown on a row, scaled up to all rounds, (n_outputs, n_rows).
+        """Raw predictions by the trees not grown on a row, scaled up to all rounds kept, (n_outputs, n_rows).
 
         NaN for rows that were never left out.
         """
+        sums, n_rounds, n_kept = self._kept or (self._sums, self._n_rounds, len(self.improvement))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self._start + self._sums * (len(self.improvement) / self._n_rounds)
+            return self._start + sums * (n_kept / n_rounds)
 
 
 def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag, data: TrainingData) -> dict[str, Array]:

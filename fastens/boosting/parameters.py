@@ -102,5 +102,5 @@ validation_scores_ : dict of arrays
 oob_improvement_ : array of shape (n_rounds,)
     With oob_score=True: by how much each round lowered the loss of the rows that it left out.
 oob_prediction_ : array of the shape of predictions
-    And the prediction of each row by the rounds that left it out, which stand for all.
+    And the prediction of each row by those of the rounds kept that left it out, which stand for all of them.
 """)

@@ -152,8 +152,15 @@ class Rounds:
             n_threads, metrics = self.rules.n_threads, self.metrics
             score = self.validation.loss(self.loss, n_threads) if metrics is None else metrics.measure()
             self.history.validation.append(score)
-            if self.dropout is not None and self.history.best_round == self.n_rounds:
-                self.dropout.best = list(self.trees)
+            if (self.dropout or self.out_of_bag) and self.history.best_round == self.n_rounds:
+                self._keep_best()
+
+    def _keep_best(self) -> None:
+        """Keep what further rounds change of a model of the rounds so far."""
+        if self.dropout is not None:
+            self.dropout.best = list(self.trees)
+        if self.out_of_bag is not None:
+            self.out_of_bag.keep()
 
     def _rows_to_report(self) -> slice:
         """The training rows whose loss is reported."""
@@ -265,14 +272,14 @@ class Rounds:
         """Return the model of the best round, where later ones have changed its trees and there was a validation."""
         return self.ensemble(self.best_round) if self.dropout is not None and self.history.validation else None
 
-    def raw_after(self, n_rounds: int) -> Array:
-        """Raw predictions of the training rows by the first rounds' trees, (n_outputs, n_rows)."""
+    def rows_after(self, n_rounds: int) -> Rows:
+        """The training rows with their raw predictions by the first rounds' trees."""
         if n_rounds == self.n_rounds:
-            return self.train.raw
+            return self.train
         raw, per_round = self._start(self._data), self.leaves.n_trees
         for number, tree in enumerate(self.kept_trees(n_rounds)[: n_rounds * per_round]):
             self.leaves.add(tree, self.leaves.table, raw[self.leaves.outputs[number % per_round]])
-        return raw
+        return replace(self.train, raw=raw)
 
     def kept_trees(self, n_rounds: int) -> list[Tree]:
         """The trees as they were after so many rounds: all, or, with dropout, the best number of them."""

@@ -17,8 +17,7 @@ from fastens.engine.comm import gathered
 from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
-from fastens.engine.parts import map_parts
-from fastens.engine.trees.used_columns import on_used_columns
+from fastens.engine.trees.used_columns import raw_of_rows
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
@@ -111,19 +110,28 @@ class GradientBoostingSurvival(BoostedTrees):
         super()._keep(rounds, n_rounds)
         self._forget("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
-            raw = rounds.raw_after(n_rounds)[0]
-            rows = gathered(self._comm, [rounds.train.y, raw, rounds.train.weight])
-            self.event_times_, self.cumulative_hazard_ = _breslow(*rows)
+            rows = rounds.rows_after(n_rounds)
+            found = gathered(self._comm, [rows.y, rows.raw[0], rows.weight])
+            self.event_times_, self.cumulative_hazard_ = _breslow(*found)
+
+    def __getitem__(self, rounds: slice) -> Any:
+        """Return a fitted model with some of the rounds; with loss="cox" and not all of them, without a baseline.
+
+        The baseline hazard is that of all rounds; ``refit_leaves(X, y, decay_rate=1.0)`` learns that of the others.
+        """
+        part = super().__getitem__(rounds)
+        if self.loss == "cox" and part.n_estimators_ < self._ensemble.n_trees:
+            part.event_times_ = part.cumulative_hazard_ = np.zeros(0)
+        return part
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
         if self.loss == "cox":
-            trees, rows = on_used_columns(self._ensemble, data.X)
-            raw = map_parts(trees.predict_raw, rows)[:, 0]
+            raw = raw_of_rows(self._ensemble, data.X)[:, 0]
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
-            decay = decay if len(self.event_times_) else 0.0  # a model that was read from a file may have no baseline
+            decay = decay if len(self.event_times_) else 0.0  # slices and models of other libraries have none
             self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -171,8 +179,9 @@ class GradientBoostingSurvival(BoostedTrees):
             return self._loss.predict_survival(raw, at)
         if not len(self.event_times_):
             raise ValueError(
-                "predict_survival_function must have the baseline hazard of fit, and this model was read from a file "
-                "without one; refit_leaves(X, y, decay_rate=1.0) learns it and keeps the leaves."
+                "predict_survival_function must have the baseline hazard of fit, and this model has none: it has some "
+                "of the rounds of another, or comes from another library; refit_leaves(X, y, decay_rate=1.0) learns it "
+                "and keeps the leaves."
             )
         hazard = _step(at, self.event_times_, self.cumulative_hazard_)
         with np.errstate(over="ignore"):

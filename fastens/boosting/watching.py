@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from fastens.monitoring.callbacks import Announcer, CallbackEnv, Evaluation, StopTraining, progress_bar
 from fastens.monitoring.sklearn_callbacks import Tasks, tear_down_callbacks
+from fastens.options import EarlyStopping
 
 if TYPE_CHECKING:
     from fastens.boosting.rounds import Rounds
+
+
+# Of the time, what the rounds may take that tell how many there are to be: as many on all rows take slightly longer.
+_SHARE_BEFORE_REFIT = 0.45
 
 
 class RoundWatch:
@@ -77,6 +82,14 @@ class Deadline:
         """Whether to stop."""
         stops = self._then is not None and self._then(index, n_rounds, train, validation)
         return stops or time.monotonic() >= self._moment
+
+
+def within_limit(stopping: EarlyStopping, start: float, then: RoundWatch | None, *, is_last: bool = False) -> Any:
+    """What is called after each round of a fit from `start` on, if anything; `is_last`: of training on all rows."""
+    limit = stopping.time_limit
+    if limit is None:
+        return then
+    return Deadline(start + limit * (_SHARE_BEFORE_REFIT if stopping.refit and not is_last else 1.0), then)
 
 
 @contextmanager

@@ -133,6 +133,9 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
         raise ValueError("output must be 'raw' or 'probability' for means of class shares; got 'loss'.")
     if model._targets is not None or model._loss.name == "squared_error":
         return lambda y, raw: (y - raw) ** 2
+    if model._loss.name == "huber":
+        raise ValueError("output must be 'raw' with loss='huber', whose limit is that of a round of fit; got 'loss'.")
+    model._loss.check_measured()
     found: Callable[[Array, Array], Array] = model._loss.row_losses
     return found
 

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.engine.linear.linear_leaves import read_trees
-from fastens.engine.parts import is_coded, map_parts
+from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.paths import leaf_features
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.engine.trees.used_columns import on_used_columns
+from fastens.engine.trees.used_columns import on_used_columns, raw_of_rows
 from fastens.exchange.writing.export import export
 from fastens.options import Categories
 from fastens.storage import ModelFileError
@@ -213,11 +213,7 @@ class SavedEnsemble:
         trees = self._predicting_trees()
         if isinstance(X, np.ndarray):  # a single row is predicted so fast that another call would count
             return trees.predict_raw(X, 1 if X.shape[0] == 1 else resolve_n_jobs(self.n_jobs))
-        n_threads = resolve_n_jobs(self.n_jobs)
-        if is_coded(X) and trees.has_constant_leaves and X.has_codes_of(trees.binning):
-            return trees.raw_of_codes(X.codes(), n_threads)
-        trees, X = on_used_columns(trees, X)
-        return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
+        return raw_of_rows(trees, X, resolve_n_jobs(self.n_jobs))
 
     def _predicting_trees(self) -> TreeEnsemble:
         """The trees whose values are summed."""

@@ -183,6 +183,22 @@ def test_resume_gives_the_same_model(loss, options, X, rng, tmp_path):
     assert_same(resumed, make_model(loss, **options).fit(X[:300], y[:300], **validation), X)
 
 
+def test_resume_before_all_rows_are_trained_on(X, rng, tmp_path):
+    """The rounds of the checkpoint are those of the rows to train on alone, and its categories' numbers are too."""
+    y = make_target("squared_error", X, rng)
+    many = pd.DataFrame({"number": X[:, 0], "kind": pd.Categorical(rng.integers(0, 50, len(X)))})
+    path = tmp_path / "checkpoint"
+    options = {"early_stopping": EarlyStopping(refit=True), "random_state": 0, "n_iter_no_change": 30}
+    for table in (X, many):
+        at_once = GradientBoostingRegressor(n_estimators=20, **options).fit(table, y)
+        GradientBoostingRegressor(n_estimators=8, callbacks=[Checkpoint(path, 8)], **options).fit(table, y)
+        resumed = GradientBoostingRegressor(n_estimators=20, **options).fit(table, y, resume=path)
+        assert_same(resumed, at_once, table)
+    model = GradientBoostingRegressor(n_estimators=8, warm_start=True, **options).fit(X, y)
+    with pytest.raises(ValueError, match=r"early_stopping\.refit must be False to go on from the last fit"):
+        model.set_params(n_estimators=20).fit(X, y)
+
+
 def test_errors_of_resume(X, rng, tmp_path):
     y = make_target("squared_error", X, rng)
     path = tmp_path / "checkpoint"

@@ -12,7 +12,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.dart import Dropout
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Dart, Growth
+from fastens.options import Dart, EarlyStopping, Growth
 from reference.models import LOSSES, make_model, make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
 
@@ -88,6 +88,33 @@ def test_the_best_round_is_kept_as_it_was(X, rng):
     assert math.isclose(loss, model.validation_score_.min(), rel_tol=1e-9)
 
 
+def test_a_fit_that_stopped_early_goes_on_from_its_best_round(rng, tmp_path):
+    """Also where fewer of its trees, as they have become, would do better, or another metric decides."""
+    X = rng.normal(size=(160, 4))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=160)
+    rows = {"X_val": X[120:], "y_val": y[120:]}
+    n_fewer = 0
+    for seed in range(6):
+        options = {"learning_rate": 1.0, "max_leaf_nodes": 4, "n_iter_no_change": 4, "random_state": seed}
+        options["boosting"] = Dart(rate_drop=0.5, skip_drop=0.0)
+        at_once = GradientBoostingRegressor(n_estimators=30, **options).fit(X[:120], y[:120], **rows)
+        warm = GradientBoostingRegressor(n_estimators=12, warm_start=True, **options).fit(X[:120], y[:120], **rows)
+        errors = [np.mean((found - y[120:]) ** 2) for found in warm.staged_predict(X[120:])]
+        n_fewer += np.argmin(errors) + 1 < warm.n_estimators_
+        warm.set_params(n_estimators=30).fit(X[:120], y[:120], **rows)
+        assert warm._ensemble.n_trees == warm.n_estimators_ == at_once.n_estimators_
+        np.testing.assert_array_equal(warm.predict(X), at_once.predict(X))
+        metrics = ["loss", "explained_variance"]
+        path = tmp_path / "model"
+        options |= {"n_iter_no_change": 30, "early_stopping": EarlyStopping(eval_metric=metrics)}
+        first = GradientBoostingRegressor(n_estimators=20, callbacks=[Checkpoint(path, 20)], **options)
+        first.fit(X[:120], y[:120], **rows)
+        options["early_stopping"] = EarlyStopping(eval_metric=metrics[::-1])
+        other = GradientBoostingRegressor(n_estimators=25, **options).fit(X[:120], y[:120], resume=path, **rows)
+        assert other._ensemble.n_trees == other.n_estimators_
+    assert n_fewer
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "linear_leaves", "targets", "classes"])
 @pytest.mark.parametrize("best_is_before", [True, False])
@@ -161,6 +188,17 @@ def test_the_same_rows_give_the_same_leaves(loss, X, rng):
     np.testing.assert_allclose(outputs(again, X), before, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(outputs(model.refit_leaves(X, y, decay_rate=1.0), X), before)
     np.testing.assert_array_equal(outputs(model, X), before)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_new_values_know_the_weights_of_classes(n_targets, X, rng):
+    y = (X[:, :n_targets] + rng.normal(size=(400, n_targets)) > 1).astype(int)
+    y = y[:, 0] if n_targets == 1 else y
+    for weights in ({0: 1, 1: 5}, "balanced"):
+        given = [weights] * n_targets if n_targets > 1 and isinstance(weights, dict) else weights
+        model = GradientBoostingClassifier(n_estimators=10, class_weight=given, l2_regularization=0.5).fit(X, y)
+        again = model.refit_leaves(X, y, decay_rate=0.0)
+        np.testing.assert_allclose(again._raw(X), model._raw(X), rtol=1e-5, atol=1e-6)
 
 
 def test_leaves_move_with_the_data(X, rng, tmp_path):

@@ -124,6 +124,16 @@ def test_all_losses_learn(loss):
     assert model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.3
 
 
+@pytest.mark.parametrize("loss", ["cross_entropy", "cross_entropy_lambda"])
+def test_shares_are_learned_as_classes_are(loss, rng):
+    X = rng.normal(size=(200, 3))
+    labels = (X[:, 0] + rng.normal(size=200) > 0).astype(float)
+    options = {"n_estimators": 10, "max_depth": 2}
+    shares = GradientBoostingRegressor.plain(loss=loss, **options).fit(X, labels)
+    classes = GradientBoostingClassifier.plain(**options).fit(X, labels)
+    np.testing.assert_allclose(shares._raw(X), classes._raw(X), rtol=1e-9)
+
+
 def test_where_leaves_have_no_hessian_nothing_changes():
     X, y = load_diabetes(return_X_y=True)
     a, b = (

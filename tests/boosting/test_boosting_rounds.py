@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
+import time
 import types
 
 import numpy as np
@@ -91,6 +93,19 @@ def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
     plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, **growing).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
     np.testing.assert_array_equal(model.validation_score_, stopped.validation_score_)
+
+
+def test_training_on_all_rows_keeps_to_the_time(X, y, monkeypatch):
+    """By a clock that goes on by 1 each time it is looked at, or later by 10."""
+    monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
+    stopping = EarlyStopping(refit=True, time_limit=100)
+    options = {"n_estimators": 1000, "learning_rate": 1e-3, "max_leaf_nodes": 2, "random_state": 0}
+    model = GradientBoostingRegressor(early_stopping=stopping, n_iter_no_change=1000, **options).fit(X, y)
+    assert len(model.validation_score_) == model.n_estimators_ == model._ensemble.n_trees == 45
+    steps = itertools.chain([0], 45 * [1], itertools.repeat(10))
+    monkeypatch.setattr(time, "monotonic", itertools.accumulate(steps).__next__)
+    model.fit(X, y)
+    assert (len(model.validation_score_), model.n_estimators_, model._ensemble.n_trees) == (45, 6, 6)
 
 
 # Metrics --------------------------------------------------
@@ -259,6 +274,15 @@ def test_parameters_of_sampling_act(X, y):
     mvs = fitted(sampling="mvs", subsample=0.5)
     assert not np.array_equal(mvs, fitted(sampling=Mvs(regularization=10.0), subsample=0.5))
     assert not np.array_equal(mvs, fitted(sampling="uniform", subsample=0.5))
+
+
+def test_out_of_bag_predictions_are_of_the_rounds_that_are_kept(X, y):
+    options = {"subsample": 0.5, "oob_score": True, "random_state": 0, "learning_rate": 0.5, "early_stopping": True}
+    stopped = GradientBoostingRegressor(**options).fit(X, y)
+    assert stopped.n_estimators_ < len(stopped.oob_improvement_)
+    fewer = GradientBoostingRegressor(n_estimators=stopped.n_estimators_, **options).fit(X, y)
+    np.testing.assert_array_equal(stopped.predict(X), fewer.predict(X))
+    np.testing.assert_array_equal(stopped.oob_prediction_, fewer.oob_prediction_)
 
 
 def test_out_of_bag_estimates(X, labels, y):

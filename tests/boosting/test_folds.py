@@ -19,10 +19,12 @@ from fastens import (
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
+    GradientBoostingSurvival,
     Growth,
 )
 from fastens.boosting.presets import N_FOLDS, QUALITIES
 from fastens.boosting.rules import LESS_PRUNED
+from fastens.boosting.survival import _breslow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 4))
@@ -104,6 +106,25 @@ def test_queries_stay_together():
         folded(GradientBoostingRanker).fit(X, KINDS, qid=np.repeat([0, 1], 120))
 
 
+@pytest.mark.parametrize("of_table", [np.asarray, scipy.sparse.csr_matrix], ids=["dense", "sparse"])
+def test_times_have_a_baseline_of_all_rows(of_table):
+    """That of the mean model's own predictions."""
+    times = np.column_stack([np.exp(-Y), np.where(RNG.random(240) < 0.7, np.exp(-Y), np.inf)])
+    table, weight = of_table(np.nan_to_num(X)), np.linspace(0.5, 2, 240)
+    for options in ({}, {"linear_leaves": True}, {"loss": "aft"}):
+        model = folded(GradientBoostingSurvival, **options).fit(table, times, weight)
+        assert model.score(table, times) > 0.7
+        alive = model.predict_survival_function(table, [0.1, 1.0])
+        assert ((alive >= 0) & (alive <= 1)).all()
+        if "loss" not in options:
+            found = _breslow(times, model.predict(table), weight)
+            np.testing.assert_array_equal(model.event_times_, found[0])
+            np.testing.assert_allclose(model.cumulative_hazard_, found[1], rtol=1e-9)
+    moved = folded(GradientBoostingSurvival).fit(table, times, init_score=Y)
+    hazard = _breslow(times, moved.predict(table, init_score=Y), None)[1]
+    np.testing.assert_allclose(moved.cumulative_hazard_, hazard, rtol=1e-9)
+
+
 def test_rare_classes_are_trained_on():
     y = np.where(np.arange(240) == 7, 2, KINDS > 0)
     model = folded(GradientBoostingClassifier).fit(X, y)
@@ -162,6 +183,27 @@ def test_interrupted_fits_leave_the_mean_so_far():
         model.fit(X, Y)
     assert 0 < model.n_estimators_ <= 40
     assert model.score(X, Y) > 0.5
+
+
+def test_a_fit_that_fails_leaves_the_model_before_unless_a_callback_failed():
+    calls = []
+
+    def fail(*args):
+        calls.append(args)
+        if len(calls) == 40:
+            raise RuntimeError("the disk is full")
+        return 0.0
+
+    model = folded(n_iter_no_change=30).fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises(RuntimeError):
+        model.set_params(early_stopping__eval_metric=fail).fit(X, 5 * Y)
+    np.testing.assert_array_equal(model.predict(X), before)
+    calls.clear()
+    with pytest.raises(RuntimeError):
+        model.set_params(early_stopping__eval_metric="loss", callbacks=[fail]).fit(X, 5 * Y)
+    assert 0 < model.n_estimators_ <= 40
+    assert model.score(X, 5 * Y) > 0.5
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def kept(monkeypatch):
 
 def check(kept, model, X, n_rounds):
     (rounds,) = kept
-    for raw in (rounds.train.raw, rounds.raw_after(n_rounds)):
+    for raw in (rounds.train.raw, rounds.rows_after(n_rounds).raw):
         np.testing.assert_allclose(raw.T, model._ensemble.predict_raw(X), rtol=1e-9, atol=1e-9)
     part = rounds.ensemble(n_rounds).predict_raw(X[:50])
     np.testing.assert_allclose(rounds.validation.raw.T, part, rtol=1e-9, atol=1e-9)
@@ -76,5 +76,5 @@ def test_rounds_before_the_last(rows, kept):
     model = GradientBoostingRegressor(n_estimators=8, linear_leaves=True).fit(X, t)
     (rounds,) = kept
     fewer = GradientBoostingRegressor(n_estimators=3, linear_leaves=True).fit(X, t)
-    np.testing.assert_allclose(rounds.raw_after(3)[0], fewer.predict(X), rtol=1e-9, atol=1e-9)
-    assert not np.allclose(rounds.raw_after(3)[0], model.predict(X))
+    np.testing.assert_allclose(rounds.rows_after(3).raw[0], fewer.predict(X), rtol=1e-9, atol=1e-9)
+    assert not np.allclose(rounds.rows_after(3).raw[0], model.predict(X))

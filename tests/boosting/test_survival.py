@@ -105,6 +105,21 @@ def test_early_stopping_keeps_the_baseline_of_the_best_round(table):
     np.testing.assert_allclose(model.cumulative_hazard_, expected, rtol=1e-10)
 
 
+def test_a_slice_has_no_baseline_until_it_is_learned(table):
+    X, y, _ = table
+    model, few = GradientBoostingSurvival(**SMALL).fit(X, y), GradientBoostingSurvival(**SMALL | {"n_estimators": 4})
+    alive = few.fit(X, y).predict_survival_function(X, [0.5, 1.0])
+    part = model[:4]
+    np.testing.assert_array_equal(part.predict(X), few.predict(X))
+    with pytest.raises(ValueError, match=r"has none.*refit_leaves"):
+        part.predict_survival_function(X, [0.5])
+    learned = part.refit_leaves(X, y, decay_rate=1.0)
+    np.testing.assert_allclose(learned.predict_survival_function(X, [0.5, 1.0]), alive, rtol=1e-6)
+    whole = model[:]
+    np.testing.assert_array_equal(whole.cumulative_hazard_, model.cumulative_hazard_)
+    assert GradientBoostingSurvival("aft", **SMALL).fit(X, y)[:4].predict_survival_function(X, [0.5]).shape == (600, 1)
+
+
 def test_intervals_tell_more_than_their_middles_alone(rng):
     X = rng.normal(size=(800, 2))
     time = np.exp(X[:, 0] + 0.3 * rng.normal(size=800))

@@ -102,6 +102,27 @@ def test_explains_losses(table, name):
     assert found.output_names == "loss"
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("loss", ["log_cosh", "squared_error_of_root", "tweedie", "cross_entropy", "quantile"])
+def test_explains_the_loss_that_early_stopping_measures(table, loss, plain):
+    X, y = table[0][["size", "age"]], table[1] / table[1].max()
+    options = {"loss": loss, "n_estimators": 5, "quantile": [0.6] if loss == "quantile" else None}
+    model = (GradientBoostingRegressor.plain if plain else GradientBoostingRegressor)(**options)
+    found = model.fit(X, y, X_val=X, y_val=y).explain(X, X[::7], output="loss", y=y)
+    losses = found.values.sum(axis=1) + found.base_values
+    np.testing.assert_allclose(losses.mean(), model.validation_score_.min(), rtol=1e-6)
+
+
+def test_losses_that_are_not_known_are_not_explained(table):
+    X, y = table[0][["size", "age"]], table[1]
+    model = GradientBoostingRegressor("huber", n_estimators=3).fit(X, y)
+    with pytest.raises(ValueError, match=r"output must be 'raw' with loss='huber'.*; got 'loss'"):
+        model.explain(X, X, output="loss", y=y)
+    model = GradientBoostingRegressor(lambda y, raw: (raw - y, np.ones(len(y))), n_estimators=3).fit(X, y)
+    with pytest.raises(ValueError, match="loss must have a method `loss`"):
+        model.explain(X, X, output="loss", y=y)
+
+
 def test_scaled_by_pairs(table):
     """Against each background row, raw contributions times what the output changes by for each unit of raw change."""
     X, model = table[0], fitted(table, "two classes of boosting")

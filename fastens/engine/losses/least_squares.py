@@ -100,6 +100,10 @@ class LeastSquares(Loss):
         values = np.divide(step, hessian, out=np.zeros_like(step), where=hessian > 0)
         return np.clip(values, -_LARGEST_STEP, _LARGEST_STEP)
 
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """The loss of each row, where there is one raw prediction; both (n_rows,)."""
+        return self._base.row_losses(y, raw)
+
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
         return self._base.loss(y, raw, sample_weight, n_threads)

@@ -207,6 +207,10 @@ class CrossEntropy(BinaryLogLoss):
         mean = weighted_mean(y, sample_weight, self.comm)
         return np.array([log(mean / (1 - mean))])
 
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """Those of the log loss."""
+        return BinaryLogLoss().exact_derivatives(y, raw)
+
     def predict(self, raw: Array) -> Array:
         """The expected share."""
         return super().predict(raw)[:, 1]
@@ -256,6 +260,10 @@ class SeveralLevels(Loss):
         """The mean over the levels."""
         parts = enumerate(self._parts)
         return sum(part.loss(y, raw[k : k + 1], sample_weight, n_threads) for k, part in parts) / self.n_outputs
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """The loss of each row, where there is one level."""
+        return self._parts[0].row_losses(y, raw)
 
     def predict(self, raw: Array) -> Array:
         """The levels of each row, ascending, shape (n_rows, n_levels)."""
@@ -335,7 +343,9 @@ class CustomLoss(NumericLoss):
     def check_measured(self) -> None:
         """The source says how large it is."""
         if not hasattr(self._source, "loss"):
-            raise ValueError(f"loss must have a method `loss` for early stopping; {self._source!r} has none.")
+            raise ValueError(
+                f"loss must have a method `loss`, for early stopping and to explain it; {self._source!r} has none."
+            )
 
     def row_losses(self, y: Array, raw: Array) -> Array:
         """What the source says; not a number where it says nothing."""

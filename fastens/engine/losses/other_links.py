@@ -39,9 +39,8 @@ class RootSquaredError(SquaredError):
         """The root less the raw prediction."""
         return _root(y) - raw[output]
 
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """That of the roots."""
-        return super().loss(_root(y), raw, sample_weight, n_threads)
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        return super()._losses_of(_root(y), raw, n_threads)
 
     def predict(self, raw: Array) -> Array:
         """The squares."""

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
+from fastens.engine.parts import is_coded, map_parts
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble, renumbered
 
 _NOTE = "used columns"
@@ -39,6 +41,14 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
         trees.notes[_NOTE] = narrowed(trees)
     columns, narrow = trees.notes[_NOTE]
     return narrow, X[:, columns]
+
+
+def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.float64]:
+    """Return the raw predictions of a row source, (n_rows, n_outputs)."""
+    if is_coded(X) and trees.has_constant_leaves and X.has_codes_of(trees.binning):
+        return trees.raw_of_codes(X.codes(), n_threads)
+    trees, X = on_used_columns(trees, X)
+    return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 
 
 def narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
