@@ -283,7 +283,7 @@ class BaseBagging(BaseOneEstimator):
         """Fit member `number` on its bag."""
         drawn = bags.features(number)
         columns = None if drawn is None else drawn.tolist()
-        bag = self._bag(spec, data, bags, number)
+        bag = _with_routed_weight(self._bag(spec, data, bags, number), spec.name)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model = OneClassClassifier()
@@ -309,15 +309,10 @@ class BaseBagging(BaseOneEstimator):
         bag = data.take(rows)
         if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
-        weight = counts[rows].astype(np.float64) if as_weights else None
-        if weight is None or bag.routed is None:
-            return replace(bag, sample_weight=weight)
-        return replace(
-            bag, sample_weight=weight, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}}
-        )
+        return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
 
     def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
-        # Weights are for the bags: members get the numbers of draws.
+        # Weights are for the bags: members get those of their bag.
         return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, rows)
 
     # Out of bag --------------------------------------------------
@@ -487,6 +482,13 @@ class BaseBagging(BaseOneEstimator):
             self._forest = nested_model(_FOREST, arrays, "The forest")
         else:
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+
+
+def _with_routed_weight(bag: MemberData, name: str) -> MemberData:
+    """The bag with its weights among the metadata of the member, where scikit-learn routes that."""
+    if bag.routed is None or bag.sample_weight is None:
+        return bag
+    return replace(bag, routed={name: {**bag.routed[name], "sample_weight": bag.sample_weight}})
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:

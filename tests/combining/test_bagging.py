@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn import ensemble as peers
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -61,6 +62,19 @@ def test_weights_are_repetition(name, rng):
     model = MODELS[name].set_params(n_estimators=8)
     weighted = model.fit(X, y, sample_weight=weight).predict_proba(X)
     np.testing.assert_allclose(model.fit(X[rows], y[rows]).predict_proba(X), weighted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"max_samples": 0.5}, {"max_features": 2}], ids=str)
+@pytest.mark.parametrize("sampling", ["auto", "rows"])
+def test_weights_without_replacement_under_metadata_routing(sampling, options, rng):
+    X, y = load_iris(return_X_y=True)
+    weight = rng.random(len(y))
+    members = LogisticRegression(max_iter=1000)
+    model = BaggingClassifier(members, 2, bootstrap=False, sampling=sampling, random_state=0, **options)
+    expected = model.fit(X, y, weight).predict_proba(X)
+    with config_context(enable_metadata_routing=True):
+        members.set_fit_request(sample_weight=True)
+        np.testing.assert_array_equal(model.fit(X, y, weight).predict_proba(X), expected)
 
 
 def test_bags_are_bootstrap_samples(tumours):
