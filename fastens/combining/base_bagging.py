@@ -107,17 +107,11 @@ FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
 OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start", "voting", "random_state", "n_jobs")
 # The methods that pass metadata on.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
-LEARNED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "classes_",
-    "_encoder",
-    "_n_plain_features",
-    "oob_score_",
-    "oob_scores_",
-    "_oob_mean",
-)
-SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
+OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
+LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
+SAVED = ("_seed", *OUT_OF_BAG)
+# What there is only of members that are fitted one by one.
+OF_MEMBERS = ("_members", "_bags", "_rows")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
@@ -192,7 +186,7 @@ class BaseBagging(BaseOneEstimator):
         draws = self._plan(data)
         self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
         self._members = kept + self._fit_members(data, self._bags, len(kept))
-        for name in ("oob_score_", "oob_scores_", "_oob_mean"):
+        for name in OUT_OF_BAG:
             self.__dict__.pop(name, None)
         if self.oob_score:
             mean, self.oob_scores_ = self._left_out(data)
@@ -242,7 +236,7 @@ class BaseBagging(BaseOneEstimator):
         with self._forest._over(self._comm):
             self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
         learned = vars(self._forest)
-        for name in LEARNED:
+        for name in (*LEARNED, *OF_MEMBERS):
             self.__dict__.pop(name, None)
         self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
         if (measured := self._forest._out_of_bag) is not None:

@@ -184,6 +184,12 @@ def test_a_bag_of_one_class():
 
 
 @pytest.mark.slow
+def test_nothing_stays_of_members_that_trees_replace(patients):
+    X, y = patients
+    model = BaggingRegressor(Ridge(), 2).fit(X, y).set_params(estimator=None).fit(X, y)
+    assert not {"_members", "_bags", "_rows"} & vars(model).keys()
+
+
 def test_saving(tumours, tmp_path):
     X, y = tumours
     path = tmp_path / "bag.fastens"
