@@ -177,6 +177,7 @@ class BaseBagging(BaseOneEstimator):
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
+            X = self._check_table(X)
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         self._rows = given.rows
         if not kept:

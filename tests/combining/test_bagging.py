@@ -253,6 +253,17 @@ def test_errors_name_the_bagging(kind, members):
         model.predict(pd.DataFrame(X, columns=list("abcd")))
 
 
+def test_more_members_of_another_table():
+    """A warm start keeps members that know the columns and classes of the first rows alone."""
+    X, y = load_iris(return_X_y=True)
+    model = BaggingClassifier(KNeighborsClassifier(), 2, warm_start=True).fit(X, y).set_params(n_estimators=3)
+    with pytest.raises(ValueError, match="X has 3 features, but BaggingClassifier is expecting 4 features"):
+        model.fit(X[:, :3], y)
+    with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 7"):
+        model.fit(X, np.where(y == 2, 7, y))
+    assert model.fit(X[y < 2], y[y < 2]).predict_proba(X).shape == (150, 3)
+
+
 def test_bags_that_fit_has_not_drawn(tmp_path):
     X, y = load_iris(return_X_y=True)
     model = BaggingClassifier(LogisticRegression(max_iter=1000), 2, bootstrap=False).fit(X, y)
