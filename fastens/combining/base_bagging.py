@@ -19,6 +19,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
     FittedMember,
+    GivenRows,
     MemberData,
     MemberSpec,
     fit_member,
@@ -281,7 +282,7 @@ class BaseBagging(BaseOneEstimator):
         bag = _with_routed_weight(self._bag(spec, data, bags, number), spec.name)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
-            model = OneClassClassifier()
+            model, bag = OneClassClassifier(), replace(bag, routed=None)
         spec = replace(spec, estimator=model, columns=columns)
         began = time.perf_counter()
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
@@ -306,9 +307,9 @@ class BaseBagging(BaseOneEstimator):
             return bag  # drawn with equal chances: weights stay what they are
         return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
 
-    def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
+    def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
         # Weights are for the bags: members get those of their bag.
-        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, rows)
+        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, given)
 
     # Out of bag --------------------------------------------------
 
