@@ -185,6 +185,18 @@ def test_metadata_reaches_the_final_estimator():
             model.predict(X, other=2.0)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("passthrough", [False, True])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_set_output_is_of_transform_alone(kind, passthrough):
+    members = [("tree", DecisionTreeClassifier(max_depth=2))]
+    for final in (LogisticRegression(max_iter=2000), DecisionTreeClassifier(max_depth=3)):
+        model = StackingClassifier(members, final, cv=2, passthrough=passthrough).fit(kind(X), y)
+        expected = model.predict_proba(kind(X))
+        assert_array_equal(model.set_output(transform="pandas").predict_proba(kind(X)), expected)
+        assert_array_equal(model.predict(kind(X)), expected.argmax(axis=1))
+
+
 class TakesNotes(LogisticRegression):
     """Keeps what `fit` was given."""
 
