@@ -67,6 +67,11 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     voting: str = parameter(one_of("soft", "hard"), default="soft")
     _fewest_classes = 1
 
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        # The members that a warm start keeps know these classes.
+        continues = self.warm_start and hasattr(self, "_members")
+        return self._encode_target(y) if continues else super()._learn_target(y)
+
     def _template(self) -> Any:
         return DecisionTreeClassifier(max_bins=MAX_BINS) if self.estimator is None else self.estimator
 

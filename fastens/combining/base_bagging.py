@@ -19,6 +19,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
     FittedMember,
+    GivenRows,
     MemberData,
     MemberSpec,
     fit_member,
@@ -107,17 +108,11 @@ FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
 OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start", "voting", "random_state", "n_jobs")
 # The methods that pass metadata on.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
-LEARNED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "classes_",
-    "_encoder",
-    "_n_plain_features",
-    "oob_score_",
-    "oob_scores_",
-    "_oob_mean",
-)
-SAVED = ("_seed", "oob_score_", "oob_scores_", "_oob_mean")
+OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
+LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
+SAVED = ("_seed", *OUT_OF_BAG)
+# What there is only of members that are fitted one by one.
+OF_MEMBERS = ("_members", "_bags", "_rows")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
@@ -183,6 +178,7 @@ class BaseBagging(BaseOneEstimator):
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
+            X = self._check_table(X)
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         self._rows = given.rows
         if not kept:
@@ -192,7 +188,7 @@ class BaseBagging(BaseOneEstimator):
         draws = self._plan(data)
         self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
         self._members = kept + self._fit_members(data, self._bags, len(kept))
-        for name in ("oob_score_", "oob_scores_", "_oob_mean"):
+        for name in OUT_OF_BAG:
             self.__dict__.pop(name, None)
         if self.oob_score:
             mean, self.oob_scores_ = self._left_out(data)
@@ -242,7 +238,7 @@ class BaseBagging(BaseOneEstimator):
         with self._forest._over(self._comm):
             self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
         learned = vars(self._forest)
-        for name in LEARNED:
+        for name in (*LEARNED, *OF_MEMBERS):
             self.__dict__.pop(name, None)
         self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
         if (measured := self._forest._out_of_bag) is not None:
@@ -283,10 +279,10 @@ class BaseBagging(BaseOneEstimator):
         """Fit member `number` on its bag."""
         drawn = bags.features(number)
         columns = None if drawn is None else drawn.tolist()
-        bag = self._bag(spec, data, bags, number)
+        bag = _with_routed_weight(self._bag(spec, data, bags, number), spec.name)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
-            model = OneClassClassifier()
+            model, bag = OneClassClassifier(), replace(bag, routed=None)
         spec = replace(spec, estimator=model, columns=columns)
         began = time.perf_counter()
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
@@ -309,16 +305,11 @@ class BaseBagging(BaseOneEstimator):
         bag = data.take(rows)
         if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
-        weight = counts[rows].astype(np.float64) if as_weights else None
-        if weight is None or bag.routed is None:
-            return replace(bag, sample_weight=weight)
-        return replace(
-            bag, sample_weight=weight, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}}
-        )
+        return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
 
-    def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
-        # Weights are for the bags: members get the numbers of draws.
-        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, rows)
+    def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
+        # Weights are for the bags: members get those of their bag.
+        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, given)
 
     # Out of bag --------------------------------------------------
 
@@ -487,6 +478,13 @@ class BaseBagging(BaseOneEstimator):
             self._forest = nested_model(_FOREST, arrays, "The forest")
         else:
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+
+
+def _with_routed_weight(bag: MemberData, name: str) -> MemberData:
+    """The bag with its weights among the metadata of the member, where scikit-learn routes that."""
+    if bag.routed is None or bag.sample_weight is None:
+        return bag
+    return replace(bag, routed={name: {**bag.routed[name], "sample_weight": bag.sample_weight}})
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:

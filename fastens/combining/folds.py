@@ -18,6 +18,7 @@ from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
 from fastens.combining.one_class import OneClassClassifier
+from fastens.combining.parameters import metadata_of_rows
 from fastens.combining.responses import METHODS, MemberError, class_response, number_response
 from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
@@ -103,15 +104,10 @@ class MemberData:
             y=self.y[rows],
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
             groups=None if self.groups is None else np.asarray(self.groups)[rows],
-            routed=None if self.routed is None else {name: self._rows_of(m, rows) for name, m in self.routed.items()},
+            routed=None
+            if self.routed is None
+            else {name: metadata_of_rows(found, rows, self.n_rows) for name, found in self.routed.items()},
         )
-
-    def _rows_of(self, metadata: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
-        """Metadata of some rows: what has a value for each row is cut, validation data and the like are not."""
-        return {
-            key: np.asarray(value)[rows] if key not in ("X_val", "y_val") and _is_by_row(value, self.n_rows) else value
-            for key, value in metadata.items()
-        }
 
     def with_table(self, X: Any, validation_table: Any = None) -> MemberData:
         """The same rows with other columns."""
@@ -123,10 +119,6 @@ class MemberData:
         if self.classes is None:
             return self.y
         return labels_of(self.y, self.classes) if isinstance(member, BaseFastens) else self.y.astype(np.intp)
-
-
-def _is_by_row(value: Any, n_rows: int) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str | Mapping) and len(value) == n_rows
 
 
 @dataclass

@@ -39,6 +39,7 @@ from fastens.combining.parameters import (
     NamedMembers,
     check_kind,
     check_metadata,
+    metadata_of_rows,
     routing_enabled,
     tags_of,
 )
@@ -344,7 +345,7 @@ class BaseMembers(BaseFastens):
             X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
             if limits is not None:
                 X.limits = limits
-        found = self._start_fit(X, y, weight)
+        given, found = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
         groups = metadata.get("groups")
         X_val = metadata.get("X_val")
         data = MemberData(
@@ -354,9 +355,9 @@ class BaseMembers(BaseFastens):
             sample_weight=found.sample_weight,
             groups=None if groups is None else np.asarray(groups)[rows],
             validation=None if X_val is None else self._check_validation_rows(X_val, metadata["y_val"]),
-            routed=self._route(metadata, rows),
+            routed=self._route(metadata, given),
         )
-        return data, GivenRows(rows, n_rows)
+        return data, given
 
     def _check_target_given(self, y: Any) -> None:
         if y is None:
@@ -372,20 +373,14 @@ class BaseMembers(BaseFastens):
             raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
         return X, y
 
-    def _route(self, metadata: dict[str, Any], rows: NDArray[np.intp]) -> dict[str, dict[str, Any]] | None:
+    def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
         """Metadata by member, where scikit-learn's metadata routing is on."""
         if not routing_enabled():
             check_metadata(type(self).__name__, metadata)
             return None
-        given = {name: value for name, value in metadata.items() if value is not None}
-        routed = process_routing(self, "fit", **given)
-        n_rows = int(rows[-1]) + 1
+        routed = process_routing(self, "fit", **{name: value for name, value in metadata.items() if value is not None})
         found = {name: dict(routed[name].fit) for name in self._routed_names()}
-        for of_member in found.values():
-            for key, value in of_member.items():
-                if key not in ("X_val", "y_val") and hasattr(value, "__len__") and len(value) >= n_rows:
-                    of_member[key] = np.asarray(value)[rows]
-        return found
+        return {name: metadata_of_rows(of_member, *given) for name, of_member in found.items()}
 
     # scikit-learn --------------------------------------------------
 

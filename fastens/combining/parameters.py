@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils import get_tags
 
@@ -115,6 +117,24 @@ def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") 
     unknown = [] if routing_enabled() else sorted(set(metadata) - known)
     if unknown:
         raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
+
+
+def metadata_of_rows(metadata: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
+    """Metadata of some of the rows: what has a value for each row is cut, validation data and the like are not."""
+    return {
+        key: _rows_of(value, rows) if key not in ("X_val", "y_val") and _is_by_row(value, n_rows) else value
+        for key, value in metadata.items()
+    }
+
+
+def _is_by_row(value: Any, n_rows: int) -> bool:
+    if hasattr(value, "shape"):
+        return bool(value.shape[:1] == (n_rows,))
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping) and len(value) == n_rows
+
+
+def _rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
+    return value.tocsr()[rows] if issparse(value) else np.asarray(value)[rows]
 
 
 def routing_enabled() -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +29,7 @@ from fastens.engine.elementary import exp, log
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
+from fastens.rollback import keeps_model
 from fastens.table.parts import take_columns
 from fastens.table.sample_weights import check_weights
 
@@ -145,6 +149,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         found = np.maximum(log((1 - error) / error) + log(len(self.classes_) - 1), 0.0)
         self._set_weights(found / found.sum() if found.any() else np.ones(len(found)) / len(found))
 
+    @keeps_model
     def partial_fit(
         self,
         X: ArrayLike,
@@ -167,7 +172,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         classes : array of shape (n_classes,), optional
             All labels there may be; needed in the first call, unless the rows have them all.
         sample_weight : array of shape (n_samples,), optional
-            A whole weight counts as so many copies of the row, one after another.
+            A whole weight counts as so many copies of the row, one after another, also for members that learn.
 
         Returns
         -------
@@ -185,10 +190,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         responses = np.stack([member.respond(table) for member in self._members])
         self._update_weights(responses, index, np.ones(len(index)) if weight is None else weight)
         if not self.prefit:
-            for member in self._members:
-                if hasattr(member.models[0], "partial_fit"):
-                    labels = self.classes_[index] if member.uses_labels else index
-                    member.models[0].partial_fit(take_columns(table, member.columns), labels)
+            batch = _one_by_one(MemberData(table, index.astype(np.float64), self.classes_, weight))
+            self._members = [
+                _taught(member, deepcopy(member.models[0]), batch) if _is_online(member.models[0]) else member
+                for member in self._members
+            ]
         return self
 
     def _first_batch(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> WeightedMajorityClassifier:
@@ -204,9 +210,10 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             members, responses = self._fit_level(specs, data, [])
             self._update_weights(np.stack(responses), data.y.astype(np.intp), data.weight)
         else:
-            online = [spec for spec in specs if hasattr(spec.estimator, "partial_fit")]
+            online = [spec for spec in specs if _is_online(spec.estimator)]
             whole, _ = self._fit_level([spec for spec in specs if spec not in online], data, [])
-            started = [_start_online(spec, data) for spec in online]
+            batch = _one_by_one(data)
+            started = [_start_online(spec, batch) for spec in online]
             by_name = {member.name: member for member in whole + started}
             members = [by_name[spec.name] for spec in specs]
         self._members = members
@@ -291,12 +298,39 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return (*self._of_members, "n_mistakes_", "n_seen_")
 
 
+def _is_online(model: Any) -> bool:
+    return hasattr(model, "partial_fit")
+
+
+def _one_by_one(data: MemberData) -> MemberData:
+    """The rows to learn from: of each as many copies as a whole weight says, and none of weight 0."""
+    weight = data.sample_weight
+    if weight is None:
+        return data
+    if not are_copies(weight):
+        return data.take(np.flatnonzero(weight))
+    return replace(
+        data.take(repeated(np.arange(data.n_rows), weight, "members learn copy by copy")), sample_weight=None
+    )
+
+
 def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
     """A member that learns batch by batch, after its first one; it knows all classes from the start."""
     assert data.classes is not None
     model = clone(spec.estimator)
     uses_labels = isinstance(model, BaseFastens)
     classes = data.classes if uses_labels else np.arange(len(data.classes))
-    member = spec.fitted([model], data.classes, uses_labels)
-    model.partial_fit(take_columns(data.X, member.columns), data.labels_for(model), classes=classes)
-    return member
+    return _taught(spec.fitted([model], data.classes, uses_labels), model, data, classes=classes)
+
+
+def _taught(member: FittedMember, model: Any, data: MemberData, **options: Any) -> FittedMember:
+    """The member with a model that learns from a further batch."""
+    if data.sample_weight is not None:
+        if "sample_weight" not in signature(model.partial_fit).parameters:
+            raise ValueError(
+                f"sample_weight must be whole numbers with member {member.name!r}: its partial_fit takes no "
+                "sample_weight, and is given copies of rows."
+            )
+        options["sample_weight"] = data.sample_weight
+    model.partial_fit(take_columns(data.X, member.columns), data.labels_for(model), **options)
+    return replace(member, models=[model])

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn import ensemble as peers
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -61,6 +62,19 @@ def test_weights_are_repetition(name, rng):
     model = MODELS[name].set_params(n_estimators=8)
     weighted = model.fit(X, y, sample_weight=weight).predict_proba(X)
     np.testing.assert_allclose(model.fit(X[rows], y[rows]).predict_proba(X), weighted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"max_samples": 0.5}, {"max_features": 2}], ids=str)
+@pytest.mark.parametrize("sampling", ["auto", "rows"])
+def test_weights_without_replacement_under_metadata_routing(sampling, options, rng):
+    X, y = load_iris(return_X_y=True)
+    weight = rng.random(len(y))
+    members = LogisticRegression(max_iter=1000)
+    model = BaggingClassifier(members, 2, bootstrap=False, sampling=sampling, random_state=0, **options)
+    expected = model.fit(X, y, weight).predict_proba(X)
+    with config_context(enable_metadata_routing=True):
+        members.set_fit_request(sample_weight=True)
+        np.testing.assert_array_equal(model.fit(X, y, weight).predict_proba(X), expected)
 
 
 def test_bags_are_bootstrap_samples(tumours):
@@ -170,6 +184,12 @@ def test_a_bag_of_one_class():
 
 
 @pytest.mark.slow
+def test_nothing_stays_of_members_that_trees_replace(patients):
+    X, y = patients
+    model = BaggingRegressor(Ridge(), 2).fit(X, y).set_params(estimator=None).fit(X, y)
+    assert not {"_members", "_bags", "_rows"} & vars(model).keys()
+
+
 def test_saving(tumours, tmp_path):
     X, y = tumours
     path = tmp_path / "bag.fastens"
@@ -231,6 +251,17 @@ def test_errors_name_the_bagging(kind, members):
             ask(X[:, :3])
     with pytest.warns(UserWarning, match=f"X has feature names, but {name} was fitted without feature names"):
         model.predict(pd.DataFrame(X, columns=list("abcd")))
+
+
+def test_more_members_of_another_table():
+    """A warm start keeps members that know the columns and classes of the first rows alone."""
+    X, y = load_iris(return_X_y=True)
+    model = BaggingClassifier(KNeighborsClassifier(), 2, warm_start=True).fit(X, y).set_params(n_estimators=3)
+    with pytest.raises(ValueError, match="X has 3 features, but BaggingClassifier is expecting 4 features"):
+        model.fit(X[:, :3], y)
+    with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 7"):
+        model.fit(X, np.where(y == 2, 7, y))
+    assert model.fit(X[y < 2], y[y < 2]).predict_proba(X).shape == (150, 3)
 
 
 def test_bags_that_fit_has_not_drawn(tmp_path):

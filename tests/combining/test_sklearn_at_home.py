@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -184,6 +185,18 @@ def test_metadata_reaches_the_final_estimator():
             model.predict(X, other=2.0)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("passthrough", [False, True])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_set_output_is_of_transform_alone(kind, passthrough):
+    members = [("tree", DecisionTreeClassifier(max_depth=2))]
+    for final in (LogisticRegression(max_iter=2000), DecisionTreeClassifier(max_depth=3)):
+        model = StackingClassifier(members, final, cv=2, passthrough=passthrough).fit(kind(X), y)
+        expected = model.predict_proba(kind(X))
+        assert_array_equal(model.set_output(transform="pandas").predict_proba(kind(X)), expected)
+        assert_array_equal(model.predict(kind(X)), expected.argmax(axis=1))
+
+
 class TakesNotes(LogisticRegression):
     """Keeps what `fit` was given."""
 
@@ -210,6 +223,25 @@ def test_fit_of_the_final_estimator_gets_what_it_requests(requests):
         assert_array_equal(model.final_estimator_.notes_, notes[kept])
     else:
         assert model.final_estimator_.notes_ is None
+
+
+@pytest.mark.parametrize(
+    "notes", ["twelve words", pd.DataFrame(np.ones((20, 2))), sparse.csr_matrix(np.ones((20, 2)))], ids=type
+)
+def test_metadata_that_is_not_by_row_stays_whole(notes):
+    X, y, weight = np.arange(12.0)[:, None], np.arange(12) % 2, np.append(np.ones(10), [0, 0])
+    with config_context(enable_metadata_routing=True):
+        member = TakesNotes().set_fit_request(notes=True, sample_weight=True)
+        model = VotingClassifier([("a", member)]).fit(X, y, sample_weight=weight, notes=notes)
+        bags = BaggingClassifier(member, 2).fit(X, y, notes=notes)
+    assert {model.estimators_[0].notes_ is notes, *(each.notes_ is notes for each in bags)} == {True}
+
+
+def test_metadata_of_bags_of_one_class():
+    with config_context(enable_metadata_routing=True):
+        model = BaggingClassifier(TakesNotes().set_fit_request(notes=True), 3, max_samples=2, random_state=0)
+        model.fit(X[:40], np.arange(40) == 7, notes="rare")
+    assert "OneClassClassifier" in {type(member).__name__ for member in model}
 
 
 @pytest.mark.parametrize("target", [binary, y])

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -115,6 +115,46 @@ def test_a_weight_is_so_many_copies(table, experts):
     copied = WeightedMajorityClassifier(experts, prefit=True).partial_fit(X[rows], y[rows], classes=[0, 1, 2])
     assert weighted.n_mistakes_ == copied.n_mistakes_
     np.testing.assert_allclose(weighted.weights_, copied.weights_)
+
+
+def test_members_that_learn_get_the_weights(table):
+    X, y = table
+    weight = np.arange(300) % 3
+    rows = np.repeat(np.arange(300), weight)
+    learners = [("bayes", GaussianNB()), ("line", SGDClassifier(random_state=0, shuffle=False))]
+
+    def taught(weight, *batches):
+        model = WeightedMajorityClassifier(learners)
+        for batch in batches:
+            given = None if weight is None else weight[batch]
+            model.partial_fit(X[batch], y[batch], classes=[0, 1, 2], sample_weight=given)
+        return model
+
+    weighted = taught(weight, np.arange(100), np.arange(100, 300))
+    copied = taught(None, rows[rows < 100], rows[rows >= 100])
+    for name in ("theta_", "class_count_"):
+        one, other = (getattr(model.named_estimators_["bayes"], name) for model in (weighted, copied))
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(weighted.named_estimators_["line"].coef_, copied.named_estimators_["line"].coef_)
+    shared = taught(weight / 4, np.arange(100), np.arange(100, 300)).named_estimators_["bayes"]
+    np.testing.assert_allclose(shared.class_count_ * 4, weighted.named_estimators_["bayes"].class_count_)
+
+
+class Unweighted(GaussianNB):
+    def partial_fit(self, X, y, classes=None):
+        return super().partial_fit(X, y, classes)
+
+
+def test_a_batch_that_fails_leaves_the_model(table):
+    X, y = table
+    model = WeightedMajorityClassifier([("bayes", GaussianNB()), ("copies", Unweighted())])
+    model.partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    weights, mistakes, counts = model.weights_, model.n_mistakes_, model.estimators_[0].class_count_.copy()
+    with pytest.raises(ValueError, match="sample_weight must be whole numbers with member 'copies'"):
+        model.partial_fit(X[100:300], y[100:300], sample_weight=np.linspace(0, 1, 200))
+    assert (model.n_mistakes_, model.n_seen_) == (mistakes, 0)
+    np.testing.assert_array_equal(model.weights_, weights)
+    np.testing.assert_array_equal(model.estimators_[0].class_count_, counts)
 
 
 @pytest.mark.parametrize("algorithm", ["weighted_majority", "hedge"])
