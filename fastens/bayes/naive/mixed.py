@@ -261,6 +261,9 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             self.kinds_ = self._kinds_of(ArrayTable(array))
         return super()._learn_table(X, needs)
 
+    def _takes_numbers_as_they_are(self) -> bool:
+        return not self.categorical_features.any()
+
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         likelihoods = super()._count_first(data)
         if isinstance(data.X, AtSight) and data.X.emptied:  # not categorical after all, and counted as what they are
