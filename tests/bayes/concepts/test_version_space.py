@@ -328,6 +328,14 @@ def test_questions_halve_the_space():
     assert list(chosen.instance) in QUERIES
 
 
+@pytest.mark.parametrize("noise", [0, 0.1])
+def test_question_beside_an_attribute_without_values(noise):
+    X = pd.DataFrame({"a": ["u", "v", "u"], "empty": [None, None, None]})
+    question = VersionSpaceClassifier(noise=noise, random_state=0).fit(X, [1, 0, 1]).best_question()
+    assert question.instance[1] is None
+    assert 0 < question.probability <= 1
+
+
 def test_question_under_noise():
     X, y = zip(*ENJOY_SPORT, strict=True)
     model = VersionSpaceClassifier(noise=0.1).fit(list(X), y)
