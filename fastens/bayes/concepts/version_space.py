@@ -178,7 +178,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`; values that no example had become new values of the attribute.
+            As in `fit`; values that no example had become new values of the attribute, unless `categories` are given.
         classes : array-like of shape (2,), optional
             Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
         """
@@ -197,6 +197,8 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             raise ValueError(f"X and y must have the same number of rows; got {len(codes)} and {len(labels)}.")
         new = Examples.of(codes, self._is_positive(self._encode_target(labels)), weight)
         self._remember(self._examples.and_also(new) if hasattr(self, "_examples") else new)
+        if self.on_collapse == "raise" and self.noise == 0 and self._has_positives:
+            self._space  # noqa: B018 -- a collapse raises here
         return self
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:

@@ -220,6 +220,18 @@ def test_collapse_raises():
         VersionSpaceClassifier(on_collapse="raise").fit(*CONTRADICTION)
 
 
+def test_further_examples_raise_as_all_together_do():
+    X, y = CONTRADICTION
+    model = VersionSpaceClassifier(on_collapse="raise", categories=[["a", "b"], ["x", "y"]])
+    model.partial_fit(X[:3], y[:3])
+    with pytest.raises(ValueError, match=r"version space is empty: 1 negative instance"):
+        model.partial_fit(X[3:], y[3:])
+    with pytest.raises(ValueError, match=r"Column 1 holds 'z', which is not in categories\[1\]"):
+        model.partial_fit([["a", "z"]], [1])
+    assert model.map_estimator_ == conjunction("a ?")
+    assert model.n_hypotheses_ == 1
+
+
 def test_collapse_to_the_most_consistent():
     X, y = CONTRADICTION
     model = VersionSpaceClassifier(on_collapse="max-consistent").fit(X, y)
