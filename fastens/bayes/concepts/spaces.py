@@ -76,6 +76,11 @@ def log_prior_mass(sizes: Sequence[int], prior: str) -> float:
     return float(logaddexp(math.fsum(logs), len(sizes) * log(weight)))
 
 
+def _first_values(sizes: Sequence[int]) -> Codes:
+    """The first value of each attribute; none of one without values."""
+    return np.where(np.array(sizes) > 0, 0, ANYTHING)
+
+
 class ConsistentSpace:
     """The conjunctions that cover every positive example and no negative one.
 
@@ -144,7 +149,7 @@ class ConsistentSpace:
     def question(self) -> tuple[Codes, float]:
         """An instance that close to half of the hypotheses cover, and the share that does; attributes are flipped."""
         can_differ = np.array(self._sizes)[self._places] > 1
-        instance = np.where(self.specific == ANYTHING, 0, self.specific)
+        instance = np.where(self.specific == ANYTHING, _first_values(self._sizes), self.specific)
         agrees, share = np.ones(len(self._places), dtype=bool), 1.0
         while can_differ.any():
             neighbours = agrees ^ np.eye(len(agrees), dtype=bool)[can_differ]
@@ -283,7 +288,9 @@ class WeightedSpace:
 
     def question(self) -> tuple[Codes, float]:
         """The instance that closest to half of the posterior covers, and how much does."""
-        instances = np.stack([grid.ravel() for grid in np.indices(self._cube.sizes.tolist())], axis=1)
+        sizes = self._cube.sizes
+        instances = np.stack([grid.ravel() for grid in np.indices(np.maximum(sizes, 1).tolist())], axis=1)
+        instances = np.where(sizes > 0, instances, ANYTHING)
         shares = self.cover_proba(instances)
         best = int(np.abs(shares - 0.5).argmin())
         return instances[best], float(shares[best])

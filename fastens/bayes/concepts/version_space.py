@@ -28,6 +28,7 @@ from fastens.bayes.concepts.spaces import (
 from fastens.bayes.concepts.version_space_plot import DrawsVersionSpace
 from fastens.bayes.counts.attributes import DiscreteClassifier
 from fastens.bayes.counts.memory import version_space_needs
+from fastens.bayes.counts.present_rows import present_rows
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator, read_classes
 from fastens.checked_parameters import with_parameters
 from fastens.parameters import ANYTHING as ANY_VALUE
@@ -162,7 +163,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the examples; they matter under noise only, but 0 leaves an example out.
         """
-        data = self._start_fit(X, y, sample_weight)
+        data = self._start_fit(*present_rows(X, y, sample_weight))
         self._seed = int(generator(self.random_state).integers(2**62))
         self._remember(Examples.of(data.X, self._is_positive(data.y), data.sample_weight))
         self._space  # noqa: B018 -- a collapse raises here
@@ -177,14 +178,14 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`; values that no example had become new values of the attribute.
+            As in `fit`; values that no example had become new values of the attribute, unless `categories` are given.
         classes : array-like of shape (2,), optional
             Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
         """
-        y = np.atleast_1d(np.asarray(y))
+        X, labels, sample_weight = present_rows(X, np.atleast_1d(np.asarray(y)), sample_weight)
         if not hasattr(self, "_examples"):
             self._check_parameters()
-            self._learn_target(y if classes is None else read_classes(classes))
+            self._learn_target(labels if classes is None else read_classes(classes))
             codes = self._learn_table(X)
             self._seed = int(generator(self.random_state).integers(2**62))
         else:
@@ -192,10 +193,12 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
                 check_classes(classes, self.classes_)
             codes = self._extend_table(X)
         weight = check_weights(sample_weight, len(codes))
-        if len(y) != len(codes):
-            raise ValueError(f"X and y must have the same number of rows; got {len(codes)} and {len(y)}.")
-        new = Examples.of(codes, self._is_positive(self._encode_target(y)), weight)
+        if len(labels) != len(codes):
+            raise ValueError(f"X and y must have the same number of rows; got {len(codes)} and {len(labels)}.")
+        new = Examples.of(codes, self._is_positive(self._encode_target(labels)), weight)
         self._remember(self._examples.and_also(new) if hasattr(self, "_examples") else new)
+        if self.on_collapse == "raise" and self.noise == 0 and self._has_positives:
+            self._space  # noqa: B018 -- a collapse raises here
         return self
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:

@@ -131,27 +131,36 @@ class DiscreteClassifier(CategoricalInput):
         learned = self._encoder.categories
         if len(found) != len(learned):
             raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(found)} lists.")
+        _check_declared(found, learned)
         for j, (values, seen) in enumerate(zip(found, learned, strict=True)):
-            unknown = [value for value in seen or [] if value not in values]
-            if unknown:
-                raise ValueError(f"Column {j} holds {unknown[0]!r}, which is not in categories[{j}]: {values!r}.")
             position = np.array([values.index(value) for value in seen or []] + [MISSING])
             codes[:, j] = position[codes[:, j]]
         self._encoder = InputEncoder(self._encoder.names, found)  # type: ignore[arg-type]
         return codes
 
     def _extend_table(self, X: Any) -> Codes:
-        """As `_check_table`, but values not seen so far become new categories, after those there are."""
+        """As `_check_table`, but values not seen so far become new categories, or raise where these are declared."""
         X = dense(X)
-        if getattr(self, "categories", None) is None:
-            table = self._encoder.matched(X, type(self).__name__)
-            self._encoder = extended(self._encoder, table)
-            if declared := declared_values(table if is_frame(X) else X):
-                self._encoder = self._encoder.with_more_categories(declared)
+        table = self._encoder.matched(X, type(self).__name__)
+        found = extended(self._encoder, table)
+        if getattr(self, "categories", None) is not None:
+            _check_declared(self._encoder.categories, found.categories)
+            return self._check_table(X)
+        self._encoder = found
+        if declared := declared_values(table if is_frame(X) else X):
+            self._encoder = self._encoder.with_more_categories(declared)
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:
         return tuple(len(values) for values in self._encoder.categories if values is not None)
+
+
+def _check_declared(declared: Sequence[Any], found: Sequence[Any]) -> None:
+    """Raise ValueError where a column holds a value that is not among those declared."""
+    for j, (values, seen) in enumerate(zip(declared, found, strict=True)):
+        unknown = [value for value in seen or [] if value not in values]
+        if unknown:
+            raise ValueError(f"Column {j} holds {unknown[0]!r}, which is not in categories[{j}]: {values!r}.")
 
 
 def dense(X: Any) -> Any:

@@ -6,13 +6,13 @@ import copy
 from functools import partial
 from typing import Any, ClassVar
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.counts.memory import naive_bayes_needs
+from fastens.bayes.counts.present_rows import present_rows
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
@@ -24,12 +24,8 @@ from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.at_sight import AtSight
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
-from fastens.table.parts import take_rows
 from fastens.table.read_ahead import read_together
-from fastens.table.sample_weights import check_weights
-from fastens.table.sources import Batches
 
 Array = NDArray[np.float64]
 
@@ -112,6 +108,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self
         """
         self._check_parameters()
+        X, y, sample_weight = present_rows(X, y, sample_weight, self._comm)
         is_first = not hasattr(self, "class_count_")
         self._learn_classes(classes, is_first=is_first)
         if is_first:
@@ -121,7 +118,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
                 self._set_columns()
         else:
             self._learn_categories(X)
-        data = _without_absent(self._check_validation(X, y, sample_weight))
+        data = self._check_validation(X, y, sample_weight)
         likelihoods = self._count_first(data) if is_first else self._count(data)
         class_count = self._class_counts(data)
         if not is_first:
@@ -208,12 +205,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        # A row of weight 0 is absent, also from the categories that a table is searched for.
-        if sample_weight is not None and y is not None and _may_hold_categories(X):
-            weight = check_weights(sample_weight, X.shape[0], self._comm)
-            y = np.asarray(y)
-            if weight is not None and not weight.all() and y.shape[:1] == weight.shape:
-                X, y, sample_weight = _rows(X, weight > 0), y[weight > 0], weight[weight > 0]
+        X, y, sample_weight = present_rows(X, y, sample_weight, self._comm)
         return super()._start_fit(X, y, sample_weight)
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
@@ -397,23 +389,5 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
         return joint[np.arange(len(joint)), self._check_validation(X, y).y.astype(np.intp)]
 
 
-def _may_hold_categories(X: Any) -> bool:
-    return is_frame(X) or isinstance(X, Batches) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUT")
-
-
 def _count_rows(likelihood: Likelihood, batch: Batch, X: Any) -> None:
     likelihood.count(batch._replace(X=X))
-
-
-def _rows(X: Any, chosen: NDArray[np.bool_]) -> Any:
-    if is_frame(X):
-        return nw.from_native(X, eager_only=True).filter(chosen.tolist()).to_native()
-    return take_rows(X, np.flatnonzero(chosen))
-
-
-def _without_absent(data: TrainingData) -> TrainingData:
-    """The rows of a weight that is not zero."""
-    if data.sample_weight is None or data.sample_weight.all():
-        return data
-    rows = np.flatnonzero(data.sample_weight)
-    return TrainingData(data.X[rows], data.y[rows], data.sample_weight[rows])

@@ -259,6 +259,9 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             self.kinds_ = self._kinds_of(ArrayTable(array))
         return super()._learn_table(X, needs)
 
+    def _takes_numbers_as_they_are(self) -> bool:
+        return not self.categorical_features.any()
+
     def _kinds_of(self, table: Table) -> NDArray[np.str_]:
         n_features = len(table)
         given = self.kinds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -386,9 +387,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _position(self, number: int, value: Any) -> int | None:
         limits = self._limits[number] if number < len(self._limits) else None
-        if limits is None or isinstance(value, str):
+        if limits is None or not isinstance(value, Real) or np.isnan(float(value)):
             return super()._position(number, value)
-        return int(np.searchsorted(limits, value))
+        return int(np.searchsorted(limits, float(value)))
 
     def _highlighted(self) -> int | None:
         return len(self._network.names) - 1 if hasattr(self, "classes_") else None

@@ -62,7 +62,8 @@ class NetworkFiles:
         target : str, optional
             The variable that `predict` predicts from the others.
         **parameters
-            Other parameters of the estimator, for a later `fit` with this structure.
+            Other parameters of the estimator, for a later `fit` with this structure. Variables in `hidden` are in no
+            column here either.
 
         Returns
         -------
@@ -135,20 +136,20 @@ class NetworkFiles:
 
     @classmethod
     def _of(cls, network: DiscreteNetwork, target: str | None, parameters: Mapping[str, Any]) -> Any:
-        n_columns = len(network.names)
         if target is not None:
             if target not in network.names:
                 raise ValueError(f"target must be one of the variables, {list(network.names)}; got {target!r}.")
-            place = network.names.index(target)
-            network = network.with_sorted_states(place).ordered([*(i for i in range(n_columns) if i != place), place])
+            network = network.with_sorted_states(network.names.index(target))
             parameters = {"class_name": target, **parameters}
-            n_columns -= 1
         structure = {
             name: [network.names[p] for p in found] for name, found in zip(network.names, network.parents, strict=True)
         }
         model: Any = cls(structure=structure, **parameters)  # type: ignore[call-arg]
         model._check_parameters()
-        names = list(network.names[:n_columns])
+        last = [*_hidden_variables(network, model.hidden or {}, target), *([] if target is None else [target])]
+        names = [name for name in network.names if name not in last]
+        network = network.ordered([network.names.index(name) for name in (*names, *last)])
+        n_columns = len(names)
         model._encoder = InputEncoder(names, [list(found) for found in network.states[:n_columns]])
         model._set_columns()
         if target is not None:
@@ -189,6 +190,19 @@ class NetworkFiles:
         self._counts = _split(arrays["counts"], shapes) if "counts" in arrays else None
         if self._counts is not None and not all(np.isfinite(c).all() and (c >= 0).all() for c in self._counts):
             raise ValueError("the counts are malformed")
+
+
+def _hidden_variables(network: DiscreteNetwork, hidden: Mapping[str, int], target: str | None) -> list[str]:
+    """The variables in no column; ValueError where they are not those of the network."""
+    states = dict(zip(network.names, network.states, strict=True))
+    for name, count in hidden.items():
+        if name == target or list(states.get(name, ())) != list(range(count)):
+            found = {other: list(values) for other, values in states.items() if other != target}
+            raise ValueError(
+                "hidden must name variables of the network other than the target, and their numbers of values, which "
+                f"are 0, 1, ...; got {name!r}: {count}, and they are {found}."
+            )
+    return list(hidden)
 
 
 def _read_text(path: Path) -> str:

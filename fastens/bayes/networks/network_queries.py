@@ -16,6 +16,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
 from fastens.inspection.table_text import table_text
 from fastens.parameters import FLAG, NONE, instance, whole
+from fastens.table.columns.factorize import is_missing
 
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None
@@ -98,7 +99,8 @@ class NetworkQueries:
     def _position(self, number: int, value: Any) -> int | None:
         """The position of a value of a variable, None if it has no such value."""
         values = self._network.states[number]
-        return values.index(value) if value in values else None
+        is_value = isinstance(value, Hashable) and not is_missing(value) and value in values
+        return values.index(value) if is_value else None
 
     # One set of evidence --------------------------------------------------
 

@@ -220,6 +220,18 @@ def test_collapse_raises():
         VersionSpaceClassifier(on_collapse="raise").fit(*CONTRADICTION)
 
 
+def test_further_examples_raise_as_all_together_do():
+    X, y = CONTRADICTION
+    model = VersionSpaceClassifier(on_collapse="raise", categories=[["a", "b"], ["x", "y"]])
+    model.partial_fit(X[:3], y[:3])
+    with pytest.raises(ValueError, match=r"version space is empty: 1 negative instance"):
+        model.partial_fit(X[3:], y[3:])
+    with pytest.raises(ValueError, match=r"Column 1 holds 'z', which is not in categories\[1\]"):
+        model.partial_fit([["a", "z"]], [1])
+    assert model.map_estimator_ == conjunction("a ?")
+    assert model.n_hypotheses_ == 1
+
+
 def test_collapse_to_the_most_consistent():
     X, y = CONTRADICTION
     model = VersionSpaceClassifier(on_collapse="max-consistent").fit(X, y)
@@ -326,6 +338,14 @@ def test_questions_halve_the_space():
     assert model.specific_boundary_ == model.general_boundary_ == [concept]
     chosen = after(3).best_question(QUERIES)
     assert list(chosen.instance) in QUERIES
+
+
+@pytest.mark.parametrize("noise", [0, 0.1])
+def test_question_beside_an_attribute_without_values(noise):
+    X = pd.DataFrame({"a": ["u", "v", "u"], "empty": [None, None, None]})
+    question = VersionSpaceClassifier(noise=noise, random_state=0).fit(X, [1, 0, 1]).best_question()
+    assert question.instance[1] is None
+    assert 0 < question.probability <= 1
 
 
 def test_question_under_noise():

@@ -38,6 +38,8 @@ def test_variables(network, variables):
         ({"a": "z"}, r"evidence of 'a' must be one of its values, \['x', 'y'\]; got 'z'"),
         ({"a": None}, "evidence of 'a' must be .*; got None"),
         ({"a": float("nan")}, "evidence of 'a' must be .*; got nan"),
+        ({"a": pd.NA}, "evidence of 'a' must be .*; got <NA>"),
+        ({"a": np.array(["x", "y"])}, "evidence of 'a' must be .*; got array"),
         ({"a": ["x"]}, r"evidence of 'a' must be .*; got \['x'\]"),
         ({"class": True}, "evidence of 'class' must be .*; got True"),
     ],
@@ -51,6 +53,14 @@ def test_evidence(network, evidence, message):
     ):
         with pytest.raises(ValueError, match=message):
             ask()
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), np.float32("nan"), pd.NA, [1.0], np.arange(2), 1j, "5"])
+def test_evidence_of_a_column_in_bins(value):
+    model = BayesianNetwork("tan", max_bins=4).fit(X.assign(n=range(20)), Y)
+    assert model.query("a", {"n": 18}) == model.query("a", {"n": model.states_["n"][-1]})
+    with pytest.raises(ValueError, match="evidence of 'n' must be one of its values"):
+        model.query("a", {"n": value})
 
 
 @pytest.mark.parametrize("variable", ["q", 3, None, ["a"]])
