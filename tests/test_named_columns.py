@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fastens import BaggingClassifier, GradientBoostingRanker, GradientBoostingRegressor
+from fastens import BaggingClassifier, GradientBoostingRanker, GradientBoostingRegressor, Source
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 
 NOT_BY_NAME = {"BayesianNetwork", "FiniteHypothesisLearner", "GradientBoostingSurvival", "TextClassifier"}
@@ -68,6 +68,24 @@ def test_rows_to_validate_on_and_queries():
     )
     np.testing.assert_array_equal(model.predict(X), arrays.predict(X))
     assert list(model.staged_score(frame, "y", qid="q")) == list(arrays.staged_score(X, frame["y"], qid=frame["q"]))
+
+
+@pytest.mark.parametrize("wrapped", [lambda table: table, Source])
+@pytest.mark.parametrize("others", [[0, 1], ["a", ("b", 2)], [None, "b"]])
+def test_names_beside_names_that_are_no_strings(wrapped, others):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    frame = pd.DataFrame(X).set_axis(pd.Index(others, tupleize_cols=False), axis=1).assign(target=X[:, 0])
+    make = GradientBoostingRegressor(n_estimators=2, random_state=0)
+    expected = make.fit(X, X[:, 0]).predict(X)
+    model = make.fit(wrapped(frame), "target")
+    np.testing.assert_array_equal(model.predict(X), expected)
+    assert model.score(frame, "target") == model.score(X, X[:, 0])
+
+
+def test_names_in_a_table_of_equal_names():
+    frame = pd.DataFrame(np.ones((9, 3)), columns=["a", "a", "target"])
+    with pytest.raises(ValueError, match="different names; more than one is called 'a'"):
+        GradientBoostingRegressor().fit(frame, "target")
 
 
 def test_what_is_refused():

@@ -71,7 +71,9 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
         return X.with_columns(given)
     may_name = any(_may_name(what, value) for what, value in given.items())
     X = in_parts(X) if may_name or isinstance(X, Source) else X
-    frame: Any = X if isinstance(X, _WITH_COLUMNS) else nw.from_native(X, eager_only=True) if is_frame(X) else None
+    is_parted = isinstance(X, _WITH_COLUMNS)
+    native = table_from_frame(X).native if not is_parted and is_frame(X) else None
+    frame: Any = X if is_parted else None if native is None else nw.from_native(native, eager_only=True)
     names = {what: value for what, value in given.items() if _may_name(what, value) and _does_name(value, frame)}
     if not names:
         return [open_batches(X) if is_stream(X) else X, *given.values()]
@@ -83,8 +85,9 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
         for name in each:
             if name not in frame.columns:
                 raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {frame.columns}.")
-    rest = frame.select([name for name in frame.columns if name not in chosen])
-    is_parted = isinstance(frame, _WITH_COLUMNS)
+    others = [place for place, name in enumerate(frame.columns) if name not in chosen]
+    # By place: narwhals does not select names that are no strings.
+    rest = frame.select([frame.columns[place] for place in others]) if is_parted else frame[:, others]
     columns = frame.values_of(chosen) if is_parted else [frame[name].to_numpy() for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
     found = {what: joined_targets({name: values[name] for name in each}) for what, each in listed.items()}

@@ -189,8 +189,9 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
         )
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
-        # Names of one kind: other libraries refuse a mixture.
-        frame = frame.rename({name: str(name) for name in frame.columns if not isinstance(name, str)})
+        if not all(isinstance(name, str) for name in frame.columns):  # as only pandas has them
+            # Names of one kind: other libraries refuse a mixture.
+            frame = nw.from_native(frame.to_native().set_axis(map(str, frame.columns), axis=1), eager_only=True)
         series = [
             nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
             for name, column in zip(names, values.T, strict=True)

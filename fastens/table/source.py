@@ -152,7 +152,7 @@ class TableParts(RowSource):
             for start in range(0, max(len(table), not len(self)), BATCH_ROWS):
                 part = table[start : start + BATCH_ROWS]
                 if self._chosen is not None:
-                    part = part.select(self._chosen)
+                    part = part[:, list(map(part.columns.index, self._chosen))]
                 yield part.to_native() if self._is_frame else part
 
     def _read(self) -> Iterator[Any]:

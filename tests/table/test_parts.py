@@ -22,7 +22,7 @@ from fastens import (
 from fastens.combining.folds import _reads_tables
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import table_from_frame
-from fastens.table.parts import read_table, settled, take_columns, take_rows
+from fastens.table.parts import beside, read_table, settled, take_columns, take_rows
 
 
 def frames():
@@ -133,3 +133,12 @@ def test_members_of_other_libraries_get_the_columns_as_they_are():
     X, y = rare_words()
     model = VotingClassifier([("other", Seen()), ("forest", RandomForestClassifier(2))]).fit(X, y)
     assert model.named_estimators_["other"].dtype_.kind == "O"
+
+
+@pytest.mark.parametrize("names", [[1, 2], [("a", 1), ("a", 2)], pd.MultiIndex.from_product([["a"], [1, 2]])])
+def test_columns_beside_those_without_texts_as_names(names):
+    table = pd.DataFrame([[1, "x"], [2, "y"]]).set_axis(names, axis=1)
+    found = beside(np.array([[0.5], [1.5]]), ["new"], table)
+    assert found.columns.tolist() == ["new", *map(str, names)]
+    assert found.to_numpy().tolist() == [[0.5, 1, "x"], [1.5, 2, "y"]]
+    assert list(table.columns) == list(names)

@@ -291,8 +291,8 @@ def _plain_rows(X: Any) -> NDArray[np.object_]:
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         rows = np.empty(frame.shape, dtype=object)
-        for j, name in enumerate(frame.columns):
-            rows[:, j] = frame[name].to_list()
+        for j, column in enumerate(frame.iter_columns()):
+            rows[:, j] = column.to_list()
         return rows
     rows = np.asarray(dense(X), dtype=object)
     if isinstance(X, np.ma.MaskedArray):

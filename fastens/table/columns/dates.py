@@ -265,4 +265,6 @@ def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:
     values = column.to_list() if column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) else None
     if values is None:
         raise ValueError(f"Column {name} must hold dates, as in fit; it holds {column.dtype}.")
+    if _is_date(_first(values)):  # of categories that are dates
+        return times_of(np.array(values, dtype=object), name)
     return dates_of_texts(values, name)

@@ -65,6 +65,11 @@ def test_values_of_a_hypothesis(values):
     assert Conjunction(["sun", ANY]) == SUNNY
 
 
+def test_frames_without_texts_as_names():
+    for names in ([0, 1], pd.MultiIndex.from_product([["a"], [0, 1]])):
+        assert SUNNY.covers(pd.DataFrame(X).set_axis(names, axis=1)).tolist() == [True, False]
+
+
 def test_missing_values_satisfy_no_constraint():
     rows = np.array([["sun", None], [None, "warm"], [pd.NA, float("nan")]], dtype=object)
     assert SUNNY.covers(rows).tolist() == [True, False, False]

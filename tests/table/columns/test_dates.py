@@ -165,6 +165,8 @@ def test_texts_where_fit_saw_dates():
     texts = pd.DataFrame({"when": ["2024-02-29", "2024-03-01T19:30:00+01:00", None]})
     for frame in (texts, pl.from_pandas(texts), texts.astype("category"), texts.astype(object)):
         np.testing.assert_array_equal(encoder.transform(encoder.matched(frame, "a model")), expected)
+    categories = pd.DataFrame({"when": dates}).astype("category")
+    np.testing.assert_array_equal(encoder.transform(encoder.matched(categories, "a model")), expected)
     nothing = encoder.transform(encoder.matched(pd.DataFrame({"when": [None, None]}), "a model"))
     assert np.isnan(nothing).all()
 
