@@ -142,6 +142,16 @@ def test_categories_of_which_only_hashes_are_known_are_not_exported(with_categor
     assert "'v'" in read(theirs, tmp_path, pool=pool).export(format="sql")
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_further_rounds_know_the_categories_of_hashes(with_categories, named, tmp_path):
+    frame, target, pool, theirs = with_categories
+    model = read(theirs, tmp_path, **({"pool": pool} if named else {}))
+    seen, before = frame.copy(), model.predict(frame)
+    frame.loc[:20, "c"] = "new"
+    more = model.set_params(warm_start=True, n_estimators=15).fit(frame, target)
+    np.testing.assert_allclose(more[:12].predict(seen), before, rtol=1e-12)
+
+
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 300])
 def test_hashes_of_every_length(n, tmp_path):
     text = "".join(chr(97 + (7 * k) % 26) for k in range(n))
