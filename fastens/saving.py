@@ -62,7 +62,7 @@ class SavedEstimator:
         """
         self._check_fitted()
         if metadata is not None:
-            self.metadata_ = dict(metadata)
+            self.metadata_ = _plain_metadata(metadata)
         with pickles_allowed(allow_pickle):
             save_model(path, self)
 
@@ -113,6 +113,16 @@ class SavedEstimator:
         ValueError
             If the arrays are not those of such a model; what passes can be used safely.
         """
+
+
+def _plain_metadata(metadata: Any) -> dict[str, Any]:
+    """A copy as JSON holds it; TypeError for what it cannot hold."""
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a dict or None; got {metadata!r}.")
+    try:
+        return dict(json.loads(json.dumps(dict(metadata))))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"metadata must hold only what JSON can hold: {error}; got {metadata!r}.") from error
 
 
 def savable(name: str, value: Any) -> Any:

@@ -81,8 +81,12 @@ def with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData
     """
     old, new = earlier._encoder, model._encoder
     known = [found is not None for found in old.categories]
-    if old.names != new.names or known != new.is_categorical.tolist() or old.categories == new.categories:
+    if old.names != new.names or known != new.is_categorical.tolist():
         return data
+    if old.categories == new.categories and not old.hashed:
+        return data
+    if old.hashed:
+        old = earlier._encoder = old.named(new.categories)
     model._encoder = old.joined(new.categories)
     if model._encoder.categories != old.categories:
         for name in ("_ensemble", "_best_trees"):

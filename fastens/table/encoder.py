@@ -17,6 +17,7 @@ from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.at_sight import AtSight
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
+from fastens.table.columns.city_hash import category_hash, category_text
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
@@ -240,6 +241,15 @@ class InputEncoder:
         """The same for the categories of another table, less those that only are written in another type."""
         pairs = zip(found, self.categories, strict=True)
         return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
+
+    def named(self, found: list[list[Any] | None]) -> InputEncoder:
+        """The same, with categories that are known by their hashes as the texts that another table has for them."""
+        encoder = self.with_more_categories([None] * len(found))
+        for index in self.hashed:
+            texts = {category_hash(value): category_text(value) for value in found[index] or ()}
+            own = self.categories[index] or []
+            encoder.categories[index] = [texts.get(each, each) if isinstance(each, int) else each for each in own]
+        return encoder
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
         """An encoder that knows more categories of its categorical columns, after its own."""

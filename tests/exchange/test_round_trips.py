@@ -60,6 +60,7 @@ MODELS = {
     "linear": lambda: numbers(linear_leaves=True).fit(X, y),
     "poisson": lambda: numbers(loss="poisson").fit(X, np.exp(y / 3)),
     "quantiles": lambda: numbers(loss="quantile", quantile=[0.3, 0.6]).fit(X, y),
+    "quantiles of targets": lambda: numbers(loss="quantile", quantile=[0.3, 0.6]).fit(X, np.column_stack([y, -y])),
     "targets": lambda: numbers().fit(X, np.column_stack([y, -y * y])),
     "ranking": lambda: fastens.GradientBoostingRanker(**BOOSTED).fit(
         X, np.digitize(y, [1, 2]), qid=np.arange(240) // 20
@@ -92,7 +93,7 @@ FORMATS = ["lightgbm", "xgboost", "onnx", "onnx 3", "treelite", "sklearn"]
 # What a format cannot hold.
 EVERYWHERE = {"linear": "leaves with linear models", "weighted median": "the weighted median of trees"}
 SEVERAL = {"targets of classes": "several targets", "forest of several": "several targets"}
-IN_SUMS = {"quantiles": "'sorted'", "outliers": "'anomaly'"} | SEVERAL
+IN_SUMS = {"quantiles": "'sorted'", "outliers": "'anomaly'", "quantiles of targets": "several targets"} | SEVERAL
 REFUSED = {
     "lightgbm": IN_SUMS | {"missing is a category": "missing values of 'town' on another side"},
     "xgboost": IN_SUMS,
@@ -102,6 +103,7 @@ REFUSED = {
     "sklearn": {
         "targets": "several predictions",
         "quantiles": "several predictions",
+        "quantiles of targets": "several targets",
         "targets of classes": "several targets",
         "missing is a category": "missing values of 'town' on another side",
         "forest of three classes": "columns of categories in trees and forests",

@@ -167,8 +167,11 @@ def test_metadata_and_refit(tmp_path, rng):
     assert found.metadata_ == metadata
     through_file(found, tmp_path)
     assert fastens.load(tmp_path / "model.fastens").metadata_ == metadata
-    with pytest.raises(TypeError):
-        model.save(tmp_path / "model", metadata={"what": object()})
+    for wrong, rule in (({"what": object()}, "must hold only what JSON can hold"), ("text", "must be a dict or None")):
+        with pytest.raises(TypeError, match=f"metadata {rule}"):
+            model.save(tmp_path / "model", metadata=wrong)
+        assert fastens.load(tmp_path / "model").metadata_ == metadata
+    model.save(tmp_path / "model")
     assert fastens.load(tmp_path / "model").metadata_ == metadata
 
 

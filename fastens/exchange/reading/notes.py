@@ -169,7 +169,7 @@ def noted_outputs(note: dict[str, Any]) -> Outputs:
     has_classes = "classes" in note and link != "shares"
     return Outputs(
         n_outputs=sum(widths),
-        n_targets=len(widths) if has_classes else 1 if link in ("sorted", "anomaly") else sum(widths),
+        n_targets=len(widths) if has_classes or link in ("sorted", "anomaly") else sum(widths),
         averages=note.get("is_mean") is True,
         is_classifier=has_classes,
         link=_LINKS[link],
@@ -179,7 +179,7 @@ def noted_outputs(note: dict[str, Any]) -> Outputs:
 
 def with_note(found: ForeignModel, note: dict[str, Any]) -> ForeignModel:
     """A model of such sums, with what else its note says."""
-    if note["links"] == ["sorted"]:
+    if set(note["links"]) == {"sorted"}:
         found.parameters = {"loss": "quantile", "quantile": [number(level, "a level") for level in note["levels"]]}
     if note["links"] == ["anomaly"]:
         found.fitted["offset_"] = number(note["parameters"][1], "the offset")

@@ -61,7 +61,7 @@ def _boosting(view: ModelView) -> Any:
         if view.n_outputs > 1 or target.link not in _LOSSES:
             raise CannotHoldError("several predictions" if view.n_outputs > 1 else f"the link {target.link!r}")
         model = HistGradientBoostingRegressor(loss=_LOSSES[target.link], max_iter=1, early_stopping=False)
-    X, is_categorical = _example(view.columns, 2 * view.n_outputs)
+    X, is_categorical = _example(view, 2 * view.n_outputs)
     model.set_params(categorical_features=is_categorical if any(is_categorical) else None)
     labels = np.ones(1) if target.classes is None else target.classes
     model.fit(X, labels[np.arange(len(X)) % len(labels)])
@@ -77,22 +77,27 @@ def _boosting(view: ModelView) -> Any:
 _LOSSES = {"identity": "squared_error", "exp": "poisson"}
 
 
-def _example(columns: list[Column], n_rows: int) -> tuple[Any, list[bool]]:
+def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
     """A table with the columns and all categories, and which hold categories: what the estimator learns them from."""
+    columns = view.columns
     n_rows = max([n_rows, 2, *(len(column.categories or ()) for column in columns)])
     rows = np.arange(n_rows)
-    found = {
-        column.name: rows.astype(np.float64)
-        if column.categories is None
-        else np.array([column.categories[row % len(column.categories)] for row in rows])
-        for column in columns
-    }
+    found = [_example_of(column, rows) for column in columns]
     is_categorical = [column.categories is not None for column in columns]
-    if [column.name for column in columns] == [f"x{k}" for k in range(len(columns))]:
-        return np.column_stack([*found.values()]), is_categorical
+    if view.note["names"] is None:
+        kind = object if any(column.has_strings for column in columns) else None
+        return np.column_stack([own.astype(kind or own.dtype) for own in found]), is_categorical
     import pandas as pd
 
-    return pd.DataFrame(found), is_categorical
+    return pd.DataFrame({column.name: own for column, own in zip(columns, found, strict=True)}), is_categorical
+
+
+def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
+    if column.categories is None:
+        return rows.astype(np.float64)
+    if column.has_strings and not all(isinstance(own, str) for own in column.categories):
+        raise CannotHoldError(f"categories of {column.name!r} that are both texts and numbers")
+    return np.array([column.categories[row % len(column.categories)] for row in rows])
 
 
 def _order(model: Any, columns: list[Column]) -> list[tuple[int, NDArray[np.intp]]]:
@@ -212,7 +217,6 @@ def _isolation_forest(view: ModelView) -> Any:
 
 def _named(model: Any, view: ModelView) -> Any:
     model.n_features_in_ = len(view.columns)
-    names = [column.name for column in view.columns]
-    if names != [f"x{k}" for k in range(len(names))]:
-        model.feature_names_in_ = np.array(names, dtype=object)
+    if view.note["names"] is not None:
+        model.feature_names_in_ = np.array(view.note["names"], dtype=object)
     return model

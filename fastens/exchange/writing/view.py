@@ -211,6 +211,9 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
     encoder, found = model._encoder, []
     for column, categories in enumerate(encoder.categories):
         name = f"x{column}" if encoder.names is None else encoder.names[column]
+        if column in encoder.hashed and any(isinstance(own, int) for own in categories):
+            by_name = "CatBoost's save_model(..., pool=...) names them"
+            raise CannotHoldError(f"categories known by their hashes alone (column {name!r}; {by_name})")
         codes = trees.binning.category_codes[column] if categories is None else None
         positions = categories if codes is None else list(range(len(codes)))
         found.append(Column(name, positions, codes is not None, column in encoder.zero_is_missing))

@@ -18,10 +18,13 @@ def category_hash(value: Any) -> int:
     >>> category_hash("u"), category_hash(3), category_hash(3.0)
     (1981898051, 593172586, 593172586)
     """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    low = city_hash(str(value).encode()) & 0xFFFFFFFF
+    low = city_hash(category_text(value).encode()) & 0xFFFFFFFF
     return low - (1 << 32) if low >> 31 else low
+
+
+def category_text(value: Any) -> str:
+    """The text of a category; whole numbers are written as such."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def city_hash(content: bytes) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from exchange_probes import probes, raw, saved_and_loaded, table
 from fastens import GradientBoostingRanker, ModelFileError, from_model
+from fastens.exchange.writing.export import FORMATS
 from fastens.table.columns.city_hash import category_hash
 
 catboost = pytest.importorskip("catboost")
@@ -123,6 +124,32 @@ def test_one_hot_categories_by_value(policy, named, tmp_path):
     again = saved_and_loaded(model, tmp_path)
     np.testing.assert_array_equal(again.predict(other), model.predict(other))
     assert model.feature_names_in_.tolist() == ["a", "text", "number"]
+
+
+@pytest.fixture
+def with_categories():
+    frame = pd.DataFrame({"a": X[:, 0], "c": np.array(list("uvwx"))[np.arange(len(y)) % 4]})
+    target = y + 2 * (frame["c"] == "v")
+    pool = catboost.Pool(frame, target, cat_features=["c"])
+    return frame, target, pool, catboost.CatBoostRegressor(**OPTIONS | {"one_hot_max_size": 9}).fit(pool)
+
+
+def test_categories_of_which_only_hashes_are_known_are_not_exported(with_categories, tmp_path):
+    _, _, pool, theirs = with_categories
+    for form in FORMATS:
+        with pytest.raises(ValueError, match=f"format='{form}' cannot hold categories known by .* 'c'"):
+            from_model(theirs).export(format=form)
+    assert "'v'" in read(theirs, tmp_path, pool=pool).export(format="sql")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_further_rounds_know_the_categories_of_hashes(with_categories, named, tmp_path):
+    frame, target, pool, theirs = with_categories
+    model = read(theirs, tmp_path, **({"pool": pool} if named else {}))
+    seen, before = frame.copy(), model.predict(frame)
+    frame.loc[:20, "c"] = "new"
+    more = model.set_params(warm_start=True, n_estimators=15).fit(frame, target)
+    np.testing.assert_allclose(more[:12].predict(seen), before, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 300])

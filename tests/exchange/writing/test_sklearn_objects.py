@@ -102,6 +102,19 @@ def test_names_go_along(tmp_path):
     assert np.array_equal(found.predict(X.astype(np.float32)), model.predict(X.astype(np.float32)))
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_columns_x0_and_so_on_of_texts_and_numbers(named):
+    X = pd.DataFrame(
+        {"x0": list("abc") * 20, "x1": [3, 7, 11, 3] * 15, "x2": np.arange(60) / 7, "x3": [True, False] * 30}
+    )
+    X = X if named else X.to_numpy(dtype=object)
+    y = np.arange(60) % 3 + np.arange(60) % 4
+    model = fastens.GradientBoostingRegressor(n_estimators=4, categorical_features=[0, 1, 3]).fit(X, y)
+    found = model.export(format="sklearn")
+    assert hasattr(found, "feature_names_in_") == named
+    assert np.array_equal(found.predict(X), model.predict(X))
+
+
 def test_what_it_cannot_hold_is_refused():
     X, y = mixed()
     many = X.assign(many=[f"k{k}" for k in range(N_ROWS)])
@@ -110,6 +123,10 @@ def test_what_it_cannot_hold_is_refused():
         (fastens.RandomForestRegressor(n_estimators=3).fit(X, y), "columns of categories in trees and forests"),
         (fastens.GradientBoostingRegressor(n_estimators=3, categories=options).fit(many, y), "more than 255 categor"),
         (fitted("two targets"), "several predictions"),
+        (
+            fastens.GradientBoostingRegressor(n_estimators=3).fit(X.assign(both=([1, "a"] * N_ROWS)[:N_ROWS]), y),
+            "categories of 'both' that are both texts and numbers",
+        ),
         (fastens.AdaBoostRegressor(n_estimators=3).fit(*numbers()), "the weighted median of trees"),
         (
             fastens.GradientBoostingRegressor(n_estimators=3, linear_leaves=fastens.LinearLeaves()).fit(*numbers()),
