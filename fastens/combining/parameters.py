@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from fastens.docstrings import entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
@@ -115,6 +116,14 @@ def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") 
     unknown = [] if routing_enabled() else sorted(set(metadata) - known)
     if unknown:
         raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
+
+
+def reading_validation_rows(owner: Any) -> MetadataRequest:
+    """The request of an ensemble whose own `fit` reads validation rows, whether members do or not."""
+    request = MetadataRequest(owner=owner)
+    for name in ("X_val", "y_val"):
+        request.fit.add_request(param=name, alias=True)
+    return request
 
 
 def routing_enabled() -> bool:
