@@ -292,6 +292,10 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def transform(self, X: ArrayLike) -> Any:
         """Return what the final estimator gets: predictions of levels, and the columns with `passthrough`."""
+        return self._final_table(X)
+
+    def _final_table(self, X: Any) -> Any:
+        """The same in the form of `fit`, whatever `set_output` is told."""
         self._check_fitted()
         return self._level_table(self._fitted_levels, self._check_table(X))
 

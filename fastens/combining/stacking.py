@@ -84,7 +84,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         **options
             Arguments of the final estimator's `predict`.
         """
-        table = self.transform(X)
+        table = self._final_table(X)
         found = self.final_estimator_.predict(table, **self._passed_on(options))
         if isinstance(self.final_estimator_, BaseFastens):
             return found
@@ -96,7 +96,9 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         """Return the probability of each class, shape (n_samples, n_classes); a list of such with several targets."""
         self._check_fitted()
         if isinstance(self.classes_, list):
-            return probabilities("final_estimator", self.final_estimator_, self.transform(X), self._labels_of_final())
+            return probabilities(
+                "final_estimator", self.final_estimator_, self._final_table(X), self._labels_of_final()
+            )
         return self._of_final(X, "predict_proba")
 
     @_final_has("decision_function")
@@ -106,7 +108,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         return found[:, 0] if found.shape[1] == 1 else found
 
     def _of_final(self, X: Any, method: str) -> Array:
-        table, labels = self.transform(X), self._labels_of_final()
+        table, labels = self._final_table(X), self._labels_of_final()
         if isinstance(labels, list):
             return several_response("final_estimator", self.final_estimator_, table, method, labels)
         return class_response("final_estimator", self.final_estimator_, table, method, labels)
@@ -152,7 +154,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         (members, *deeper), n_members = self._fitted_levels, len(self._fitted_levels[0])
         if deeper or self.passthrough:
             raise ValueError("a stack must have one level, and no passthrough, to be explained; explain members.")
-        table = self.transform(rows.X)
+        table = self._final_table(rows.X)
         corners = np.vstack([np.zeros(n_members), np.eye(n_members)]) + table.mean(axis=0)
         heights = number_response("final_estimator", self.final_estimator_, corners)[:, 0]
         slopes = heights[1:] - heights[0]
@@ -176,7 +178,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         **options
             Arguments of the final estimator's `predict`, such as ``return_std=True``; then what it returns.
         """
-        table = self.transform(X)
+        table = self._final_table(X)
         if options:
             return self.final_estimator_.predict(table, **self._passed_on(options))
         return number_response("final_estimator", self.final_estimator_, table)[:, 0]

@@ -245,6 +245,20 @@ def test_predict_of_a_stack_passes_arguments_on():
     assert (deviation > 0).all()
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("passthrough", [False, True])
+def test_stacks_that_give_frames_predict_as_others(passthrough):
+    frames = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+    members = [("tree", DecisionTreeClassifier(random_state=0))]
+    model = StackingClassifier(members, passthrough=passthrough, cv=2).fit(frames, binary)
+    expected = model.predict_proba(frames)
+    assert list(model.set_output(transform="pandas").transform(frames).columns[:1]) == ["stackingclassifier_tree"]
+    assert_array_equal(model.predict_proba(frames), expected)
+    numbers = StackingRegressor([("tree", fastens.DecisionTreeRegressor(random_state=0))], cv=2).fit(frames, y)
+    plain = numbers.explain(frames[:5]).values
+    assert_array_equal(numbers.set_output(transform="pandas").explain(frames[:5]).values, plain)
+
+
 def test_metadata_reaches_the_final_estimator():
     with config_context(enable_metadata_routing=True):
         final = ToldNumber().set_predict_request(lesson=True)
