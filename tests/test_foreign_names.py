@@ -58,6 +58,7 @@ def test_what_fit_is_given_elsewhere(name, ours):
         (GradientBoostingRegressor, "min_child_samples", "min_samples_leaf"),
         (GradientBoostingRegressor, "objective", "loss"),
         (GradientBoostingRegressor, "eta", "learning_rate"),
+        (GradientBoostingRegressor, "quantile_alpha", "quantile"),
         (GradientBoostingRegressor, "criterion", r"growth=Growth\(split_criterion=\.\.\.\)"),
         (AdaBoostClassifier, "base_estimator", "estimator"),
         (RandomForestClassifier, "subsample", "max_samples"),
@@ -97,6 +98,11 @@ def test_what_fit_of_rankers_is_given_elsewhere():
     for name, ours in {"eval_group": "group_val", "eval_qid": "qid_val", "eval_at": "ndcg_at"}.items():
         with pytest.raises(TypeError, match=rf"Use {ours}, a parameter of"):
             GradientBoostingRanker().fit(X, Y, **{name: [1]})
+
+
+def test_alpha_is_of_quantiles_and_of_huber():
+    with pytest.raises(TypeError, match=r"Use quantile and loss=HuberLoss\(alpha=\.\.\.\), parameters of the constr"):
+        GradientBoostingRegressor("quantile", alpha=0.9)
 
 
 def test_what_there_is_not_and_what_is_misspelt():
