@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from sklearn.base import BaseEstimator
 
 from fastens.docstrings import Docs, complete_docstring, complete_method
-from fastens.foreign_names import hint
+from fastens.foreign_names import hint, hint_to_predict
 from fastens.options import Options, options_in
 from fastens.parameters import Need, Rule, declared, parameter
 from fastens.warn import warn
@@ -71,6 +71,16 @@ class ChecksParameters(BaseEstimator):
             if not help_:
                 raise
             raise ValueError(f"{error}{help_}") from None
+
+    def _check_names(self, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        """Raise TypeError, with a hint, for the first name that a method does not know."""
+        parameters = signature(method).parameters
+        unknown = [name for name in given if name not in parameters]
+        if unknown and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
+            where, name = f"{type(self).__name__}.{method.__name__}()", unknown[0]
+            is_to_predict = method.__name__ not in ("__init__", "fit")
+            help_ = hint_to_predict(name, parameters, dir(type(self))) if is_to_predict else _hint(type(self), name)
+            raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
     def _with_records(self, params: dict[str, Any]) -> dict[str, Any]:
         """Parameters with those of records put into the records, which do not change themselves."""
@@ -173,10 +183,8 @@ def _knowing_names(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        for name in kwargs:
-            if name not in parameters:
-                where = f"{type(self).__name__}.{method.__name__}()"
-                raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{_hint(type(self), name)}")
+        if not parameters.keys() >= kwargs.keys():
+            self._check_names(method, kwargs)
         return method(self, *args, **kwargs)
 
     return call

@@ -47,15 +47,18 @@ _OURS: dict[str, tuple[str, ...]] = {
     "monotone_constraints monotonic_constraints": ("monotonic_cst",),
     "interaction_constraints": ("interaction_cst",),
     "scale_pos_weight is_unbalance unbalance auto_class_weights class_weights": ("class_weight",),
-    "early_stopping_rounds early_stopping_round od_wait": ("early_stopping", "n_iter_no_change"),
+    "early_stopping_rounds early_stopping_round od_wait od_type od_pval": ("early_stopping", "n_iter_no_change"),
     "early_stopping_tolerance min_delta": ("tol",),
     "use_best_model": ("early_stopping",),
     "metric metrics custom_metric feval scoring eval_metric": ("early_stopping=EarlyStopping(eval_metric=...)",),
     "refit": ("early_stopping=EarlyStopping(refit=...)",),
     "validation": ("early_stopping=EarlyStopping(validation=...)",),
-    "checkpoint_path checkpoint_every": ("callbacks=[Checkpoint(path, every=...)]",),
+    "checkpoint_path checkpoint_every save_snapshot snapshot_file snapshot_interval": (
+        "callbacks=[Checkpoint(path, every=...)]",
+    ),
     "huber_slope": ("loss=HuberLoss(alpha=...)",),
-    "alpha": ("loss=HuberLoss(alpha=...)",),
+    "alpha": ("quantile", "loss=HuberLoss(alpha=...)"),
+    "quantile_alpha quantile_level": ("quantile",),
     "tweedie_variance_power": ("loss=TweedieLoss(variance_power=...)",),
     "lambdarank_truncation_level truncation_level": ("loss=LambdaRankLoss(truncation_level=...)",),
     "label_gain": ("loss=LambdaRankLoss(label_gain=...)",),
@@ -64,7 +67,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "aft_loss_distribution_scale scale": ("loss=AFTLoss(scale=...)",),
     "linear_tree": ("linear_leaves",),
     "linear_lambda linear_l2": ("linear_leaves=LinearLeaves(l2=...)",),
-    "categorical_feature cat_features enable_categorical categorical_columns": ("categorical_features",),
+    "categorical_feature cat_features enable_categorical categorical_columns feature_types": ("categorical_features",),
     "categorical_encoding": ("categories=Categories(encoding=...)",),
     "categorical_missing": ("categories=Categories(missing=...)",),
     "cat_l2 category_l2": ("categories=Categories(l2=...)",),
@@ -72,12 +75,15 @@ _OURS: dict[str, tuple[str, ...]] = {
     "max_cat_threshold max_categories_per_split": ("categories=Categories(max_per_split=...)",),
     "max_cat_to_onehot one_hot_max_size": ("categories=Categories(one_hot_max_size=...)",),
     "min_data_per_group min_samples_category": ("categories=Categories(min_samples=...)",),
-    "base_score init init_model_score base_margin init_scores": ("init_score",),
+    "base_score init init_model_score base_margin init_scores baseline": ("init_score",),
     "base_margin_eval_set eval_init_score": ("init_score_val",),
     "base_estimator base_learner weak_learner": ("estimator",),
     "verbosity silent verbose_eval logging_level": ("verbose",),
     "eval_set eval_sets valid_sets evals eval_X eval_y": ("X_val", "y_val"),
-    "sample_weight_eval_set eval_sample_weight": ("sample_weight_val",),
+    "eval_group": ("group_val",),
+    "eval_qid": ("qid_val",),
+    "eval_at": ("ndcg_at",),
+    "sample_weight_eval_set eval_sample_weight eval_class_weight": ("sample_weight_val",),
     "group_id query": ("qid", "groups"),
     "init_model xgb_model": ("warm_start", "resume", "init_score"),
     "weight weights": ("sample_weight",),
@@ -92,10 +98,25 @@ _ABSENT = {
     "tree_method device device_type task_type gpu_id predictor": "Trees grow on the processor here, in one way.",
     "importance_type": "The kind is given to importances(kind) of the fitted model.",
     "num_parallel_tree": "A round grows one tree for each raw prediction here.",
+    "missing nan_mode": "Missing values are NaN, or what a table has for them.",
+    "multi_strategy": "A tree has a value for each of several targets here.",
+    "text_features": "Texts are categories here; TextClassifier learns from their words.",
     "feature_name feature_names": "The names of columns are those of the data frame.",
     "reset_parameter learning_rates": "Parameters stay as they are during a fit; one with warm_start=True goes on.",
     "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
 }
+# What methods that predict are asked for elsewhere, and the methods that give it here.
+_METHODS = {
+    "pred_contrib pred_contribs": ("predict_contributions(X)", "predict_contributions"),
+    "pred_interactions": ("predict_contributions(X, interactions=True)", "predict_contributions"),
+    "pred_leaf": ("apply(X)", "apply"),
+    "raw_score output_margin": ("decision_function(X)", "decision_function"),
+    "num_iteration start_iteration iteration_range ntree_limit ntree_start ntree_end": (
+        "model[:k], the model of the first k rounds",
+        "staged_predict",
+    ),
+}
+METHODS = {theirs: ours for names, ours in _METHODS.items() for theirs in names.split()}
 ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.split()}
 
 
@@ -126,4 +147,30 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
     if found:
         return f" Use {'; or '.join(found)}."
     close = get_close_matches(name, sorted({*of_fit, *of_constructor}), n=1, cutoff=0.8)
+    return f" Is {close[0]} meant?" if close else ""
+
+
+def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[str]) -> str:
+    """Return such a hint for a name that a method other than `fit` does not know.
+
+    Parameters
+    ----------
+    name : str
+        The name, known elsewhere or misspelt.
+    of_method, methods : collections of str
+        The parameters that the method has, and the methods that the estimator has.
+
+    Examples
+    --------
+    >>> from fastens.foreign_names import hint_to_predict
+    >>> hint_to_predict("pred_contrib", ["X"], ["predict", "predict_contributions"])
+    ' Use predict_contributions(X).'
+    """
+    instead, method = METHODS.get(name, ("", ""))
+    if method in methods:
+        return f" Use {instead}."
+    ours = [each for each in OURS.get(name, ()) if each in of_method]
+    if ours:
+        return f" Use {ours[0]}."
+    close = get_close_matches(name, sorted(of_method), n=1, cutoff=0.8)
     return f" Is {close[0]} meant?" if close else ""

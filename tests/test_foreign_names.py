@@ -16,7 +16,7 @@ from fastens import (
     GradientBoostingRegressor,
     RandomForestClassifier,
 )
-from fastens.foreign_names import ABSENT, OURS
+from fastens.foreign_names import ABSENT, METHODS, OURS
 from fastens.options import Options
 
 X, Y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
@@ -35,6 +35,9 @@ ESTIMATORS = [getattr(fastens, name) for name in fastens.__all__ if hasattr(geta
         ("base_margin", "Use init_score, a parameter of fit."),
         ("sample_weight_eval_set", "Use sample_weight_val, a parameter of fit."),
         ("init_model", "Use resume and init_score, parameters of fit; or warm_start, a parameter of the constructor."),
+        ("baseline", "Use init_score, a parameter of fit."),
+        ("eval_class_weight", "Use sample_weight_val, a parameter of fit."),
+        ("missing", "Missing values are NaN, or what a table has for them."),
         ("xgb_model", "Use resume and init_score, parameters of fit; or warm_start, a parameter of the constructor."),
     ],
 )
@@ -55,6 +58,7 @@ def test_what_fit_is_given_elsewhere(name, ours):
         (GradientBoostingRegressor, "min_child_samples", "min_samples_leaf"),
         (GradientBoostingRegressor, "objective", "loss"),
         (GradientBoostingRegressor, "eta", "learning_rate"),
+        (GradientBoostingRegressor, "quantile_alpha", "quantile"),
         (GradientBoostingRegressor, "criterion", r"growth=Growth\(split_criterion=\.\.\.\)"),
         (AdaBoostClassifier, "base_estimator", "estimator"),
         (RandomForestClassifier, "subsample", "max_samples"),
@@ -68,6 +72,37 @@ def test_what_constructors_are_given_elsewhere(kind, name, ours):
         kind(**{name: 1})
     with pytest.raises(ValueError, match=f"Invalid parameter '{name}'.*Use {ours}, a parameter of the constructor"):
         kind().set_params(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("pred_contrib", " Use predict_contributions(X)."),
+        ("pred_leaf", " Use apply(X)."),
+        ("output_margin", " Use decision_function(X)."),
+        ("iteration_range", " Use model[:k], the model of the first k rounds."),
+        ("base_margin", " Use init_score."),
+        ("init_scores", " Use init_score."),
+        ("nonsense", ""),
+    ],
+)
+def test_what_predict_is_given_elsewhere(name, ours):
+    model = GradientBoostingClassifier(n_estimators=1).fit(X, Y)
+    with pytest.raises(TypeError) as raised:
+        model.predict_proba(X, **{name: [1]})
+    method = "GradientBoostingClassifier.predict_proba()"
+    assert str(raised.value) == f"{method} got an unexpected keyword argument {name!r}.{ours}"
+
+
+def test_what_fit_of_rankers_is_given_elsewhere():
+    for name, ours in {"eval_group": "group_val", "eval_qid": "qid_val", "eval_at": "ndcg_at"}.items():
+        with pytest.raises(TypeError, match=rf"Use {ours}, a parameter of"):
+            GradientBoostingRanker().fit(X, Y, **{name: [1]})
+
+
+def test_alpha_is_of_quantiles_and_of_huber():
+    with pytest.raises(TypeError, match=r"Use quantile and loss=HuberLoss\(alpha=\.\.\.\), parameters of the constr"):
+        GradientBoostingRegressor("quantile", alpha=0.9)
 
 
 def test_what_there_is_not_and_what_is_misspelt():
@@ -109,3 +144,4 @@ def test_every_name_stands_for_something():
     for record, option in re.findall(r"=(\w+)\((\w+)=\.\.\.\)", " ".join(wanted)):
         assert option in options[record]
     assert not set(OURS) & set(ABSENT)
+    assert all(any(hasattr(kind, method) for kind in ESTIMATORS) for _, method in METHODS.values())

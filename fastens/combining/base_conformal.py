@@ -126,7 +126,7 @@ class BaseConformal(BaseOneEstimator):
         train, test = np.flatnonzero(trained), np.flatnonzero(held_out)
         parts = data.take(np.concatenate([train, test]))
         if data.sample_weight is not None:
-            parts = replace(parts, sample_weight=np.concatenate([trained[train], held_out[test]]))
+            parts = _with_weights(parts, np.concatenate([trained[train], held_out[test]]))
         return parts, [(np.arange(len(train)), np.arange(len(train), parts.n_rows))]
 
     def _draw_seed(self) -> int:
@@ -184,3 +184,14 @@ def copies_of(data: MemberData) -> Array:
     """How often each row counts in a calibration."""
     copies = as_copies(data.sample_weight)
     return np.ones(data.n_rows) if copies is None else copies
+
+
+def _with_weights(data: MemberData, weight: Array) -> MemberData:
+    """The same rows with other weights, for what scikit-learn's metadata routing gives the estimator too."""
+    routed = None
+    if data.routed is not None:
+        routed = {
+            name: {key: weight if np.array_equal(value, data.weight) else value for key, value in own.items()}
+            for name, own in data.routed.items()
+        }
+    return replace(data, sample_weight=weight, routed=routed)

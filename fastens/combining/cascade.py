@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import MetadataRouter
 
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.checked_parameters import with_parameters
@@ -16,7 +17,7 @@ from fastens.combining.defaults import default_forests
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.levels import BaseLevels
 from fastens.combining.memory import Fits, responses_of
-from fastens.combining.parameters import DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers
+from fastens.combining.parameters import DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, reading_validation_rows
 from fastens.docstrings import Docs, entries
 from fastens.parameters import real, whole
 from fastens.table.memory_limits import TableShape
@@ -82,6 +83,10 @@ class BaseCascade(BaseLevels):
 
     def _default_members(self) -> NamedMembers:
         return default_forests(is_classifier(self))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit` passes on to which member; it reads validation rows itself."""
+        return super().get_metadata_routing().add_self_request(reading_validation_rows(self))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         """Train layer after layer, and keep those up to the best one."""

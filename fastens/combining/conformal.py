@@ -15,7 +15,7 @@ from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_conformal import BaseConformal, copies_of
-from fastens.combining.defaults import BOOSTING
+from fastens.combining.defaults import BOOSTING, requesting
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
 from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles
 from fastens.combining.memory import Fits
@@ -115,7 +115,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     quantiles: Any = (0.05, 0.5, 0.95)
 
     def _template(self) -> Any:
-        estimator = GradientBoostingRegressor(**BOOSTING) if self.estimator is None else self.estimator
+        estimator = requesting(GradientBoostingRegressor(**BOOSTING)) if self.estimator is None else self.estimator
         if self.method != "cqr" or self._is_prefit or not isinstance(estimator, GradientBoostingRegressor):
             return estimator
         return clone(estimator).set_params(loss="quantile", quantile=[float(level) for level in self.quantiles])
@@ -310,7 +310,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     by_class: bool = False
 
     def _template(self) -> Any:
-        return GradientBoostingClassifier(**BOOSTING) if self.estimator is None else self.estimator
+        return requesting(GradientBoostingClassifier(**BOOSTING)) if self.estimator is None else self.estimator
 
     def _response_method(self) -> str:
         return "predict_proba"

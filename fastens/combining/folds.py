@@ -409,24 +409,23 @@ def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
     """Fit a copy of a member, with the weights, groups and validation rows that it takes."""
     model = clone(spec.estimator)
-    metadata = _metadata(spec, data) if data.routed is None else dict(data.routed[spec.name])
-    model.fit(X, data.labels_for(model), **metadata)
+    model.fit(X, data.labels_for(model), **_metadata(spec, data))
     return model
 
 
 def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
-    """Arguments of a member's `fit`: weights always, the others where its `fit` has such a parameter."""
-    found: dict[str, Any] = {}
+    """Arguments of a member's `fit`: what is routed to it, or weights, and others that its `fit` takes."""
+    found: dict[str, Any] = {} if data.routed is None else dict(data.routed[spec.name])
     member = spec.estimator
-    if data.sample_weight is not None:
-        found[_weight_name(spec)] = data.sample_weight
-    # Boosting takes groups for the splitter of its early stopping, and refuses them without one.
-    has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
-    wants_groups = has_fit_parameter(member, "groups") and has_splitter
-    if data.groups is not None and wants_groups:
-        found["groups"] = data.groups
-    stops_early = getattr(member, "early_stopping", True) is not False
-    if data.validation is not None and stops_early and has_fit_parameter(member, "X_val"):
+    stops_early = getattr(member, "early_stopping", True) is not False and has_fit_parameter(member, "X_val")
+    if data.routed is None:
+        if data.sample_weight is not None:
+            found[_weight_name(spec)] = data.sample_weight
+        # Boosting takes groups for the splitter of its early stopping, and refuses them without one.
+        has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
+        if data.groups is not None and has_fit_parameter(member, "groups") and has_splitter:
+            found["groups"] = data.groups
+    if data.validation is not None and (stops_early if data.routed is None else {"X_val", "y_val"} <= {*found}):
         X_val, y_val = data.validation
         if not isinstance(member, BaseFastens) and data.classes is not None:
             y_val = places_in(data.classes, y_val)

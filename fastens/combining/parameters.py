@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from fastens.docstrings import entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
@@ -135,6 +136,14 @@ def _is_by_row(value: Any, n_rows: int) -> bool:
 
 def _rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
     return value.tocsr()[rows] if issparse(value) else np.asarray(value)[rows]
+
+
+def reading_validation_rows(owner: Any) -> MetadataRequest:
+    """The request of an ensemble whose own `fit` reads validation rows, whether members do or not."""
+    request = MetadataRequest(owner=owner)
+    for name in ("X_val", "y_val"):
+        request.fit.add_request(param=name, alias=True)
+    return request
 
 
 def routing_enabled() -> bool:

@@ -54,20 +54,28 @@ def answer_streams(cls: type) -> None:
 
 
 def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
+    known = frozenset(signature(method).parameters)
+
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs and not known.issuperset(kwargs):
+            self._check_names(method, kwargs)
         if type(X) is np.ndarray:  # a single row is predicted so fast that passing on no arguments would count
             return method(self, X, *args, **kwargs) if args or kwargs else method(self, X)
-        if self._is_spread(X):
-            given = signature(method).bind(self, X, *args, **kwargs).arguments
-            return self._answer_spread(method.__name__, **{name: given[name] for name in [*given][1:]})
-        if is_stream(X) or (not self._reads_parts and self._is_source(X)):
-            given = signature(method).bind(self, X, *args, **kwargs).arguments
-            return _answer_in_parts(method, **given)
-        return method(self, X, *args, **kwargs)
+        return _answer_of_table(method, self, X, *args, **kwargs)
 
     setattr(answer, _MARK, True)
     return answer
+
+
+def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    if self._is_spread(X):
+        given = signature(method).bind(self, X, *args, **kwargs).arguments
+        return self._answer_spread(method.__name__, **{name: given[name] for name in [*given][1:]})
+    if is_stream(X) or (not self._reads_parts and self._is_source(X)):
+        given = signature(method).bind(self, X, *args, **kwargs).arguments
+        return _answer_in_parts(method, **given)
+    return method(self, X, *args, **kwargs)
 
 
 def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:

@@ -24,12 +24,19 @@ import fastens
 from fastens import (
     BaggingClassifier,
     BaggingRegressor,
+    BayesOptimalClassifier,
+    CascadeForestClassifier,
+    CascadeForestRegressor,
+    ConformalClassifier,
+    ConformalRegressor,
     DecisionTreeClassifier,
+    GradientBoostingClassifier,
     RandomForestClassifier,
     StackingClassifier,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
+    WeightedMajorityClassifier,
 )
 from fastens.combining.responses import MemberError
 
@@ -165,6 +172,69 @@ def test_metadata_reaches_the_method_that_members_answer_with():
         numbers.predict(X, lesson=3.5)
 
 
+ASKING = {"sample_weight": True, "X_val": True, "y_val": True, "groups": False}
+FEW = np.random.default_rng(0).permutation(len(y))[:60]
+
+
+def routed_and_not(make, names):
+    """Probabilities or predictions of an ensemble with routing on, and off; `make` gets what members of it ask for."""
+    weight, held_out = np.arange(60) % 4, np.arange(len(y))[::3]
+    given = {"sample_weight": weight, "X_val": X[held_out], "y_val": y[held_out]}
+    given = {name: given[name] for name in names}
+    found = []
+    for is_on in (True, False):
+        with config_context(enable_metadata_routing=is_on):
+            model = make(lambda member, is_on=is_on: member.set_fit_request(**ASKING) if is_on else member)
+            model.fit(X[FEW], y[FEW], **given)
+            found.append(getattr(model, "predict_proba", model.predict)(X))
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda: VotingRegressor(random_state=0),
+        lambda: StackingClassifier(cv=2, random_state=0),
+        lambda: WeightedMajorityClassifier(cv=2, random_state=0),
+        lambda: CascadeForestRegressor(cv=2, max_layers=1, random_state=0),
+        lambda: ConformalRegressor(random_state=0),
+        lambda: ConformalClassifier(random_state=0),
+    ],
+)
+def test_members_that_come_with_the_ensemble_get_weights_with_routing_on(kind):
+    routed, plain = routed_and_not(lambda ask: kind(), ["sample_weight"])
+    assert_array_equal(routed, plain)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda one, two: StackingClassifier(levels=[[one], [two]], cv=2),
+        lambda one, two: StackingClassifier(levels=[[one], [two]], cv=2, passthrough=True),
+        lambda one, two: VotingClassifier([one, two], columns={"a": [1, 2]}, voting="soft"),
+        lambda one, two: CascadeForestClassifier([one], cv=2, max_layers=2),
+    ],
+)
+def test_rows_to_validate_on_fit_the_table_of_the_member_with_routing_on(make):
+    def of_boosting(ask):
+        return make(*((name, ask(GradientBoostingClassifier(n_estimators=30, max_depth=2))) for name in "ab"))
+
+    routed, plain = routed_and_not(of_boosting, ["sample_weight", "X_val", "y_val"])
+    assert_array_equal(routed, plain)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: CascadeForestClassifier(cv=2, max_layers=2, random_state=0),
+        lambda: BayesOptimalClassifier([("a", LogisticRegression()), ("b", Told())]),
+    ],
+)
+def test_ensembles_read_rows_to_validate_on_themselves_with_routing_on(make):
+    routed, plain = routed_and_not(lambda ask: make(), ["X_val", "y_val"])
+    assert_array_equal(routed, plain)
+
+
 # Stacking and voting --------------------------------------------------
 
 
@@ -174,6 +244,20 @@ def test_predict_of_a_stack_passes_arguments_on():
     mean, deviation = model.predict(X, return_std=True)
     assert_allclose(mean, model.predict(X))
     assert (deviation > 0).all()
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("passthrough", [False, True])
+def test_stacks_that_give_frames_predict_as_others(passthrough):
+    frames = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+    members = [("tree", DecisionTreeClassifier(random_state=0))]
+    model = StackingClassifier(members, passthrough=passthrough, cv=2).fit(frames, binary)
+    expected = model.predict_proba(frames)
+    assert list(model.set_output(transform="pandas").transform(frames).columns[:1]) == ["stackingclassifier_tree"]
+    assert_array_equal(model.predict_proba(frames), expected)
+    numbers = StackingRegressor([("tree", fastens.DecisionTreeRegressor(random_state=0))], cv=2).fit(frames, y)
+    plain = numbers.explain(frames[:5]).values
+    assert_array_equal(numbers.set_output(transform="pandas").explain(frames[:5]).values, plain)
 
 
 def test_metadata_reaches_the_final_estimator():

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metadata_routing import MetadataRouter
 
 from fastens.base import BaseClassifier
 from fastens.bayes.hypotheses.mixing import Evidence, posterior
@@ -14,7 +15,7 @@ from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.folds import GivenRows, MemberData, known_rows
-from fastens.combining.parameters import DOCS, RULES
+from fastens.combining.parameters import DOCS, RULES, reading_validation_rows
 from fastens.combining.responses import joined_labels, labels_of_members
 from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
@@ -95,6 +96,10 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         return self._encode_target(y)
 
     # Fit --------------------------------------------------
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit` passes on to which member; it reads validation rows itself."""
+        return super().get_metadata_routing().add_self_request(reading_validation_rows(self))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         """Fit the members and compute their posterior."""
