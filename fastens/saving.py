@@ -126,14 +126,16 @@ def savable(name: str, value: Any) -> Any:
 
 
 def plain_parameter(value: Any) -> Any:
-    """A parameter as JSON can hold it: None for a random generator, a list of pairs for a dict."""
+    """A parameter as JSON can hold it: None for a random generator, pairs for a dict, a sorted list for a set."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
         return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, set | frozenset):  # whose order differs between processes
+        return sorted(map(plain_parameter, value), key=repr)
+    if isinstance(value, list | tuple):
         return [plain_parameter(item) for item in value]
     return _plain_object(value) if hasattr(value, "get_params") or _is_splitter(value) else value
 
