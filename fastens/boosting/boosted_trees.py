@@ -480,8 +480,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """What a method returns for raw predictions of shape (n_samples, n_outputs)."""
         return self._loss.predict(raw)
 
-    def _own_metric(self, name: str) -> OwnMetric | None:
-        """The metric of that name that only this kind of estimator has, larger being better."""
+    def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
+        """The metric of that name that only this kind of estimator has, larger being better; `loss` knows the ranks."""
         return None
 
     def _raw_from(self, X: Any, init_score: Any) -> Array:
