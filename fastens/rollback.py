@@ -40,6 +40,17 @@ def leave(model: Any, error: BaseException, *names: str) -> None:
     error.left = _Left(model, names)  # type: ignore[attr-defined]
 
 
+@contextmanager
+def left_by_interrupts(model: Any) -> Iterator[None]:
+    """Within it, Ctrl-C makes a model what it was, and lets it stay so: it has been learned, and was to be bettered."""
+    try:
+        with kept(model):
+            yield
+    except KeyboardInterrupt as error:
+        leave(model, error)
+        raise
+
+
 def keeps_model(learn: Learn) -> Learn:
     """A method that learns, other than `fit`, so that where it raises the estimator is as before."""
 

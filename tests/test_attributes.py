@@ -93,15 +93,6 @@ def test_every_attribute_of_a_version_space(parameters):
     look_at(fitted(VersionSpaceClassifier(**parameters), CONTRADICTION))
 
 
-def test_an_empty_version_space_can_be_shown():
-    X, y = CONTRADICTION
-    model = VersionSpaceClassifier(on_collapse="raise").partial_fit(X, y)
-    look_at(model)
-    assert not hasattr(model, "log_evidence_")
-    with pytest.raises(ValueError, match="version space is empty"):
-        model.predict(X)
-
-
 @pytest.mark.parametrize("name", ["log_evidence_", "expected_n_leaves_"])
 def test_what_only_averaged_forests_have(name):
     X, y = load_iris(return_X_y=True)

@@ -62,7 +62,7 @@ from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
 from fastens.monitoring.stages import score_of
 from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
-from fastens.rollback import leave
+from fastens.rollback import leave, left_by_interrupts
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.slicing import of_rounds
@@ -210,7 +210,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if rounds.out_of_bag is not None:
             self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
         if self._stopping.refit:
-            self._fit_again(data, start)
+            with left_by_interrupts(self):
+                self._fit_again(data, start)
         return self
 
     # Before the rounds --------------------------------------------------
@@ -480,8 +481,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """What a method returns for raw predictions of shape (n_samples, n_outputs)."""
         return self._loss.predict(raw)
 
-    def _own_metric(self, name: str) -> OwnMetric | None:
-        """The metric of that name that only this kind of estimator has, larger being better."""
+    def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
+        """The metric of that name that only this kind of estimator has, larger being better; `loss` knows the ranks."""
         return None
 
     def _raw_from(self, X: Any, init_score: Any) -> Array:

@@ -18,6 +18,7 @@ from fastens.boosting.fit_arguments import own_split
 from fastens.boosting.relevance import RelevanceLabels, row_weights
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import LOCAL, Comm, gathered, is_any
+from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
@@ -272,12 +273,10 @@ class GradientBoostingRanker(BoostedTrees):
     def _get_loss(self) -> LambdaRank:
         return LambdaRank(RankingOptions(self.ndcg_at, **self._options("loss").get_params()))
 
-    def _own_metric(self, name: str) -> OwnMetric:
+    def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
         kind, places = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
-        at = None if places is None else int(places)
-
-        loss = cast(LambdaRank, self._loss)
-        measure = loss.ndcg if kind == "ndcg" else loss.average_precision
+        at, known = None if places is None else int(places), cast(LambdaRank, loss)
+        measure = known.ndcg if kind == "ndcg" else known.average_precision
         return lambda rows: measure(rows.y, rows.raw, rows.weight, at)
 
     # Predict --------------------------------------------------

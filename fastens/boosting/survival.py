@@ -103,7 +103,7 @@ class GradientBoostingSurvival(BoostedTrees):
         options = self._options("loss")
         return Cox() if options is None else AFT(options.distribution, options.scale)
 
-    def _own_metric(self, name: str) -> OwnMetric:
+    def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
         return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
     def _keep(self, rounds: Rounds, n_rounds: int) -> None:

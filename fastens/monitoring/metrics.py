@@ -141,7 +141,7 @@ class Metrics:
 
         if metric == LOSS:
             return self._rows.loss(self._loss, 1)
-        own = self._model._own_metric(metric) if isinstance(metric, str) else None
+        own = self._model._own_metric(metric, self._loss) if isinstance(metric, str) else None
         if own is not None:
             return float(own(self._rows))
         if not _is_scorer(metric):

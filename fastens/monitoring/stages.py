@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.utils.multiclass import type_of_target
 
 from fastens.engine.losses.numeric_losses import Expectile
 from fastens.table.labels import labels_to_score
@@ -37,7 +36,7 @@ def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLi
 def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | None = None) -> float:
     """The share of rows whose class is predicted, with several targets that of all of them.
 
-    `sklearn.metrics.accuracy_score` takes several targets only where each has two classes.
+    `sklearn.metrics.accuracy_score` takes several targets only where each has two classes, 0 and 1.
     """
     from sklearn.metrics import accuracy_score
 

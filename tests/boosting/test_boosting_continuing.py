@@ -202,7 +202,8 @@ def test_resume_before_all_rows_are_trained_on(X, rng, tmp_path):
 def test_sets_of_columns_are_the_same_in_any_order(X, rng, tmp_path):
     """As they come in another process: the text of a set follows from hashes that differ there."""
     y, path = make_target("squared_error", X, rng), tmp_path / "checkpoint"
-    one, other = {0, 8, 16}, {16, 8, 0}  # of one place in the table of hashes, so they keep the order they came in
+    # Of one place in the table of hashes, so that a set keeps the order in which they came.
+    one, other = map(set, ([0, 8, 16], [16, 8, 0]))
     table = np.hstack([X] * 5)
     options = {"interaction_cst": [one, {1, 2}], "callbacks": [Checkpoint(path, 3)]}
     GradientBoostingRegressor(n_estimators=3, **options).fit(table, y)

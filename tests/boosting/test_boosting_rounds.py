@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import pickle
 import sys
 import time
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, TimeSeriesSplit
@@ -21,6 +23,7 @@ from fastens import (
     StackingRegressor,
     StopTraining,
 )
+from fastens.boosting.rounds import Rounds
 from fastens.options import EarlyStopping, Goss, Mvs
 from reference.models import make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
@@ -93,6 +96,27 @@ def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
     plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, **growing).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
     np.testing.assert_array_equal(model.validation_score_, stopped.validation_score_)
+
+
+def test_ctrl_c_while_all_rows_are_trained_on_leaves_the_model_that_stopped(X, y, monkeypatch):
+    kind = pd.Categorical(np.arange(400) % 50)
+    table = pd.DataFrame({"number": X[:, 0], "kind": kind})  # of many categories, whose numbers follow from the rows
+    options = {"random_state": 0, "n_estimators": 10}
+    stopped = GradientBoostingRegressor(early_stopping=True, **options).fit(table, y)
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True), **options).fit(table, -y)
+    runs, run = [], Rounds.run
+
+    def interrupted(rounds, on_round=None):
+        run(rounds, on_round)
+        runs.append(rounds)
+        if len(runs) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Rounds, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(table, y)
+    np.testing.assert_array_equal(model.predict(table), stopped.predict(table))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(table), stopped.predict(table))
 
 
 def test_training_on_all_rows_keeps_to_the_time(X, y, monkeypatch):

@@ -155,6 +155,29 @@ def test_errors(loss, message, X, y):
         GradientBoostingClassifier(loss, **QUICK).fit(X, y)
 
 
+class OfNumbers:
+    def __init__(self, **methods):
+        self.__dict__.update(methods)
+
+    def derivatives(self, y, raw):
+        return raw - y, np.ones(len(y))
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"loss": lambda y, raw: raw.mean()}, r"loss.loss must return an array of shape \(500,\); got \(\)"),
+        ({"loss": lambda y, raw: raw[:3]}, r"loss.loss must return an array of shape \(500,\); got \(3,\)"),
+        ({"loss": lambda y, raw: "much"}, "loss.loss must return numbers"),
+        ({"predict": lambda raw: raw.mean()}, r"loss.predict must return an array of shape \(500,\); got \(\)"),
+        ({"predict": lambda raw: raw[:, None]}, r"loss.predict must return an array of shape \(500,\); got \(500, 1\)"),
+    ],
+)
+def test_errors_of_rows(methods, message, X):
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRegressor(OfNumbers(**methods), **QUICK).fit(X, X[:, 0]).predict(X)
+
+
 def test_errors_of_probabilities(X, y):
     model = GradientBoostingClassifier(Wrong(predict=lambda raw: raw[:, 0]), **QUICK).fit(X, y)
     with pytest.raises(ValueError, match=r"loss.predict must return an array of shape \(500, 3\); got \(500,\)"):

@@ -177,6 +177,7 @@ def test_sparse_tables(X, rng):
     X = np.where(np.nan_to_num(X) < 0, 0, X)
     model, other = (GradientBoostingRegressor(**LINEAR, n_estimators=5).fit(table, y) for table in (X, csr_matrix(X)))
     np.testing.assert_array_equal(model.predict(X), other.predict(csr_matrix(X)))
+    np.testing.assert_array_equal(list(model.staged_predict(X)), list(other.staged_predict(csr_matrix(X))))
 
 
 def test_a_larger_penalty_gives_flatter_leaves(X, rng):

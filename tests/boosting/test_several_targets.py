@@ -168,6 +168,18 @@ def test_labels_that_only_begin_as_others_are_wrong(X, labels):
     assert model.score(X, np.char.add(model.predict(X), "bc")) == 0
 
 
+def test_predictions_of_fewer_classes_than_there_are_can_be_scored(X):
+    """Of two classes alone, or with labels that begin as a known one does."""
+    labels = np.column_stack([np.digitize(X[:, 0], [0.0, 2.2]), X[:, 1] > 0]).astype(int)
+    model = GradientBoostingClassifier(n_estimators=1, learning_rate=0.01).fit(X, labels)
+    assert set(np.unique(model.predict(X))) <= {0, 1}
+    assert model.score(X, labels) == (model.predict(X) == labels).all(axis=1).mean()
+    assert model.score(X, labels + 0.5) == 0
+    words = np.array(["a", "b"])[(X[:, :2] > 0).astype(int)]
+    model = GradientBoostingClassifier(n_estimators=3).fit(X, words)
+    assert model.score(X, np.char.add(words, "!")) == 0
+
+
 def test_score_of_labels_is_the_share_of_rows_with_all_of_them_right(X, labels, rng):
     model, weight = GradientBoostingClassifier(**SMALL).fit(X, labels), rng.random(400)
     right = (model.predict(X).astype(str) == labels.astype(str)).all(axis=1)

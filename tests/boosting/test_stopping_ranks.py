@@ -72,6 +72,16 @@ def test_rankers_hold_out_whole_queries(metric, size):
     assert_same_models(size, by_groups, RELEVANCE, qid=QID)
 
 
+def test_callbacks_that_look_at_the_model_change_nothing():
+    """The model so far has a loss of its own, which knows nothing of the ranks."""
+    make = stopped_by(GradientBoostingRanker, ["ndcg@5", "map"], callbacks=[lambda env: env.model is None])
+    models = fit_on_ranks(2, make, RELEVANCE, qid=QID)
+    expected = stopped_by(GradientBoostingRanker, ["ndcg@5", "map"])().fit(X, RELEVANCE, qid=QID)
+    for model in models:
+        for name, scores in expected.validation_scores_.items():
+            np.testing.assert_array_equal(model.validation_scores_[name], scores)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_splitters_see_the_rows_of_all_ranks(size):

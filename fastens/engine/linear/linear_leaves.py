@@ -14,6 +14,7 @@ from fastens.engine.comm import LOCAL, Comm, is_any, sum_ints
 from fastens.engine.linear.normal_equations import fit_leaves
 from fastens.engine.linear.predict_lines import add_linear
 from fastens.engine.linear.rank_sums import reduce_sums
+from fastens.engine.parts import as_array
 from fastens.engine.predict.predict import add_to_raw
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.leaf_sums import leaves_of_rows
@@ -274,8 +275,9 @@ class LinearEnsemble(TreeEnsemble):
         add_to_raw(trees.compiled, codes, leaves, 0, n_trees, n_threads)
         return leaves[:n_trees].astype(np.int32)
 
-    def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
-        """Yield the raw predictions after each round; see `TreeEnsemble.staged_raw`."""
+    def staged_raw(self, X: Any, n_threads: int = 1) -> Iterator[np.ndarray]:
+        """Yield the raw predictions of a row source after each round; see `TreeEnsemble.staged_raw`."""
+        X = as_array(X)
         codes = self.binning.codes(X, n_threads)
         raw = np.tile(self.baseline[:, None], (1, X.shape[0]))
         for index, tree in enumerate(self.separate_trees()):

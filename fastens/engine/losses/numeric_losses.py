@@ -351,12 +351,14 @@ class CustomLoss(NumericLoss):
         """What the source says; not a number where it says nothing."""
         if not hasattr(self._source, "loss") or len(y) == 0:
             return np.full(y.shape, np.nan)
-        return np.ascontiguousarray(self._source.loss(_unchangeable(y), _unchangeable(raw)), dtype=np.float64)
+        return _of_shape(y.shape, self._source.loss(_unchangeable(y), _unchangeable(raw)), "loss.loss")
 
     def predict(self, raw: Array) -> Array:
         """What the source says, or the raw prediction."""
         given = self._as_given(raw)
-        return np.asarray(self._source.predict(given)) if hasattr(self._source, "predict") else given
+        if not hasattr(self._source, "predict"):
+            return given
+        return _of_shape(given.shape, self._source.predict(given), "loss.predict")
 
 
 class CustomClassLoss(CustomLoss):
@@ -381,10 +383,18 @@ class CustomClassLoss(CustomLoss):
             known = BinaryLogLoss() if self.n_outputs == 1 else MulticlassLogLoss(self.n_outputs)
             return known.predict(raw)
         found = super().predict(raw)
-        wanted = raw.shape if self.n_outputs > 1 else raw.shape[:1]
-        if found.shape != wanted:
-            raise ValueError(f"loss.predict must return an array of shape {wanted}; got {found.shape}.")
         return found if self.n_outputs > 1 else np.column_stack([1 - found, found])
+
+
+def _of_shape(shape: tuple[int, ...], found: Any, name: str) -> Array:
+    """What a user's function has returned, which must be numbers of this shape."""
+    try:
+        numbers = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must return numbers: {error}") from error
+    if numbers.shape != shape:
+        raise ValueError(f"{name} must return an array of shape {shape}; got {numbers.shape}.")
+    return np.ascontiguousarray(numbers)
 
 
 def _unchangeable(array: Array) -> Array:
