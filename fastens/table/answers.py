@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastens.engine.parts import RowSource
+from fastens.engine.parts import RowSource, is_coded
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
 from fastens.table.sources import Batches, is_stream, open_stream
@@ -72,10 +72,15 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
     if self._is_spread(X):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return self._answer_spread(method.__name__, **{name: given[name] for name in [*given][1:]})
-    if is_stream(X) or (not self._reads_parts and self._is_source(X)):
+    if is_stream(X) or (not self._reads_parts and (self._is_source(X) or _is_parted(X))):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return _answer_in_parts(method, **given)
     return method(self, X, *args, **kwargs)
+
+
+def _is_parted(X: Any) -> bool:
+    """Whether a table is read in parts, such as the rows of a fold of one in files."""
+    return isinstance(X, RowSource) and not is_coded(X)
 
 
 def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:

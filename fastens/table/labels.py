@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.sharing import shared
@@ -54,6 +55,25 @@ def labels_to_score(y: Any) -> Any:
     if array.dtype.kind not in "OT" or array.ndim == 0 or array.size > len(array):
         return array
     return _labels_of_objects(array.ravel().tolist())
+
+
+def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -> float:
+    """The share of rows whose class is predicted, with several targets that of all of them.
+
+    `sklearn.metrics.accuracy_score` takes several targets only where each has two classes.
+    """
+    from sklearn.metrics import accuracy_score
+
+    if predicted.ndim == 1:
+        return float(accuracy_score(labels_to_score(y), predicted, sample_weight=sample_weight))
+    y = y.toarray() if issparse(y) else unmasked(y, "y")
+    if y.shape != predicted.shape:
+        raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
+    if y.dtype.kind in "fOT" and any(map(is_missing, y.ravel().tolist())):
+        raise ValueError("Input y contains NaN.")
+    if predicted.dtype.kind == "U" and y.dtype.kind != "U":
+        y = np.array(y.tolist(), dtype=np.str_)
+    return float(np.average((y == predicted).all(axis=1), weights=sample_weight))
 
 
 def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:

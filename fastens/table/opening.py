@@ -195,6 +195,11 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
         return True, None
     if not model._is_source(X):
+        if isinstance(X, RowSource) and not model._fits_sources:  # rows of a Source, for a member
+            raise ValueError(
+                f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one that "
+                "is read in parts. Give the table itself, not a Source of it."
+            )
         return False, None
     if not model._fits_sources:
         if isinstance(X, Source) and not is_source(X.table):

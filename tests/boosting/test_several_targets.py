@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
 from fastens.options import Categories, Dart, EarlyStopping, Growth
 from reference.sklearn_checks import parametrize_with_checks
 
@@ -159,6 +159,19 @@ def test_multilabel(X, Y, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     raw = model.predict_contributions(X).sum(axis=2)
     np.testing.assert_allclose([part[:, 1] for part in model.predict_proba(X)], 1 / (1 + np.exp(-raw.T)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [GradientBoostingClassifier, RandomForestClassifier])
+@pytest.mark.parametrize("dtype", [int, float, object, str, np.dtypes.StringDType(), "mixed"])
+def test_labels_of_any_type_are_scored(kind, dtype, rng):
+    X, whole = rng.normal(size=(200, 2)), rng.integers(0, 3, (200, 2))
+    labels = pd.DataFrame({"a": whole[:, 0], "b": whole[:, 1].astype(str)}) if dtype == "mixed" else whole.astype(dtype)
+    model = kind(n_estimators=2, random_state=0).fit(X, labels)
+    right = (model.predict(X).astype(float) == whole).all(axis=1)
+    assert 0 < right.mean() < 1
+    assert model.score(X, labels) == right.mean()
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.score(X, np.where(whole == 1, None, whole))
 
 
 def test_labels_that_only_begin_as_others_are_wrong(X, labels):

@@ -12,14 +12,19 @@ from sklearn.dummy import DummyClassifier
 from fastens import (
     BaggingClassifier,
     CascadeForestClassifier,
+    ConformalClassifier,
     GradientBoostingClassifier,
+    MixedNB,
     RandomForestClassifier,
     RandomSearch,
+    Source,
     StackingClassifier,
+    VersionSpaceClassifier,
     VotingClassifier,
     tune,
 )
 from fastens.combining.folds import _reads_tables
+from fastens.combining.responses import MemberError
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import table_from_frame
 from fastens.table.parts import beside, read_table, settled, take_columns, take_rows
@@ -142,3 +147,18 @@ def test_columns_beside_those_without_texts_as_names(names):
     assert found.columns.tolist() == ["new", *map(str, names)]
     assert found.to_numpy().tolist() == [[0.5, 1, "x"], [1.5, 2, "y"]]
     assert list(table.columns) == list(names)
+
+
+def test_members_on_a_source_read_words_and_numbers_part_by_part():
+    frame = frames()[0]
+    y = np.arange(len(frame)) % 2
+    make = StackingClassifier([("bayes", MixedNB())])
+    expected = make.fit(frame, y).predict_proba(frame)
+    np.testing.assert_array_equal(make.fit(Source(frame), y).predict_proba(Source(frame)), expected)
+
+
+@pytest.mark.parametrize("member", [VersionSpaceClassifier(), ConformalClassifier(MixedNB())])
+def test_members_that_take_rows_in_any_order_need_the_table_itself(member):
+    frame, model = frames()[0], StackingClassifier([("member", member)])
+    with pytest.raises(MemberError, match=f"a table in memory for {type(member).__name__}, .* not a Source of it"):
+        model.fit(Source(frame), np.arange(len(frame)) % 2)
