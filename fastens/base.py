@@ -26,7 +26,7 @@ from fastens.table.answers import answer_streams
 from fastens.table.arrays import is_plain
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.labels import index_of_labels, learn_labels
+from fastens.table.labels import index_of_labels, learn_labels, share_right
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.opening import opening_tables
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
@@ -307,7 +307,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         return [log(part) for part in proba] if isinstance(proba, list) else log(proba)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose label is predicted.
+        """Return the share of rows whose label is predicted, with several targets the labels of all of them.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        return super().score(X, y, weights_to_score(sample_weight, y))
+        return share_right(y, self.predict(X), sample_weight=weights_to_score(sample_weight, y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.utils.multiclass import type_of_target
 
 from fastens.engine.losses.numeric_losses import Expectile
+from fastens.table.labels import share_right
 from fastens.table.sample_weights import weights_to_score
 
 
@@ -31,21 +31,6 @@ def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLi
     """Yield the score of an estimator's predictions after each round."""
     for predicted in model.staged_predict(X):
         yield score_of(model, y, predicted, sample_weight)
-
-
-def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | None = None) -> float:
-    """The share of rows whose class is predicted, with several targets that of all of them.
-
-    `sklearn.metrics.accuracy_score` takes several targets only where each has two classes.
-    """
-    from sklearn.metrics import accuracy_score
-
-    if type_of_target(predicted) != "multiclass-multioutput":
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-    y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if y.shape != predicted.shape:
-        raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
-    return float(np.average((y.astype(predicted.dtype) == predicted).all(axis=1), weights=weight))
 
 
 def levels_of(model: Any) -> list[float] | None:
