@@ -249,7 +249,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         table = feature_table(self._ensemble, index)
         table = table[:, 0] if table.shape[1] == 1 else table
         binning = self._ensemble.binning
-        jumps = np.flatnonzero((np.diff(table[1:], axis=0) != 0).reshape(len(table) - 2, -1).any(axis=1))
+        n_values = 1 if table.ndim == 1 else table.shape[1]
+        jumps = np.flatnonzero((np.diff(table[1:], axis=0) != 0).reshape(len(table) - 2, n_values).any(axis=1))
         values = table[np.append(jumps, len(table) - 2) + 1]
         return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
 
@@ -281,8 +282,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         """
         curve = self.contribution_curve(feature)
         ax = axes(ax, figsize=(5.5, 3.6))
-        columns = curve.values.reshape(len(curve.values), -1).T
-        labels = [str(label) for label in (self.classes_ if len(columns) > 1 else self.classes_[1:])]
+        columns = np.atleast_2d(curve.values.T) if len(curve.values) else np.empty((0, 0))
+        labels = [str(label) for label in (self.classes_ if len(columns) > 1 else self.classes_[1:])][: len(columns)]
         for place, (column, label) in enumerate(zip(columns, labels, strict=True)):
             if curve.categories:
                 width = 0.8 / len(columns)
