@@ -319,7 +319,9 @@ def test_names_with_dollar_signs_are_no_mathematics(table):
     X["x_$_^$"] = X["x_$_^$"].cat.rename_categories({"a": "$^$", "b": "$_{$", "c": "c"})
     labels = np.where(y > 0, "$^$", "$_{$")
     model = fastens.GradientBoostingClassifier(n_estimators=5).fit(X, labels)
+    stumps = fastens.AdaBoostClassifier(n_estimators=5).fit(X, np.append(labels[1:], "$\\"))
     drawn = [
+        *map(stumps.plot_contribution, [0, 1]),
         model.plot_importance(),
         model.plot_contributions(X),
         model.plot_contributions(X, 0),
