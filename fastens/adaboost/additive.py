@@ -15,7 +15,7 @@ from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, plain
 from fastens.monitoring.stages import staged_scores
 from fastens.tree_model.tree_model import TreeModel
 
@@ -249,7 +249,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         table = feature_table(self._ensemble, index)
         table = table[:, 0] if table.shape[1] == 1 else table
         binning = self._ensemble.binning
-        jumps = np.flatnonzero((np.diff(table[1:], axis=0) != 0).reshape(len(table) - 2, -1).any(axis=1))
+        n_values = 1 if table.ndim == 1 else table.shape[1]
+        jumps = np.flatnonzero((np.diff(table[1:], axis=0) != 0).reshape(len(table) - 2, n_values).any(axis=1))
         values = table[np.append(jumps, len(table) - 2) + 1]
         return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
 
@@ -281,8 +282,10 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         """
         curve = self.contribution_curve(feature)
         ax = axes(ax, figsize=(5.5, 3.6))
-        columns = curve.values.reshape(len(curve.values), -1).T
-        labels = [str(label) for label in (self.classes_ if len(columns) > 1 else self.classes_[1:])]
+        columns = np.atleast_2d(curve.values.T) if len(curve.values) else np.empty((0, 0))
+        labels = [plain(str(label)) for label in (self.classes_ if len(columns) > 1 else self.classes_[1:])][
+            : len(columns)
+        ]
         for place, (column, label) in enumerate(zip(columns, labels, strict=True)):
             if curve.categories:
                 width = 0.8 / len(columns)
@@ -296,11 +299,11 @@ class AdditiveVotes(BaseClassifier, TreeModel):
                     label=label,
                 )
         if curve.categories:
-            ax.set_xticks(range(len(curve.categories)), [str(category) for category in curve.categories])
+            ax.set_xticks(range(len(curve.categories)), [plain(str(category)) for category in curve.categories])
         if len(columns) > 1:
             ax.legend(title="class", fontsize="small")
         ax.axhline(0.0, color="0.6", linewidth=0.8)
-        ax.set(xlabel=curve.name, ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes")
+        ax.set(xlabel=plain(curve.name), ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes")
         return ax
 
 

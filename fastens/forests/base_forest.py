@@ -29,6 +29,7 @@ from fastens.forests.forest_uncertainty import deviations, jackknife_variances, 
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
 from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, check_same_drawing, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
+from fastens.inspection.arguments import COUNT, check_position
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
 from fastens.posterior.averaging import TreeAverager
@@ -217,8 +218,10 @@ class BaseForest(TreeParameters, TreeModel):
         ValueError
             Without bootstrap.
         """
+        self._check_fitted()
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
+        tree = check_position("tree", tree, len(self))
         return self._bags().counts(tree, tree + 1)[0].astype(np.int64)
 
     # Predict --------------------------------------------------
@@ -366,8 +369,7 @@ class BaseForest(TreeParameters, TreeModel):
         -------
         CSR matrix of shape (n_samples, n_others), each row's largest proximities first
         """
-        if n_neighbors is not None and n_neighbors < 1:
-            raise ValueError(f"n_neighbors must be a whole number of at least 1 or None; got {n_neighbors!r}.")
+        (COUNT | NONE).check("n_neighbors", n_neighbors)
         return proximities(self, X, others, n_neighbors)
 
     # Out of bag --------------------------------------------------

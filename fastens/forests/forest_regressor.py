@@ -25,6 +25,7 @@ from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import NumberAveraging
 from fastens.forests.tree_errors import MAX_ROWS, TreeErrors, quantiles_of_trees
 from fastens.parameters import FLAG, parameter
+from fastens.table.columns.vectors import numbers_in
 from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
@@ -194,7 +195,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         N. Meinshausen (2006). Quantile regression forests. JMLR 7.
         """
         self._check_fitted()
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        levels = np.atleast_1d(numbers_in(quantiles, "quantiles"))
         if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(f"quantiles must hold numbers from 0 to 1; got {quantiles!r}.")
         if self._n_targets > 1:

@@ -12,6 +12,7 @@ from fastens.base import TrainingData
 from fastens.engine.parts import column_of, map_parts, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Shuffled
+from fastens.inspection.arguments import COUNT
 
 Array = NDArray[np.float64]
 Shuffles = list[NDArray[np.uint32]]
@@ -23,6 +24,7 @@ def permutation_importance(
     model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, n_repeats: int, random_state: Any
 ) -> Bunch:
     """Return by how much a fitted TreeModel's loss grows when the values of a feature are shuffled among the rows."""
+    COUNT.check("n_repeats", n_repeats)
     data = model._check_validation(X, y, sample_weight)
     weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
     generator = check_random_state(random_state)

@@ -129,6 +129,18 @@ def test_curves_know_missing_values_that_are_a_category(encoding):
     np.testing.assert_allclose(curve.missing - curve.values[0], decided[2] - decided[0])
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_curves_of_columns_that_say_nothing(n_classes):
+    pd, plt = pytest.importorskip("pandas"), pytest.importorskip("matplotlib.pyplot")
+    table = pd.DataFrame({"a": np.arange(12), "same": 1.0, "none": np.nan, "empty": pd.Categorical([None] * 12, ["x"])})
+    model = AdaBoostClassifier(n_estimators=3).fit(table, np.arange(12) % n_classes)
+    for name in ("same", "none", "empty"):
+        curve = model.contribution_curve(name)
+        assert len(curve.thresholds) == 0
+        assert not curve.values.any()
+        plt.close(model.plot_contribution(name).figure)
+
+
 def test_curves_are_for_stumps_and_known_columns(cancer):
     X, y = cancer
     with pytest.raises(ValueError, match="only ensembles of stumps"):

@@ -250,3 +250,17 @@ def test_refitting_forgets(rows):
     np.testing.assert_array_equal(
         outputs(model, X[["a"]]), outputs(clone(model).fit(X[["a"]], targets["binary"]), X[["a"]])
     )
+
+
+def test_scores_of_several_targets_and_of_labels_that_are_objects(rng):
+    X = rng.normal(size=(60, 2))
+    y = np.column_stack([np.where(X[:, 0] > 0, "up", "down"), np.digitize(X[:, 1], [-0.5, 0.5]).astype(str)])
+    model = make(RandomForestClassifier, max_depth=2).fit(X, y)
+    assert model.score(X, y) == (model.predict(X) == y).all(axis=1).mean()
+    assert model.score(X, np.char.add(y, "wards")) == 0
+    # Predictions of two classes each, where the rows have three.
+    numbers = np.column_stack([np.arange(60) == 0, (X[:, 1] > 0) + (np.arange(60) == 0)]).astype(int)
+    model = DecisionTreeClassifier(max_leaf_nodes=2).fit(X, numbers)
+    assert model.score(X, numbers) == (model.predict(X) == numbers).all(axis=1).mean()
+    for labels in (X[:, 0] > 0, (X[:, 0] > 0).astype(int)):
+        assert DecisionTreeClassifier().fit(X, labels.astype(object)).score(X, labels.astype(object)) == 1

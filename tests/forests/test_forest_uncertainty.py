@@ -250,3 +250,20 @@ def test_errors(call, message, patients):
         call(RandomForestRegressor(3, random_state=0).fit(X, y), X)
     with pytest.raises(AttributeError, match="oob_score=True"):
         RandomForestRegressor(3).fit(X, y).predict_interval(X)
+
+
+def test_arguments_that_are_none_are_named(forest, patients):
+    X, y = patients
+    for tree in (-1, 100, 1.5, "first"):
+        with pytest.raises(ValueError, match=f"tree must be a whole number from 0 to 99; got {tree!r}"):
+            forest.in_bag(tree)
+    for number in (1.5, "all"):
+        with pytest.raises(
+            ValueError, match=f"n_neighbors must be a whole number of at least 1 or None; got {number!r}"
+        ):
+            forest.proximity(X[:5], n_neighbors=number)
+    with pytest.raises(ValueError, match="quantiles must hold numbers"):
+        forest.predict_quantiles(X[:5], "median")
+    for number in (0, -1, 2.5):
+        with pytest.raises(ValueError, match=f"n_repeats must be a whole number of at least 1; got {number}"):
+            forest.permutation_importance(X, y, n_repeats=number)

@@ -275,6 +275,12 @@ def test_errors_say_what_to_do(table, models, name, method, arguments, message):
         getattr(models[name], method)(**given)
 
 
+def test_dependence_is_of_one_target(rng):
+    X = rng.normal(size=(20, 2))
+    with pytest.raises(ValueError, match="plot_dependence draws the predictions of one target; the model has 2"):
+        fastens.RandomForestRegressor(2).fit(X, X).plot_dependence(X, 0)
+
+
 def test_functions_on_foreign_estimators_and_other_numbers(table, models):
     foreign = LogisticRegression()
     with pytest.raises(ValueError, match="kind='gain' needs an estimator with feature_importances_; got LogisticReg"):
@@ -313,7 +319,9 @@ def test_names_with_dollar_signs_are_no_mathematics(table):
     X["x_$_^$"] = X["x_$_^$"].cat.rename_categories({"a": "$^$", "b": "$_{$", "c": "c"})
     labels = np.where(y > 0, "$^$", "$_{$")
     model = fastens.GradientBoostingClassifier(n_estimators=5).fit(X, labels)
+    stumps = fastens.AdaBoostClassifier(n_estimators=5).fit(X, np.append(labels[1:], "$\\"))
     drawn = [
+        *map(stumps.plot_contribution, [0, 1]),
         model.plot_importance(),
         model.plot_contributions(X),
         model.plot_contributions(X, 0),

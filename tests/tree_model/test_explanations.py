@@ -123,6 +123,14 @@ def test_losses_that_are_not_known_are_not_explained(table):
         model.explain(X, X, output="loss", y=y)
 
 
+def test_explains_the_loss_of_gentle_adaboost(table):
+    X, y = table[0], table[1] % 2 == 1
+    model = fastens.AdaBoostClassifier(n_estimators=4, algorithm="gentle").fit(X, y)
+    found = model.explain(X, X[::7], output="loss", y=y)
+    losses = np.exp(-0.5 * np.where(y, 1, -1) * model.decision_function(X))
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, losses, atol=1e-9)
+
+
 def test_scaled_by_pairs(table):
     """Against each background row, raw contributions times what the output changes by for each unit of raw change."""
     X, model = table[0], fitted(table, "two classes of boosting")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import max_floats
 from fastens.engine.elementary import exp, expit
-from fastens.engine.losses.losses import Floats, Loss, weighted_mean
+from fastens.engine.losses.losses import Floats, Loss
 
 Array = NDArray[np.float64]
 
@@ -38,10 +38,9 @@ class ExponentialLoss(Loss):
             gradients[k] = -0.5 * signs * weights
             hessians[k] = 0.25 * weights
 
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Weighted mean of the rows' losses."""
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
         columns = [exp(np.minimum(-0.5 * self._signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
-        return weighted_mean(np.mean(columns, axis=0), sample_weight, self.comm)
+        return np.mean(columns, axis=0)
 
     def predict(self, raw: Array) -> Array:
         """Probabilities of the classes; several: those of one against the rest, scaled to sum to 1."""
