@@ -39,6 +39,7 @@ from fastens.combining.parameters import (
     NamedMembers,
     check_kind,
     check_metadata,
+    groups_of_rows,
     metadata_of_rows,
     routing_enabled,
     tags_of,
@@ -346,14 +347,13 @@ class BaseMembers(BaseFastens):
             if limits is not None:
                 X.limits = limits
         given, found = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
-        groups = metadata.get("groups")
         X_val = metadata.get("X_val")
         data = MemberData(
             X=found.X,
             y=found.y,
             classes=getattr(self, "classes_", None),
             sample_weight=found.sample_weight,
-            groups=None if groups is None else np.asarray(groups)[rows],
+            groups=groups_of_rows(metadata.get("groups"), *given),
             validation=None if X_val is None else self._check_validation_rows(X_val, metadata["y_val"]),
             routed=self._route(metadata, given),
         )

@@ -24,7 +24,13 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor, StackingClassifier, StackingRegressor
+from fastens import (
+    ConformalClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+)
 from fastens.combining.folds import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.bins import binning
@@ -349,6 +355,14 @@ def test_regression(final):
     best = max(clone(member).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) for _, member in members)
     assert model.score(X[1::2], y[1::2]) > best - (0.2 if final == "boosting" else 0.01)
     assert model.oof_predictions_["line"].shape == (150, 1)
+
+
+@pytest.mark.parametrize("groups", [np.zeros(10), np.zeros(10**4), 3, [["a"], ["b"]]], ids=repr)
+def test_groups_are_one_for_each_row(binary, groups):
+    X, y = binary
+    for model in (StackingClassifier(members(), cv=3), ConformalClassifier(cv=None)):
+        with pytest.raises(ValueError, match=rf"groups must have one for each of the {len(y)} rows; got shape"):
+            model.fit(X, y, groups=groups)
 
 
 def test_parameters_by_name(binary):
