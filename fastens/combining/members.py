@@ -252,6 +252,8 @@ class BaseMembers(BaseFastens):
         levels = self._levels()
         names = [name for members in levels for name, _ in members]
         _check_names(names, self.get_params(deep=False))
+        if empty := [depth for depth, members in enumerate(levels, 1) if not members]:
+            raise ValueError(f"levels must hold at least one estimator each; level {empty[0]} has none.")
         unknown = [name for name in (self.columns or {}) if name not in names]
         if unknown:
             raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {names}.")

@@ -387,7 +387,14 @@ def test_parameters_by_name(binary):
         ({"final_estimator": LinearRegression()}, "final_estimator must be a classifier"),
         ({"final_estimator": "forest"}, "final_estimator must be an estimator or one of|final_estimator must be"),
         ({"cv": [([0, 1, 2], [2, 3])]}, "a row is in both"),
+        (
+            {"cv": [([0, 1, 2], [10**6])]},
+            "cv must give pairs of numbers, or masks, of .* 1000000 is out",
+        ),
+        ({"cv": [(np.array([True, False]),) * 2]}, "cv must give pairs of numbers, or masks, of the .* rows"),
+        ({"cv": [1, 2]}, "cv must give pairs of numbers, or masks"),
         ({"levels": [[("a", boosting())]]}, "estimators must be None where levels are given"),
+        ({"levels": [members(), [("a", "drop")]], "estimators": None}, "levels must hold .* each; level 2 has none"),
     ],
 )
 def test_bad_input_is_named(binary, parameters, message):
