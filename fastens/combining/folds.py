@@ -186,12 +186,9 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     Folds given as row numbers count the rows as they were given to `fit`; rows of zero weight leave them.
     """
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
-        place = np.full(given.n_given, -1)
-        place[given.rows] = np.arange(data.n_rows)
-        pairs: Any = (tuple(_kept(place[part]) for part in pair) for pair in cv)
+        folds = _given_folds(cv, data, given)
     else:
-        pairs = _split(cv, data)
-    folds = [(_numbers(train), _numbers(test)) for train, test in pairs]
+        folds = [(_numbers(train), _numbers(test)) for train, test in _split(cv, data)]
     if not any(len(test) for _, test in folds):
         raise ValueError("cv must give folds with test rows; got none.")
     for train, test in folds:
@@ -200,6 +197,18 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
         if is_training[test].any():
             raise ValueError("cv must give folds whose training and test rows differ; a row is in both.")
     return folds
+
+
+def _given_folds(cv: Iterable[Any], data: MemberData, given: GivenRows) -> list[Fold]:
+    """Folds given as row numbers or masks, without the rows of zero weight."""
+    place = np.full(given.n_given, -1)
+    place[given.rows] = np.arange(data.n_rows)
+    try:
+        return [(_kept(place[train]), _kept(place[test])) for train, test in cv]
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"cv must give pairs of numbers, or masks, of the {given.n_given} rows to train on and to test on: {error}"
+        ) from error
 
 
 def _numbers(rows: Any) -> NDArray[Any]:
@@ -219,7 +228,7 @@ def _split(cv: Any, data: MemberData) -> list[Fold]:
     try:
         splitter = check_cv(cv, y=target, classifier=is_classification)
         return list(splitter.split(np.zeros((data.n_rows, 1)), target, data.groups))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         has_classes = is_classification and target.ndim == 1
         advice, largest = "", int(np.bincount(target).max()) if has_classes else data.n_rows
         if has_classes and isinstance(cv, int | np.integer) and cv > largest:

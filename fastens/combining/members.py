@@ -39,6 +39,7 @@ from fastens.combining.parameters import (
     NamedMembers,
     check_kind,
     check_metadata,
+    groups_of_rows,
     metadata_of_rows,
     routing_enabled,
     tags_of,
@@ -251,6 +252,8 @@ class BaseMembers(BaseFastens):
         levels = self._levels()
         names = [name for members in levels for name, _ in members]
         _check_names(names, self.get_params(deep=False))
+        if empty := [depth for depth, members in enumerate(levels, 1) if not members]:
+            raise ValueError(f"levels must hold at least one estimator each; level {empty[0]} has none.")
         unknown = [name for name in (self.columns or {}) if name not in names]
         if unknown:
             raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {names}.")
@@ -346,14 +349,13 @@ class BaseMembers(BaseFastens):
             if limits is not None:
                 X.limits = limits
         given, found = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
-        groups = metadata.get("groups")
         X_val = metadata.get("X_val")
         data = MemberData(
             X=found.X,
             y=found.y,
             classes=getattr(self, "classes_", None),
             sample_weight=found.sample_weight,
-            groups=None if groups is None else np.asarray(groups)[rows],
+            groups=groups_of_rows(metadata.get("groups"), *given),
             validation=None if X_val is None else self._check_validation_rows(X_val, metadata["y_val"]),
             routed=self._route(metadata, given),
         )

@@ -120,6 +120,16 @@ def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") 
         raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
 
 
+def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[Any] | None:
+    """The groups of some of the rows; ValueError where there is not one for each row."""
+    if groups is None:
+        return None
+    found = np.asarray(groups)
+    if found.shape != (n_rows,):
+        raise ValueError(f"groups must have one for each of the {n_rows} rows; got shape {found.shape}.")
+    return found[rows]
+
+
 def metadata_of_rows(metadata: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
     """Metadata of some of the rows: what has a value for each row is cut, validation data and the like are not."""
     return {

@@ -24,7 +24,13 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor, StackingClassifier, StackingRegressor
+from fastens import (
+    ConformalClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+)
 from fastens.combining.folds import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.bins import binning
@@ -351,6 +357,14 @@ def test_regression(final):
     assert model.oof_predictions_["line"].shape == (150, 1)
 
 
+@pytest.mark.parametrize("groups", [np.zeros(10), np.zeros(10**4), 3, [["a"], ["b"]]], ids=repr)
+def test_groups_are_one_for_each_row(binary, groups):
+    X, y = binary
+    for model in (StackingClassifier(members(), cv=3), ConformalClassifier(cv=None)):
+        with pytest.raises(ValueError, match=rf"groups must have one for each of the {len(y)} rows; got shape"):
+            model.fit(X, y, groups=groups)
+
+
 def test_parameters_by_name(binary):
     X, y = binary
     model = StackingClassifier(members(), cv=3)
@@ -373,7 +387,14 @@ def test_parameters_by_name(binary):
         ({"final_estimator": LinearRegression()}, "final_estimator must be a classifier"),
         ({"final_estimator": "forest"}, "final_estimator must be an estimator or one of|final_estimator must be"),
         ({"cv": [([0, 1, 2], [2, 3])]}, "a row is in both"),
+        (
+            {"cv": [([0, 1, 2], [10**6])]},
+            "cv must give pairs of numbers, or masks, of .* 1000000 is out",
+        ),
+        ({"cv": [(np.array([True, False]),) * 2]}, "cv must give pairs of numbers, or masks, of the .* rows"),
+        ({"cv": [1, 2]}, "cv must give pairs of numbers, or masks"),
         ({"levels": [[("a", boosting())]]}, "estimators must be None where levels are given"),
+        ({"levels": [members(), [("a", "drop")]], "estimators": None}, "levels must hold .* each; level 2 has none"),
     ],
 )
 def test_bad_input_is_named(binary, parameters, message):

@@ -218,7 +218,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         y : array of shape (n_samples,), or the name of a column
             The labels.
         sample_weight : array of shape (n_samples,), optional
-            Weight 2 is the text twice.
+            Weight 2 is the text twice, also for `min_df`, `max_df` and `max_features`, where all weights are whole.
 
         Returns
         -------
@@ -246,7 +246,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             self._take_terms(found.terms)
             self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
             return self
-        counts = self._learn_terms(texts)
+        counts = self._learn_terms(texts, weight)
         with classifier._over(self._comm):
             self.classifier_ = classifier.fit(counts, labels, weight)
         return self
@@ -268,17 +268,22 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         return texts_needs(self, shape)
 
-    def _learn_terms(self, texts: Any) -> Any:
+    def _learn_terms(self, texts: Any, weight: Array | None) -> Any:
         """Take the vocabulary of texts; return their counts."""
         vectorizer = self._make_vectorizer()
-        if self._comm.size > 1:
-            self._take_terms(learn_terms(texts, vectorizer, self._comm))
+        if self._comm.size > 1 or (weight is not None and self._leaves_terms_out()):
+            self._take_terms(learn_terms(texts, weight, vectorizer, self._comm))
             is_source = isinstance(texts, RowSource)
             return CountedTexts(texts, self._vectorizer) if is_source else self._counts_of(texts)
         with needing_words():
             counts = vectorizer.fit_transform(texts).astype(np.float64)
         self._take_terms(vectorizer.get_feature_names_out())
         return counts
+
+    def _leaves_terms_out(self) -> bool:
+        """Whether it matters how often terms come."""
+        takes_all = isinstance(self.max_df, float) and self.max_df == 1 and self.min_df in (0, 1)
+        return self.max_features is not None or not takes_all
 
     def _is_source(self, X: Any) -> bool:
         # A string that names no file is a text by mistake.

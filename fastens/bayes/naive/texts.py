@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from fastens.bayes.naive.likelihoods import Array, sums_by_class
 from fastens.bayes.naive.moments import add_sparse_sums
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.whole import are_copies
 from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
 from fastens.table.parts import take_rows
@@ -50,8 +51,8 @@ class CountedTerms(NamedTuple):
     """Different terms of some texts; the texts that have each and how often it comes, shape (2, n_terms)."""
 
     terms: list[str]
-    counts: NDArray[np.int64]
-    n_texts: int
+    counts: Array
+    n_texts: float
 
 
 class _Terms:
@@ -60,23 +61,27 @@ class _Terms:
     def __init__(self, vectorizer: CountVectorizer, *, is_there: bool) -> None:
         self._analyze, self._binary, self._is_there = vectorizer.build_analyzer(), vectorizer.binary, is_there
         self.places: dict[str, int] = {}
-        self.counts = np.zeros((2, 0), dtype=np.int64)  # the texts that have it, and how often it comes
+        self.counts = np.zeros((2, 0))  # the texts that have it, and how often it comes
+        self._n_texts = 0.0
 
-    def rows_of(self, texts: Iterable[str]) -> sparse.csr_matrix:
-        """Count the terms of texts; return what naive Bayes adds up of each text and term."""
+    def rows_of(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
+        """Count the terms of texts, each so many times; return what naive Bayes adds up of each text and term."""
         found = [Counter(self._analyze(text)) for text in texts]
         columns = np.array([self.places.setdefault(term, len(self.places)) for own in found for term in own], np.int32)
         n_times = np.array([n for own in found for n in own.values()], dtype=np.float64)
         n_times = np.ones_like(n_times) if self._binary else n_times
-        of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (None, n_times)]).astype(np.int64)
+        times = np.ones(len(found)) if copies is None else copies
+        of_terms = np.repeat(times, list(map(len, found)))
+        of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (of_terms, of_terms * n_times)])
         self.counts = widened(self.counts, len(self.places)) + of_batch
+        self._n_texts += float(times.sum())
         ends = np.cumsum([0, *map(len, found)]).astype(np.int32)
         data = np.ones_like(n_times) if self._is_there else n_times
         return sparse.csr_matrix((data, columns, ends), (len(found), len(self.places)))
 
-    def of_texts(self, n_texts: int) -> CountedTerms:
-        """What was counted in so many texts."""
-        return CountedTerms(list(self.places), self.counts, n_texts)
+    def of_texts(self) -> CountedTerms:
+        """What was counted."""
+        return CountedTerms(list(self.places), self.counts, self._n_texts)
 
 
 def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
@@ -95,20 +100,23 @@ def sum_terms(
     """The vocabulary that `fit` of the vectorizer would learn from all texts, and the sums of its terms, in one pass.
 
     With `is_there` a term counts once in a text, whatever the vectorizer's choice of the most frequent terms. How many
-    terms were seen is told to `on_terms` on the way.
+    terms were seen is told to `on_terms` on the way. Whole weights are numbers of copies for the vectorizer too.
     """
+    copies = rows._replace(weight=rows.weight if are_copies(rows.weight) else None)
     found = _Terms(vectorizer, is_there=is_there)
     sums = np.zeros((rows.n_classes, 0))
     for start, part in parts_of(source):
         texts = texts_of(part)
         for first in range(0, len(texts), TEXTS_AT_ONCE):
-            counted = found.rows_of(texts[first : first + TEXTS_AT_ONCE])
+            batch = texts[first : first + TEXTS_AT_ONCE]
+            of_batch = slice(start + first, start + first + len(batch))
+            counted = found.rows_of(batch, copies.of(of_batch).weight)
             on_terms(counted.shape[1])
             sums = widened(sums, counted.shape[1])
-            own = rows.of(slice(start + first, start + first + counted.shape[0]))
+            own = rows.of(of_batch)
             if counted.nnz:
                 add_sparse_sums(counted.data, counted.indices, counted.indptr, own.y, own.weight, sums)
-    terms = _vocabulary([found.of_texts(len(source))], vectorizer)
+    terms = _vocabulary([found.of_texts()], vectorizer)
     places = [found.places[term] for term in terms]
     class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
     return TermSums(terms, sums[:, places], class_counts)
@@ -129,12 +137,17 @@ class CountedTexts(RowSource):
             yield self._vectorizer.transform(texts_of(part, fewest=0)).astype(np.float64)
 
 
-def learn_terms(texts: Any, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
-    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches."""
+def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
+    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches.
+
+    Whole weights are numbers of copies.
+    """
     found = _Terms(vectorizer, is_there=False)
-    for part in (part for _, part in parts_of(texts)) if isinstance(texts, RowSource) else [texts]:
-        found.rows_of(texts_of(part, fewest=0))
-    return _vocabulary(comm.gather(found.of_texts(len(texts))), vectorizer)
+    copies = weight if all(comm.gather(are_copies(weight))) else None
+    for start, part in parts_of(texts) if isinstance(texts, RowSource) else [(0, texts)]:
+        own = texts_of(part, fewest=0)
+        found.rows_of(own, None if copies is None else copies[start : start + len(own)])
+    return _vocabulary(comm.gather(found.of_texts()), vectorizer)
 
 
 def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
@@ -143,7 +156,7 @@ def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> li
         terms = sorted({term for own in of_ranks for term in own.terms})
         if not terms:
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
-        counts = np.zeros((2, len(terms)), dtype=np.int64)
+        counts = np.zeros((2, len(terms)))
         place = {term: position for position, term in enumerate(terms)}
         for own in of_ranks:
             counts[:, [place[term] for term in own.terms]] += own.counts
@@ -151,7 +164,7 @@ def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> li
         return [terms[place] for place in np.flatnonzero(kept)]
 
 
-def _kept(counts: NDArray[np.int64], n_texts: int, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
+def _kept(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
     """Which terms `min_df`, `max_df` and `max_features` leave, from the texts they are in and how often they come."""
     ends = vectorizer.min_df, vectorizer.max_df
     least, most = (end if isinstance(end, Integral) else end * n_texts for end in ends)
@@ -160,7 +173,7 @@ def _kept(counts: NDArray[np.int64], n_texts: int, vectorizer: CountVectorizer) 
     kept = (counts[0] >= least) & (counts[0] <= most)
     limit = vectorizer.max_features
     if limit is not None and kept.sum() > limit:
-        best = np.flatnonzero(kept)[(-counts[1][kept]).argsort()[:limit]]
+        best = np.flatnonzero(kept)[(-counts[1][kept].astype(np.int64)).argsort()[:limit]]  # as it does
         kept = np.zeros_like(kept)
         kept[best] = True
     if not kept.any():

@@ -110,6 +110,24 @@ def test_weights_are_repetition():
     assert_allclose(model.predict_proba(TEXTS), twice.predict_proba(TEXTS))
 
 
+LIMITS = [{"min_df": 2}, {"min_df": 0.4}, {"max_df": 2}, {"max_df": 0.5}, {"max_features": 3}]
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_weights_are_repetition_for_the_vocabulary(limits, tmp_path):
+    weight = np.array([2, 1, 0, 1, 3, 1])
+    rows = np.repeat(np.arange(6), weight)
+    frame = pd.DataFrame({"text": TEXTS})
+    frame.to_csv(tmp_path / "texts.csv", index=False)
+    twice = TextClassifier(**limits).fit([TEXTS[row] for row in rows], np.array(LABELS)[rows])
+    for X in (TEXTS, tmp_path / "texts.csv"):
+        model = TextClassifier(**limits).fit(X, LABELS, weight)
+        assert model.terms_.tolist() == twice.terms_.tolist()
+        assert_allclose(model.predict_proba(TEXTS), twice.predict_proba(TEXTS))
+        shared = TextClassifier(**limits).fit(X, LABELS, np.where(weight > 0, 0.3, 0))
+        assert shared.terms_.tolist() == TextClassifier(**limits).fit(X, LABELS, weight > 0).terms_.tolist()
+
+
 @pytest.mark.parametrize(
     ("X", "message"),
     [
