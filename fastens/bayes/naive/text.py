@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,8 +28,10 @@ from fastens.bayes.naive.texts import (
 )
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs
+from fastens.engine.comm import is_any
 from fastens.engine.elementary import log
 from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.whole import are_copies
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
@@ -126,7 +129,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     ngram_range : pair of int, default=(1, 1)
         Fewest and most words in a row that make up a term of the vocabulary.
     min_df, max_df : int or float, default=1 and 1.0
-        Number, or share, of texts that a term must be in at least, and at most.
+        Number, or share, of texts that a term must be in at least, and at most. A text of whole weight w is w texts;
+        where weights are fractions, each is one.
     max_features : int or None, default=None
         Keep so many of the most frequent terms.
     smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
@@ -239,14 +243,15 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
         target = self._learn_target(labels)
         classifier = self._make_classifier()
+        copies = weight if self._chooses_terms and not is_any(self._comm, not are_copies(weight)) else None
         if isinstance(texts, RowSource) and self._comm.size == 1:
-            labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
+            labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_), copies)
             on_terms, is_there = self._limit_of_terms(texts), isinstance(classifier, BernoulliNB)
             found = sum_terms(texts, self._make_vectorizer(), labelled, is_there=is_there, on_terms=on_terms)
             self._take_terms(found.terms)
             self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
             return self
-        counts = self._learn_terms(texts)
+        counts = self._learn_terms(texts, copies)
         with classifier._over(self._comm):
             self.classifier_ = classifier.fit(counts, labels, weight)
         return self
@@ -268,11 +273,17 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         return texts_needs(self, shape)
 
-    def _learn_terms(self, texts: Any) -> Any:
-        """Take the vocabulary of texts; return their counts."""
+    @property
+    def _chooses_terms(self) -> bool:
+        """Whether it matters to the vocabulary in how many texts a term is."""
+        is_chosen = not isinstance(self.min_df, Integral) or isinstance(self.max_df, Integral)
+        return is_chosen or self.min_df > 1 or self.max_df < 1 or self.max_features is not None
+
+    def _learn_terms(self, texts: Any, copies: Array | None) -> Any:
+        """Take the vocabulary of texts, or of copies of them; return their counts."""
         vectorizer = self._make_vectorizer()
-        if self._comm.size > 1:
-            self._take_terms(learn_terms(texts, vectorizer, self._comm))
+        if self._comm.size > 1 or copies is not None:
+            self._take_terms(learn_terms(texts, vectorizer, self._comm, copies))
             is_source = isinstance(texts, RowSource)
             return CountedTexts(texts, self._vectorizer) if is_source else self._counts_of(texts)
         with needing_words():

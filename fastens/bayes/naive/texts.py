@@ -32,10 +32,15 @@ class LabelledTexts(NamedTuple):
     y: NDArray[np.int32]
     weight: Array | None
     n_classes: int
+    copies: Array | None = None  # how many texts each stands for in the choice of terms; None for one
 
     def of(self, rows: slice) -> LabelledTexts:
         """Those of some of them."""
-        return self._replace(y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
+        return self._replace(y=self.y[rows], weight=_some(self.weight, rows), copies=_some(self.copies, rows))
+
+
+def _some(weight: Array | None, rows: slice) -> Array | None:
+    return None if weight is None else weight[rows]
 
 
 class TermSums(NamedTuple):
@@ -62,14 +67,15 @@ class _Terms:
         self.places: dict[str, int] = {}
         self.counts = np.zeros((2, 0), dtype=np.int64)  # the texts that have it, and how often it comes
 
-    def rows_of(self, texts: Iterable[str]) -> sparse.csr_matrix:
-        """Count the terms of texts; return what naive Bayes adds up of each text and term."""
+    def rows_of(self, texts: Iterable[str], copies: Array | None = None) -> sparse.csr_matrix:
+        """Count the terms of texts, or of copies of them; return what naive Bayes adds up of each text and term."""
         found = [Counter(self._analyze(text)) for text in texts]
         columns = np.array([self.places.setdefault(term, len(self.places)) for own in found for term in own], np.int32)
         n_times = np.array([n for own in found for n in own.values()], dtype=np.float64)
         n_times = np.ones_like(n_times) if self._binary else n_times
-        of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (None, n_times)]).astype(np.int64)
-        self.counts = widened(self.counts, len(self.places)) + of_batch
+        n_texts = np.repeat(np.ones(len(found)) if copies is None else copies, list(map(len, found)))
+        of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (n_texts, n_texts * n_times)])
+        self.counts = widened(self.counts, len(self.places)) + of_batch.astype(np.int64)
         ends = np.cumsum([0, *map(len, found)]).astype(np.int32)
         data = np.ones_like(n_times) if self._is_there else n_times
         return sparse.csr_matrix((data, columns, ends), (len(found), len(self.places)))
@@ -102,13 +108,14 @@ def sum_terms(
     for start, part in parts_of(source):
         texts = texts_of(part)
         for first in range(0, len(texts), TEXTS_AT_ONCE):
-            counted = found.rows_of(texts[first : first + TEXTS_AT_ONCE])
+            some = texts[first : first + TEXTS_AT_ONCE]
+            own = rows.of(slice(start + first, start + first + len(some)))
+            counted = found.rows_of(some, own.copies)
             on_terms(counted.shape[1])
             sums = widened(sums, counted.shape[1])
-            own = rows.of(slice(start + first, start + first + counted.shape[0]))
             if counted.nnz:
                 add_sparse_sums(counted.data, counted.indices, counted.indptr, own.y, own.weight, sums)
-    terms = _vocabulary([found.of_texts(len(source))], vectorizer)
+    terms = _vocabulary([found.of_texts(_n_copies(source, rows.copies))], vectorizer)
     places = [found.places[term] for term in terms]
     class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
     return TermSums(terms, sums[:, places], class_counts)
@@ -129,12 +136,20 @@ class CountedTexts(RowSource):
             yield self._vectorizer.transform(texts_of(part, fewest=0)).astype(np.float64)
 
 
-def learn_terms(texts: Any, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
-    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches."""
+def learn_terms(texts: Any, vectorizer: CountVectorizer, comm: Comm, copies: Array | None = None) -> list[str]:
+    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches.
+
+    With `copies` it is that of so many copies of each text.
+    """
     found = _Terms(vectorizer, is_there=False)
-    for part in (part for _, part in parts_of(texts)) if isinstance(texts, RowSource) else [texts]:
-        found.rows_of(texts_of(part, fewest=0))
-    return _vocabulary(comm.gather(found.of_texts(len(texts))), vectorizer)
+    for start, part in parts_of(texts) if isinstance(texts, RowSource) else [(0, texts)]:
+        own = texts_of(part, fewest=0)
+        found.rows_of(own, _some(copies, slice(start, start + len(own))))
+    return _vocabulary(comm.gather(found.of_texts(_n_copies(texts, copies))), vectorizer)
+
+
+def _n_copies(texts: Any, copies: Array | None) -> int:
+    return len(texts) if copies is None else int(copies.sum())
 
 
 def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
