@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction.text import CountVectorizer
@@ -95,7 +96,16 @@ def test_most_informative_terms(name):
 def test_tables_of_one_column():
     model = TextClassifier().fit(TEXTS, LABELS)
     expected = model.predict_proba(TEXTS)
-    for X in (np.array(TEXTS), np.array(TEXTS, object)[:, None], pd.Series(TEXTS), pl.DataFrame({"text": TEXTS})):
+    arrow = pa.table({"text": TEXTS})
+    for X in (
+        np.array(TEXTS),
+        np.array(TEXTS, object)[:, None],
+        pd.Series(TEXTS),
+        pl.DataFrame({"text": TEXTS}),
+        arrow,
+        arrow["text"],
+        pa.array(TEXTS),
+    ):
         assert_array_equal(TextClassifier().fit(X, LABELS).predict_proba(X), expected)
     frame = pd.DataFrame({"text": [*TEXTS, None]})
     assert_allclose(model.predict_proba(frame)[-1], [0.5, 0.5])
