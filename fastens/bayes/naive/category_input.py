@@ -46,15 +46,17 @@ class CategoryInput(BaseNaiveBayes):
             found = likelihood.first_unseen(table) if likelihood.unseen == "error" else None
             if found is not None:
                 row, column = found
-                name = repr(self._encoder.names[column]) if self._encoder.names else str(column)
-                value = _value_at(X, row, self._encoder.names[column] if self._encoder.names else column)
+                names = self._encoder.names
+                name = repr(names[column]) if names else str(column)
+                value = _value_at(X, row, column, names)
                 raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
 
 
-def _value_at(X: Any, row: int, column: Any) -> Any:
+def _value_at(X: Any, row: int, column: int, names: list[str] | None) -> Any:
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
-        name = column if isinstance(column, str) and column in frame.columns else frame.columns[int(column)]
+        name = names[column] if names and names[column] in frame.columns else frame.columns[column]
         return frame.get_column(name).to_list()[row]
-    rows = X[row : row + 1]
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)[0][column].item()
+    values = X.tocsr()[row : row + 1].toarray()[0] if sparse.issparse(X) else X[row]
+    value = values[column]
+    return value.item() if isinstance(value, np.generic) else value

@@ -82,6 +82,14 @@ class BernoulliLikelihood(CategoricalLikelihood):
         self.sizes = np.full(sums.shape[1], 2, dtype=np.int64)
         self.counts = np.stack([n_known - sums, sums], axis=2).reshape(len(sums), -1)
 
+    def add(self, other: Any) -> None:
+        if other.threshold != self.threshold:
+            raise ValueError(
+                f"binarize must be the same for all rows, of partial_fit and in both models that are merged; got "
+                f"{float(self.threshold)!r} and {float(other.threshold)!r}."
+            )
+        super().add(other)
+
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         selected = self.select(X)
         if isinstance(selected, np.ndarray):

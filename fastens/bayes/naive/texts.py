@@ -213,15 +213,21 @@ def texts_of(X: Any, fewest: int = 1) -> Any:
         if X.shape[1] != 1:
             raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")
         X = np.asarray(X)[:, 0]
+    elif hasattr(X, "to_pylist"):  # a column of Arrow
+        X = X.to_pylist()
     elif not isinstance(X, Iterable):
         raise ValueError(f"X must be a list of texts; got {X!r}.")
     texts = ["" if is_missing(text) else text for text in X]
+    _check_texts(texts, fewest)
+    return texts
+
+
+def _check_texts(texts: list[Any], fewest: int) -> None:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
     if len(texts) < fewest:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-    return texts
 
 
 def _check_one_column(names: list[str]) -> None:

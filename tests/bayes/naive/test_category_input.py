@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 
 from fastens import AODEClassifier, CategoricalNB, MixedNB, TANClassifier, VersionSpaceClassifier
@@ -55,3 +56,23 @@ def test_rows_of_weight_0_have_no_categories(model, kind):
     twice = more.partial_fit(present, Y[:5]).predict_proba(present)
     more = clone(model).partial_fit(present, Y[:5], [0, 1], WEIGHT[:5])
     assert_array_equal(more.partial_fit(X, Y, None, [1, 1, 1, 1, 1, 0]).predict_proba(present), twice)
+
+
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")
+@pytest.mark.parametrize("model", [CategoricalNB(unseen="error"), TANClassifier(unseen="error")])
+def test_unseen_categories_are_refused_whatever_the_table_is(model):
+    X = pd.DataFrame({"a": ["u", "v"], "b": ["x", "y"]})
+    new = X.assign(b=["x", "z"])
+    for rows in (new, new[["b", "a"]], new.to_numpy(), new.to_numpy(object), new.to_numpy().tolist()):
+        with pytest.raises(ValueError, match="Column 'b' must hold categories seen in fit; row 1 holds 'z'"):
+            clone(model).fit(X, [0, 1]).predict(rows)
+    for rows in (new.to_numpy(object), new.to_numpy().tolist(), new):
+        with pytest.raises(ValueError, match="Column 1 must hold categories seen in fit; row 1 holds 'z'"):
+            clone(model).fit(X.to_numpy(), [0, 1]).predict(rows)
+
+
+def test_unseen_positions_of_sparse_rows_are_refused():
+    model = CategoricalNB(unseen="error").fit(sparse.csr_matrix([[1, 2], [0, 1]]), [0, 1])
+    for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.coo_array):
+        with pytest.raises(ValueError, match="Column 1 must hold categories seen in fit; row 0 holds 9"):
+            model.predict(kind([[1, 9]]))

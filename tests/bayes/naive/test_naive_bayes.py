@@ -266,6 +266,12 @@ def test_what_cannot_be_merged(rows):
         CategoricalNB().partial_fit(X, y)
     with pytest.raises(ValueError, match="classes must be those of the first rows"):
         model.partial_fit(X, y, classes=[0, 1])
+    binary = BernoulliNB(binarize=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"binarize must be the same for all rows.*got 2\.0 and 0\.0"):
+        binary.merge(BernoulliNB().fit(X, y))
+    with pytest.raises(ValueError, match=r"binarize must be the same for all rows.*got 1\.0 and 2\.0"):
+        binary.set_params(binarize=1).partial_fit(X, y)
+    assert_array_equal(binary.predict(X), BernoulliNB(binarize=2).fit(X, y).predict(X))
 
 
 @pytest.mark.parametrize("Model", ALL)

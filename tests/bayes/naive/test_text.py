@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction.text import CountVectorizer
@@ -95,17 +96,32 @@ def test_most_informative_terms(name):
 def test_tables_of_one_column():
     model = TextClassifier().fit(TEXTS, LABELS)
     expected = model.predict_proba(TEXTS)
-    for X in (np.array(TEXTS), np.array(TEXTS, object)[:, None], pd.Series(TEXTS), pl.DataFrame({"text": TEXTS})):
+    arrow = pa.table({"text": TEXTS})
+    for X in (
+        np.array(TEXTS),
+        np.array(TEXTS, object)[:, None],
+        pd.Series(TEXTS),
+        pl.DataFrame({"text": TEXTS}),
+        arrow,
+        arrow["text"],
+        pa.array(TEXTS),
+    ):
         assert_array_equal(TextClassifier().fit(X, LABELS).predict_proba(X), expected)
     frame = pd.DataFrame({"text": [*TEXTS, None]})
     assert_allclose(model.predict_proba(frame)[-1], [0.5, 0.5])
 
 
-def test_weights_are_repetition():
+@pytest.mark.parametrize(
+    "parameters", [{}, {"min_df": 3}, {"max_df": 2}, {"min_df": 0.3}, {"max_features": 3, "features": "count"}]
+)
+@pytest.mark.parametrize("in_file", [False, True])
+def test_weights_are_repetition(tmp_path, parameters, in_file):
     weight = np.array([2, 1, 0, 1, 3, 1])
     rows = np.repeat(np.arange(6), weight)
-    model = TextClassifier().fit(TEXTS, LABELS, weight)
-    twice = TextClassifier().fit([TEXTS[row] for row in rows], np.array(LABELS)[rows])
+    pd.DataFrame({"text": TEXTS}).to_parquet(tmp_path / "texts.parquet")
+    X = str(tmp_path / "texts.parquet") if in_file else TEXTS
+    model = TextClassifier(**parameters).fit(X, LABELS, weight)
+    twice = TextClassifier(**parameters).fit([TEXTS[row] for row in rows], np.array(LABELS)[rows])
     assert model.terms_.tolist() == twice.terms_.tolist()
     assert_allclose(model.predict_proba(TEXTS), twice.predict_proba(TEXTS))
 
