@@ -40,6 +40,7 @@ from fastens.combining.parameters import (
     check_kind,
     check_metadata,
     routing_enabled,
+    rows_of_groups,
     tags_of,
 )
 from fastens.docstrings import Docs
@@ -345,14 +346,13 @@ class BaseMembers(BaseFastens):
             if limits is not None:
                 X.limits = limits
         found = self._start_fit(X, y, weight)
-        groups = metadata.get("groups")
         X_val = metadata.get("X_val")
         data = MemberData(
             X=found.X,
             y=found.y,
             classes=getattr(self, "classes_", None),
             sample_weight=found.sample_weight,
-            groups=None if groups is None else np.asarray(groups)[rows],
+            groups=rows_of_groups(metadata.get("groups"), rows, n_rows),
             validation=None if X_val is None else self._check_validation_rows(X_val, metadata["y_val"]),
             routed=self._route(metadata, rows),
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
@@ -116,6 +117,16 @@ def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") 
     unknown = [] if routing_enabled() else sorted(set(metadata) - known)
     if unknown:
         raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
+
+
+def rows_of_groups(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[Any] | None:
+    """The groups of some of the rows."""
+    if groups is None:
+        return None
+    found = np.asarray(groups)
+    if found.shape != (n_rows,):
+        raise ValueError(f"groups must have one for each of the {n_rows} rows; got shape {found.shape}.")
+    return found[rows]
 
 
 def reading_validation_rows(owner: Any) -> MetadataRequest:
