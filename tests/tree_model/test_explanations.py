@@ -326,3 +326,11 @@ def test_what_has_no_single_output(table):
         model.explain(X, X, output="loss", y=np.where(y % 2 == 1, "yes", "no"))
     model = GradientBoostingRegressor(n_estimators=3, linear_leaves=True).fit(X[["size", "age"]], y)
     assert model.explain(X[["size", "age"]]).values.shape == (300, 2)
+
+
+@pytest.mark.parametrize("kind", [fastens.GradientBoostingRanker, fastens.GradientBoostingSurvival])
+def test_losses_of_rankers_and_of_survival_are_not_explained(rng, kind):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    model = kind(n_estimators=2).fit(X, y + 1)
+    with pytest.raises(ValueError, match="output must be 'raw' or 'probability' for rankers and survival models; got"):
+        model.explain(X[:4], X, output="loss", y=y[:4] + 1)
