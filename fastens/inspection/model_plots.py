@@ -7,7 +7,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.plotting import axes, plain
@@ -126,7 +126,8 @@ def plot_dependence(
     features = [features] if is_one else list(features)
     table, columns = _as_scikit_learn_reads(_in_features(estimator, X)), _drawn(features)
     _check_columns(columns, table)
-    _check_label(estimator, label)
+    n_outputs = 1 if is_classifier(estimator) else int(np.prod(np.shape(estimator.predict(table[:1]))[1:]))
+    _check_label(estimator, label, n_outputs)
     missing = np.zeros(len(table), dtype=bool)
     for column in columns:
         missing |= _is_missing(table, column)
@@ -139,11 +140,11 @@ def plot_dependence(
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
     display = PartialDependenceDisplay.from_estimator(
-        estimator if is_classifier(estimator) or is_regressor(estimator) else _Scores(estimator),
+        estimator if is_classifier(estimator) else _Scores(estimator, label or 0),
         rows,
         features,
         categorical_features=categorical or None,
-        target=label,
+        target=label if is_classifier(estimator) else None,
         grid_resolution=GRID,
         n_cols=min(3, n_pictures),
         ax=axes(ax, figsize=(3.2 * min(3, n_pictures) + 0.8, 2.8 * -(-n_pictures // 3))),
@@ -157,10 +158,10 @@ def plot_dependence(
 
 
 class _Scores(RegressorMixin, BaseEstimator):
-    """A regressor to scikit-learn, made of a ranker or a survival model."""
+    """A regressor of one target to scikit-learn, made of one of several, a ranker or a survival model."""
 
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
+    def __init__(self, estimator: Any, output: int = 0) -> None:
+        self.estimator, self.output = estimator, output
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -169,11 +170,18 @@ class _Scores(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        return np.asarray(self.estimator.predict(X))
+        found = np.asarray(self.estimator.predict(X))
+        return found.reshape(len(found), -1)[:, self.output]
 
 
-def _check_label(estimator: Any, label: Any) -> None:
-    """Raise ValueError unless it is a class of three or more, or none is needed."""
+def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
+    """Raise ValueError unless it is a class of three or more, one of several numbers predicted, or none is needed."""
+    if n_outputs > 1:
+        if not (isinstance(label, int | np.integer) and 0 <= label < n_outputs):
+            raise ValueError(
+                f"label must be the number of a target or quantile, from 0 to {n_outputs - 1}; got {label!r}."
+            )
+        return
     classes = getattr(estimator, "classes_", None) if is_classifier(estimator) else None
     if isinstance(classes, list):
         raise ValueError(f"plot_dependence draws the predictions of one target; the classifier has {len(classes)}.")

@@ -123,6 +123,8 @@ def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Arr
 
 def _target(model: Any, y: Any, n_rows: int) -> Array:
     target: Array = model._encode_target(model._read_target(y))
+    if target.ndim > 1:
+        raise ValueError("output must be 'raw' or 'probability' for rankers and survival models; got 'loss'.")
     if target.shape != (n_rows,):
         raise ValueError(f"y must have a target for each row of X, {n_rows}; got shape {target.shape}.")
     return target

@@ -268,7 +268,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
         features : int, str, pair, or list of these
             Columns to draw; a pair is a picture of two together.
         label : object, optional
-            With three or more classes: the class whose probability is drawn.
+            With three or more classes: the class whose probability is drawn. With several targets or quantiles of
+            numbers: the number of one; with both, targets come first, each with its quantiles.
         ax : matplotlib Axes, optional
             Where to draw; default: a new figure.
         """

@@ -181,6 +181,7 @@ def test_new_losses_are_saved(rng, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"loss": int}, "loss must be one of .* or a function or object that gives derivatives; got <class 'int'>"),
         ({"loss": "hinge"}, "loss must be one of .* or a function or object that gives derivatives; got 'hinge'"),
         ({"loss": TweedieLoss(variance_power=2.0)}, "loss.variance_power must be a number greater than 1"),
         ({"loss": "quantile", "quantile": [0.9, 0.1]}, "quantile must hold ascending levels"),

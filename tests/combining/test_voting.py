@@ -13,6 +13,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import VotingClassifier as PeerVoting
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GroupKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -280,3 +281,12 @@ def test_logistic_members_and_weights_of_rows(table):
     model = VotingClassifier([("a", LogisticRegression())], voting="soft").fit(X, y, sample_weight=weight)
     alone = LogisticRegression().fit(X[:150], y[:150])
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [np.arange(9), np.arange(300), np.zeros((150, 1)), "person"])
+@pytest.mark.parametrize("weight", [None, np.arange(150) % 2])
+def test_groups_are_one_for_each_row(table, groups, weight):
+    X, y = (part[:150] for part in table)
+    model = VotingClassifier([("tree", DecisionTreeClassifier())], weights="nnls", cv=GroupKFold(2))
+    with pytest.raises(ValueError, match="groups must have one for each of the 150 rows; got shape"):
+        model.fit(X, y, weight, groups=groups)

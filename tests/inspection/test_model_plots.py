@@ -304,6 +304,19 @@ def test_dependence_leaves_infinite_values_out(table, models):
         models["none"].plot_dependence(X.assign(large=-np.inf), "large")
 
 
+@pytest.mark.parametrize("loss", [{}, {"loss": "quantile", "quantile": [0.1, 0.9]}])
+def test_dependence_of_one_of_several_targets_and_quantiles(table, loss):
+    X, y = table
+    model = fastens.GradientBoostingRegressor(n_estimators=5, **loss).fit(X, np.column_stack([y, -y]))
+    up, down = [0, 1] if not loss else [1, 2]
+    for label, sign in ((up, 1), (np.int64(down), -1)):
+        (ax,) = model.plot_dependence(X, "large", label=label)
+        assert sign * (ax.lines[0].get_ydata()[-1] - ax.lines[0].get_ydata()[0]) > 0
+    for label in (None, 7, "y"):
+        with pytest.raises(ValueError, match="label must be the number of a target or quantile, from 0 to"):
+            model.plot_dependence(X, "large", label=label)
+
+
 def test_dependence_of_what_ranks(table):
     X, y = table
     ranker = fastens.GradientBoostingRanker(n_estimators=5).fit(X, (y > 0).astype(int), group=[200, 200])

@@ -364,3 +364,11 @@ def test_missing_values_that_are_a_category_are_shown_as_missing():
     np.testing.assert_array_equal(found.data, [[1.0], [np.nan], [np.nan]])
     assert found.display_data[0, 0] == "red"
     np.testing.assert_allclose(found.values[:, 0] + found.base_values, [0, 1, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [fastens.GradientBoostingRanker, fastens.GradientBoostingSurvival])
+def test_losses_of_rankers_and_of_survival_are_not_explained(rng, kind):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    model = kind(n_estimators=2).fit(X, y + 1)
+    with pytest.raises(ValueError, match="output must be 'raw' or 'probability' for rankers and survival models; got"):
+        model.explain(X[:4], X, output="loss", y=y[:4] + 1)

@@ -106,4 +106,4 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
 
 def is_custom(loss: Any) -> bool:
     """Whether this is a loss of the user's own."""
-    return callable(loss) or callable(getattr(loss, "derivatives", None))
+    return not isinstance(loss, type) and (callable(loss) or callable(getattr(loss, "derivatives", None)))
