@@ -166,7 +166,7 @@ class CsvStream:
         self._names = head.column_names
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
         for name, (values, column) in found.items():
-            self._take_type(name, values.type, column)
+            self._take_type(name, head[name].type, values.type, column)
 
     def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
         as_text = [name for name, column in self.schema.columns.items() if column.type == TEXT or is_written(column)]
@@ -180,8 +180,9 @@ class CsvStream:
             raise pa.ArrowInvalid("invalid UTF8 data")
         return head, dialect
 
-    def _take_type(self, name: str, type_: pa.DataType, column: Column) -> None:
-        is_text = column.type == TEXT or is_written(column)
+    def _take_type(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
+        # Numbers in parentheses are written in a way that Arrow does not parse, though no column tells of it.
+        is_text = column.type == TEXT or is_written(column) or parsed == pa.string()
         self._stored[name] = pa.string() if is_text else type_
         # Of numbers that are read from texts, later ones may be no whole ones.
         self._types[name] = pa.float64() if is_text and pa.types.is_integer(type_) else type_
@@ -228,7 +229,7 @@ class CsvStream:
         values = pa.csv.read_csv(content, parse_options=pa.csv.ParseOptions(newlines_in_values=True))["c"]
         read, column = Typing({}, {}, False, False, self.notes).read(name, values)
         self.schema.columns[name] = column
-        self._take_type(name, read.type, column)
+        self._take_type(name, values.type, read.type, column)
 
 
 def _fits(values: pa.ChunkedArray, type_: pa.DataType) -> bool:

@@ -113,6 +113,7 @@ def test_a_given_encoding_is_used(tmp_path):
         (["1'234.50", "12"], [1234.5, 12]),
         (["45%", "3.5%", "0"], [45, 3.5, 0]),
         (["(123)", "45", "(1,200.5)"], [-123, 45, -1200.5]),
+        (["(1.5)", "(2)", "3"], [-1.5, -2, 3]),
         (["1,5", "2,25", "3,125"], [1.5, 2.25, 3.125]),
         (["0,123", "0,456"], [0.123, 0.456]),
         (["12,34,567.5", "1,00,000"], [1234567.5, 100000]),
@@ -127,6 +128,9 @@ def test_numbers_in_every_common_writing(tmp_path, cells, numbers):
     assert found.table["n"].to_pylist() == pytest.approx(numbers)
     again = found_in(text, tmp_path, **found.schema.to_dict())
     assert again.table.equals(found.table)
+    for schema in (TableSchema(), found.schema):
+        batches = CsvStream([str(tmp_path / "t.csv")], schema).batches(["n", "s"])
+        assert pa.Table.from_batches(batches)["n"].to_pylist() == found.table["n"].to_pylist()
 
 
 def test_whole_numbers_stay_whole(tmp_path):
