@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_conformal import BaseConformal, copies_of
 from fastens.combining.defaults import BOOSTING, requesting
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
-from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles
+from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles, without_last_digits
 from fastens.combining.memory import Fits
 from fastens.combining.responses import joint_classes
 from fastens.conformal.scores import (
@@ -160,6 +160,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         member, responses = self._fit_copies(train, folds)
         if responses.shape[1] > 1:
             return False
+        if not isinstance(self._template(), BaseFastens):
+            responses = without_last_digits(responses, train.y)
         forest = fit_error_forest(train, responses, self._draw_seed(), self.n_jobs)
         if held_out is None:
             errors = forest._measured().measured_conformity().errors

@@ -16,6 +16,8 @@ from fastens.table.parts import as_numbers, beside, take_rows
 Array = NDArray[np.float64]
 
 N_FOLDS = 5
+# Binary digits of an error that count; numbers of more steps than this have no digits to leave out.
+_DIGITS, _MOST_STEPS = 30, 2.0**52
 _COLUMN = "conformalregressor_prediction"
 
 
@@ -47,6 +49,18 @@ def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int 
     weight = np.bincount(copy_of, part.weight)
     forest = RandomForestRegressor(oob_score=True, max_samples=len(rows), random_state=seed, n_jobs=n_jobs)
     return forest.fit(take_rows(table, rows), error[rows], weight)
+
+
+def without_last_digits(predicted: Array, y: Array) -> Array:
+    """Predictions, (n_rows, 1), to a billionth of the largest error.
+
+    What other libraries predict depends, in the last digit, on copies of rows and on how the table lies in memory; the
+    bags of a forest depend on every digit.
+    """
+    largest = np.nanmax(np.abs(y[:, None] - predicted))
+    step = np.ldexp(float(largest > 0), int(np.frexp(largest)[1]) - _DIGITS)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(np.abs(predicted) < step * _MOST_STEPS, np.rint(predicted / step) * step, predicted)
 
 
 def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> Array:

@@ -528,6 +528,17 @@ def test_what_is_held_out_follows_rows_and_copies(kind, frame, rng):
         np.testing.assert_array_equal(getattr(one, ask)(make(X), coverage), getattr(other, ask)(make(X), coverage))
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e20])
+def test_last_digits_of_other_libraries_do_not_draw_the_bags(scale, rng):
+    """What Ridge predicts differs in the last digit between a row of weight 2 and the row twice."""
+    X = rng.normal(size=(80, 4))
+    y, weight = (X[:, 0] + 0.3 * rng.normal(size=80)) * scale, rng.integers(1, 4, 80)
+    rows = np.repeat(np.arange(80), weight)
+    weighted = ConformalRegressor(Ridge(), random_state=0).fit(X, y, weight).predict_interval(X)
+    copied = ConformalRegressor(Ridge(), random_state=0).fit(X[rows], y[rows]).predict_interval(X)
+    np.testing.assert_allclose(weighted, copied, rtol=1e-9, atol=1e-9 * scale)
+
+
 def test_rows_of_large_weights_are_held_out_in_part(rng):
     X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
     model = ConformalRegressor(Ridge(), random_state=0).fit(X, y, sample_weight=np.full(200, 1e9))
