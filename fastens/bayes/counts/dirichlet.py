@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.elementary import gammaln
+from fastens.engine.elementary import exp, gammaln, log
 from fastens.parameters import Rule, one_of, real
 
 Array = NDArray[np.float64]
@@ -102,7 +102,25 @@ class Groups:
 
     def draw(self, counts: Array, rng: np.random.Generator) -> Array:
         """Probabilities drawn from the posterior."""
-        return self.normalise(rng.standard_gamma(counts + self.pseudo))
+        shape = counts + self.pseudo
+        mass = rng.standard_gamma(shape)
+        is_lost = (self.sums(mass) == 0) & (self.sums(shape) > 0)
+        if is_lost.any():
+            mass = np.where(self.spread(is_lost), self._small_gammas(shape, rng), mass)
+        return self.normalise(mass)
+
+    def _small_gammas(self, shape: Array, rng: np.random.Generator) -> Array:
+        """Gamma variates over the largest of their group: of small parameters they may all be 0 in float64.
+
+        One of parameter a is one of a + 1 times the power 1 / a of a uniform number.
+        """
+        logs = np.full(shape.shape, -np.inf)
+        np.divide(-rng.standard_exponential(shape.shape), shape, out=logs, where=shape > 0)
+        logs += log(rng.standard_gamma(shape + 1))
+        filled = self.sizes > 0
+        peaks = np.zeros((len(shape), len(self.sizes)))
+        peaks[:, filled] = np.maximum.reduceat(logs, (np.cumsum(self.sizes) - self.sizes)[filled], axis=1)
+        return exp(logs - np.maximum(self.spread(peaks), np.finfo(np.float64).min))
 
     def log_evidence(self, counts: Array) -> Array:
         """Log probability of the counted values one after another, for each row and group; parameters averaged out.
