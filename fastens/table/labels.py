@@ -127,23 +127,3 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     index = np.empty(y.size)
     map_codes(codes, table, index)
     return np.array(classes, dtype=labels.dtype), index
-
-
-def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: NDArray[np.float64] | None = None) -> float:
-    """The share of rows whose class is predicted, with several targets that of all of them.
-
-    `sklearn.metrics.accuracy_score` takes several targets only where each has two classes.
-    """
-    from sklearn.metrics import accuracy_score
-
-    if predicted.ndim == 1:
-        if (
-            getattr(getattr(y, "dtype", None), "kind", "") == "O"
-        ):  # of numbers and booleans, which are labels by their types
-            y = np.array(np.asarray(y).tolist())
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-    y = np.asarray(y)
-    if y.shape != predicted.shape:
-        raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
-    same = y.astype(str if predicted.dtype.kind == "U" else predicted.dtype) == predicted
-    return float(np.average(same.all(axis=1), weights=sample_weight))
