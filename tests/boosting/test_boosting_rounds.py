@@ -197,6 +197,22 @@ def test_multiclass_probabilities_reach_the_metric(X, rng):
     assert set(shapes) == {(50, 3)}
 
 
+@pytest.mark.parametrize("as_scorer", [False, True])
+def test_a_metric_may_write_over_what_it_is_given(as_scorer, X, y):
+    def error(y_true, predicted):
+        predicted -= y_true
+        predicted **= 2
+        y_true[:] = 0
+        return predicted.mean()
+
+    metric = make_scorer(error, greater_is_better=False) if as_scorer else error
+    options = {"n_estimators": 5, "random_state": 0, "n_iter_no_change": 9}
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=[metric, "loss"]), **options).fit(X, y)
+    plain = GradientBoostingRegressor(early_stopping=True, **options).fit(X, y)
+    np.testing.assert_array_equal(model.validation_scores_["loss"], plain.validation_score_)
+    np.testing.assert_allclose(np.abs(model.validation_score_), 2 * plain.validation_score_)
+
+
 @pytest.mark.parametrize("metric", ["nonsense", 3, [], ["loss", "loss"], ["loss", 3]])
 def test_errors_of_metrics(metric, X, y):
     with pytest.raises(ValueError, match="eval_metric must be 'loss', the name of a scorer, a callable"):
