@@ -148,8 +148,8 @@ class Metrics:
             return _number_of(self._call(metric, raw))
         scorer = get_scorer(metric) if isinstance(metric, str) else metric
         weight = {} if self._weight is None else {"sample_weight": self._weight}
-        stand_in = FixedPredictions(self._model, raw)
-        return float(scorer(stand_in, np.empty((len(self._labels), 0)), self._labels, **weight))
+        stand_in = FixedPredictions(self._model, raw.copy())
+        return float(scorer(stand_in, np.empty((len(self._labels), 0)), self._labels.copy(), **weight))
 
     def _number(self, name: str, metric: Any, raw: Array) -> float:
         try:
@@ -158,13 +158,13 @@ class Metrics:
             raise ValueError(f"eval_metric must give numbers for these targets; {name!r} failed: {error}") from error
 
     def _call(self, metric: Callable[[Any, Any], Any], raw: Array) -> Any:
-        """A user's function of the targets and predictions: for classes, their probabilities."""
+        """A user's function of targets and predictions, which it may write over: for classes, their probabilities."""
         is_classifier = hasattr(self._model, "predict_proba")
         name = "predict_proba" if is_classifier else "predict"
-        predicted = self._model._response(name, np.ascontiguousarray(raw.T))
+        predicted = self._model._response(name, np.array(raw.T, order="C"))
         if is_classifier and not isinstance(predicted, list) and predicted.shape[1] == 2:
             predicted = predicted[:, 1]
-        return metric(self._labels, predicted)
+        return metric(self._labels.copy(), predicted)
 
 
 def _number_of(result: Any) -> float:

@@ -146,6 +146,17 @@ def test_custom_losses_cannot_write_over_the_rows(rng):
     with pytest.raises(ValueError, match="read-only"):
         GradientBoostingRegressor(loss=in_place).fit(X, y)
 
+    class Sorting:
+        def derivatives(self, y, raw):
+            return raw - y, np.ones_like(y)
+
+        def start(self, y, sample_weight):
+            y.sort()
+            return y[len(y) // 2]
+
+    with pytest.raises(ValueError, match="read-only"):
+        GradientBoostingRegressor(loss=Sorting()).fit(X, y)
+
 
 def test_levels_of_any_kind_of_float(rng):
     X, y = skewed(rng, 200)

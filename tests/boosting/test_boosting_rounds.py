@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
-import pickle
 import sys
-import time
 import types
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, TimeSeriesSplit
@@ -23,7 +19,6 @@ from fastens import (
     StackingRegressor,
     StopTraining,
 )
-from fastens.boosting.rounds import Rounds
 from fastens.options import EarlyStopping, Goss, Mvs
 from reference.models import make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
@@ -85,51 +80,6 @@ def test_a_stack_keeps_groups_from_members_that_have_no_splitter(X, y):
     model = StackingRegressor(members, cv=folds)
     same = StackingRegressor(members, cv=list(folds.split(X, y, groups)))
     np.testing.assert_array_equal(model.fit(X, y, groups=groups).predict(X), same.fit(X, y).predict(X))
-
-
-def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
-    growing = {"learning_rate": 0.3, "l2_regularization": 0.0, "max_features": 1.0}
-    options = {"random_state": 0, "validation_fraction": 0.3, **growing}
-    model = GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True), **options).fit(X, y)
-    stopped = GradientBoostingRegressor(early_stopping=True, **options).fit(X, y)
-    assert model.best_iteration_ == stopped.best_iteration_ < len(model.validation_score_)
-    plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, **growing).fit(X, y)
-    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
-    np.testing.assert_array_equal(model.validation_score_, stopped.validation_score_)
-
-
-def test_ctrl_c_while_all_rows_are_trained_on_leaves_the_model_that_stopped(X, y, monkeypatch):
-    kind = pd.Categorical(np.arange(400) % 50)
-    table = pd.DataFrame({"number": X[:, 0], "kind": kind})  # of many categories, whose numbers follow from the rows
-    options = {"random_state": 0, "n_estimators": 10}
-    stopped = GradientBoostingRegressor(early_stopping=True, **options).fit(table, y)
-    model = GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True), **options).fit(table, -y)
-    runs, run = [], Rounds.run
-
-    def interrupted(rounds, on_round=None):
-        run(rounds, on_round)
-        runs.append(rounds)
-        if len(runs) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Rounds, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(table, y)
-    np.testing.assert_array_equal(model.predict(table), stopped.predict(table))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(table), stopped.predict(table))
-
-
-def test_training_on_all_rows_keeps_to_the_time(X, y, monkeypatch):
-    """By a clock that goes on by 1 each time it is looked at, or later by 10."""
-    monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
-    stopping = EarlyStopping(refit=True, time_limit=100)
-    options = {"n_estimators": 1000, "learning_rate": 1e-3, "max_leaf_nodes": 2, "random_state": 0}
-    model = GradientBoostingRegressor(early_stopping=stopping, n_iter_no_change=1000, **options).fit(X, y)
-    assert len(model.validation_score_) == model.n_estimators_ == model._ensemble.n_trees == 45
-    steps = itertools.chain([0], 45 * [1], itertools.repeat(10))
-    monkeypatch.setattr(time, "monotonic", itertools.accumulate(steps).__next__)
-    model.fit(X, y)
-    assert (len(model.validation_score_), model.n_estimators_, model._ensemble.n_trees) == (45, 6, 6)
 
 
 # Metrics --------------------------------------------------
@@ -195,6 +145,22 @@ def test_multiclass_probabilities_reach_the_metric(X, rng):
     )
     model.fit(X, y, X_val=X[:50], y_val=y[:50])
     assert set(shapes) == {(50, 3)}
+
+
+@pytest.mark.parametrize("as_scorer", [False, True])
+def test_a_metric_may_write_over_what_it_is_given(as_scorer, X, y):
+    def error(y_true, predicted):
+        predicted -= y_true
+        predicted **= 2
+        y_true[:] = 0
+        return predicted.mean()
+
+    metric = make_scorer(error, greater_is_better=False) if as_scorer else error
+    options = {"n_estimators": 5, "random_state": 0, "n_iter_no_change": 9}
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=[metric, "loss"]), **options).fit(X, y)
+    plain = GradientBoostingRegressor(early_stopping=True, **options).fit(X, y)
+    np.testing.assert_array_equal(model.validation_scores_["loss"], plain.validation_score_)
+    np.testing.assert_allclose(np.abs(model.validation_score_), 2 * plain.validation_score_)
 
 
 @pytest.mark.parametrize("metric", ["nonsense", 3, [], ["loss", "loss"], ["loss", 3]])

@@ -297,7 +297,8 @@ class CustomLoss(NumericLoss):
         """What the source says of the rows of all ranks, or 0."""
         if not hasattr(self._source, "start"):
             return np.zeros(self.n_outputs)
-        start = self._source.start(*gathered(self.comm, [y, sample_weight]))
+        y, sample_weight = gathered(self.comm, [y, sample_weight])
+        start = self._source.start(_unchangeable(y), None if sample_weight is None else _unchangeable(sample_weight))
         found = np.asarray(start, dtype=np.float64)
         if found.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(found).all():
             wanted = "a finite number" if self.n_outputs == 1 else f"{self.n_outputs} finite numbers"
@@ -358,7 +359,7 @@ class CustomLoss(NumericLoss):
         given = self._as_given(raw)
         if not hasattr(self._source, "predict"):
             return given
-        return _of_shape(given.shape, self._source.predict(given), "loss.predict")
+        return _of_shape(given.shape, self._source.predict(given.copy()), "loss.predict")
 
 
 class CustomClassLoss(CustomLoss):
