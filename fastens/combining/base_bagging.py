@@ -45,7 +45,7 @@ from fastens.forests.forest_members import rows_in_bags
 from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.forest_uncertainty import deviations
 from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
-from fastens.forests.parameters import NUMBER_OF_FEATURES
+from fastens.forests.parameters import NUMBER_OF_FEATURES, check_same_drawing
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.monitoring.callbacks import announce
 from fastens.parameters import (
@@ -178,6 +178,9 @@ class BaseBagging(BaseOneEstimator):
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
+            if self._bags is not None:
+                draws = self._bags.draws
+                check_same_drawing(self.bootstrap, draws if isinstance(draws, Bootstrap) else None)
             X = self._check_table(X)
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         self._rows = given.rows

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn import ensemble as peers
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -254,13 +255,15 @@ def test_errors_name_the_bagging(kind, members):
 
 
 def test_more_members_of_another_table():
-    """A warm start keeps members that know the columns and classes of the first rows alone."""
+    """A warm start keeps members that know the columns, classes and way of drawing of the first fit alone."""
     X, y = load_iris(return_X_y=True)
     model = BaggingClassifier(KNeighborsClassifier(), 2, warm_start=True).fit(X, y).set_params(n_estimators=3)
     with pytest.raises(ValueError, match="X has 3 features, but BaggingClassifier is expecting 4 features"):
         model.fit(X[:, :3], y)
     with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 7"):
         model.fit(X, np.where(y == 2, 7, y))
+    with pytest.raises(ValueError, match="bootstrap must be as in the last fit, True, with warm_start=True; got False"):
+        clone(model).fit(X, y).set_params(bootstrap=False).fit(X, y)
     assert model.fit(X[y < 2], y[y < 2]).predict_proba(X).shape == (150, 3)
 
 

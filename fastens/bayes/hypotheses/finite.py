@@ -318,6 +318,9 @@ class FiniteHypothesisLearner(BaseFastens):
         return {}  # there are no columns; the labels are parameters
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
+        for name in ("outcomes", "hypotheses"):
+            if isinstance(labels := getattr(self, name), list):
+                setattr(self, name, list(map(_as_label, labels)))
         self._start()
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
@@ -357,8 +360,15 @@ def _labels_of(name: str, given: Any, default: list[Any]) -> NDArray[Any]:
     is_one_each = all(isinstance(label, Hashable) and not is_missing(label) for label in labels)
     if len(labels) != len(default) or not is_one_each or len(set(labels)) != len(labels):
         raise ValueError(f"{name} must be {len(default)} distinct labels; got {given!r}.")
+    if any(isinstance(label, tuple) for label in labels):  # which an array would take apart
+        return _as_object_vector(labels)
     found = np.array(labels)
     return found if found.tolist() == labels else _as_object_vector(labels)
+
+
+def _as_label(found: Any) -> Any:
+    """A label from a file, where a tuple has become a list."""
+    return tuple(map(_as_label, found)) if isinstance(found, list) else found
 
 
 def _as_list(given: Any) -> list[Any]:

@@ -113,6 +113,15 @@ def test_saving(tmp_path):
     np.testing.assert_array_equal(found.fit(["lime"]).posterior_, model.fit(["lime"]).posterior_)
 
 
+@pytest.mark.parametrize("labels", [["none", ("a", "b")], [("a", 1), ("b", 2)], [("a", ("b", 1)), "z"]], ids=str)
+def test_labels_that_are_tuples(labels, tmp_path):
+    model = FiniteHypothesisLearner([[0.5, 0.5], [0.2, 0.8]], outcomes=labels).fit([labels[1], labels[1]])
+    model.save(tmp_path / "tuples")
+    found = fastens.load(tmp_path / "tuples")
+    assert model.predict() == found.predict() == labels[1]
+    assert found.classes_.tolist() == labels
+
+
 def test_plots():
     model = bags().fit(["lime"] * 10)
     assert len(model.plot_posterior().lines) == 5
