@@ -195,11 +195,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
         return True, None
     if not model._is_source(X):
-        if isinstance(X, RowSource) and not model._fits_sources:  # rows of a Source, for a member
-            raise ValueError(
-                f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one that "
-                "is read in parts. Give the table itself, not a Source of it."
-            )
+        if not model._fits_sources:
+            check_in_memory(model, X)  # rows of a Source, for a member
         return False, None
     if not model._fits_sources:
         if isinstance(X, Source) and not is_source(X.table):
@@ -211,6 +208,15 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         )
     given["X"] = in_passes(X)
     return True, None
+
+
+def check_in_memory(model: Any, X: Any) -> None:
+    """Raise ValueError where a model that takes rows in any order gets a table that is read in parts."""
+    if isinstance(X, RowSource) or model._is_source(X):
+        raise ValueError(
+            f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one that is "
+            "read in parts. Give the table itself, not a Source of it."
+        )
 
 
 def _check_ceiling(model: Any, given: dict[str, Any], limits: MemoryLimits | None) -> None:

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
+from weakref import finalize
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -44,7 +46,6 @@ class Reader:
     schema: Any
     read: Callable[[list[str]], Iterable[Any]]
     n_rows: int | None = None  # None before it has been counted
-    owned: Any = None  # what must live as long as the table
     on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
     same_rows: SameRows | None = None  # compares passes
     reads_ahead: bool = False  # whether another thread reads, one batch ahead of the work on those before
@@ -325,19 +326,21 @@ def _of_lazy_frame(frame: Any) -> Reader:
 def _of_one_pass(stream: Any, place: str | None) -> Reader:
     """A stream that can be read once is copied to a temporary file."""
     arrow = _arrow()
-    folder = tempfile.TemporaryDirectory(prefix="fastens-", dir=place)
-    path = os.path.join(folder.name, "table.arrow")
+    folder = tempfile.mkdtemp(prefix="fastens-", dir=place)
+    path = os.path.join(folder, "table.arrow")
     try:
         n_rows = _copied(stream, path, tempfile.gettempdir() if place is None else place)
     except BaseException:
-        folder.cleanup()
+        rmtree(folder, ignore_errors=True)
         raise
 
     def read(columns: list[str]) -> Iterator[Any]:
         with arrow.memory_map(path) as file:
             yield from _selected(arrow.ipc.open_stream(file), columns)
 
-    return Reader(stream.schema, read, n_rows, owned=folder)
+    reader = Reader(stream.schema, read, n_rows)
+    finalize(reader, rmtree, folder, ignore_errors=True)  # a TemporaryDirectory that is not closed would warn
+    return reader
 
 
 def _copied(stream: Any, path: str, folder: str) -> int:

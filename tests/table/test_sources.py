@@ -516,7 +516,7 @@ def test_a_stream_that_is_used_up():
         fe.DecisionTreeRegressor().fit(OneStream(pa.Table.from_pandas(FRAME[["size", "price"]])), "price")
 
 
-def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monkeypatch):
+def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monkeypatch, recwarn):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = open_table(reader(), "a model")
     assert len(os.listdir(tmp_path)) == 1
@@ -536,6 +536,7 @@ def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monk
     with pytest.raises(OSError, match="the line is dead"):
         open_table(pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), broken()), "a model")
     assert os.listdir(tmp_path) == []
+    assert not recwarn.list
 
 
 FULL = """

@@ -36,6 +36,7 @@ from fastens.parameters import one_of, real, whole
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.opening import check_in_memory
 from fastens.table.sample_weights import check_weights
 from fastens.warn import warn
 
@@ -182,6 +183,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         classes : array-like of shape (2,), optional
             Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
         """
+        check_in_memory(self, X)
         X, labels, sample_weight = present_rows(X, np.atleast_1d(np.asarray(y)), sample_weight)
         if not hasattr(self, "_examples"):
             self._check_parameters()
@@ -416,6 +418,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         if X is None:
             codes, share = self._space.question()
         else:
+            check_in_memory(self, X)
             rows = self._check_table(X)
             shares = self._space.cover_proba(rows)
             best = int(np.abs(shares - 0.5).argmin())

@@ -469,3 +469,12 @@ def test_order_of_hypotheses():
         assert (mine >= its) == naive.more_general(h, g, sizes)
         assert (mine > its) == (mine >= its and mine != its)
         assert (its <= mine) == (mine >= its)
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "best_question"])
+@pytest.mark.parametrize("opened", [fastens.Source, lambda table: pl.from_pandas(table).lazy()])
+def test_examples_and_questions_come_from_tables_in_memory(method, opened):
+    X = pd.DataFrame({"sky": ["sunny", "rainy"], "air": ["warm", "cold"]})
+    for model in (VersionSpaceClassifier(), VersionSpaceClassifier().fit(X, [1, 0])):
+        with pytest.raises(ValueError, match="X must be a table in memory for VersionSpaceClassifier"):
+            model.partial_fit(opened(X), [1, 0]) if method == "partial_fit" else model.best_question(opened(X))
