@@ -40,7 +40,8 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: ArrayLike | N
     """
     from sklearn.metrics import accuracy_score
 
-    if type_of_target(predicted) != "multiclass-multioutput":
+    is_of_objects = predicted.ndim == 2 and predicted.dtype == object  # texts beside numbers
+    if not is_of_objects and type_of_target(predicted) != "multiclass-multioutput":
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
     y, weight = np.asarray(y), None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if y.shape != predicted.shape:
