@@ -24,6 +24,7 @@ from fastens.engine.losses.loss_names import (
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.stages import score_of
 from fastens.parameters import ANYTHING, one_of, parameter
+from fastens.table.labels import columns_of_labels
 
 Array = NDArray[np.float64]
 
@@ -103,7 +104,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         index = y.astype(np.intp)
         if not isinstance(self.classes_, list):
             return self.classes_[index]
-        return np.column_stack([classes[k] for classes, k in zip(self.classes_, index.T, strict=True)])
+        return columns_of_labels(classes[k] for classes, k in zip(self.classes_, index.T, strict=True))
 
     # Predict --------------------------------------------------
 
@@ -162,7 +163,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         if not isinstance(self._loss, ColumnLosses):
             return most_probable(raw, self.classes_)
         pairs = zip(self._loss.split(raw), self.classes_, strict=True)
-        return np.column_stack([most_probable(own, classes) for own, classes in pairs])
+        return columns_of_labels(most_probable(own, classes) for own, classes in pairs)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of rows whose class is predicted, with several targets the classes of all of them.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.combining.responses import MemberError, Options, in_order, label_places, numbers_of, places_of_classes
+from fastens.table.labels import columns_of_labels
 
 Array = NDArray[np.float64]
 Labels = list[NDArray[Any]]
@@ -24,7 +25,7 @@ def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
     index = index.astype(np.intp)
     if not isinstance(classes, list):
         return classes[index]
-    return np.column_stack([own[places] for own, places in zip(classes, index.T, strict=True)])
+    return columns_of_labels(own[places] for own, places in zip(classes, index.T, strict=True))
 
 
 def places_in(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:

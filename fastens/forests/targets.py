@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, max_floats
 from fastens.engine.forest.forests import Target, class_target, number_target
+from fastens.table.labels import columns_of_labels
 
 Array = NDArray[np.float64]
 Values = NDArray[np.floating]
@@ -63,7 +64,7 @@ class ClassTargets(NamedTuple):
         index = answers.astype(np.intp)
         if not isinstance(self.classes, list):
             return self.classes[index[:, 0]]
-        return np.column_stack([classes[k] for classes, k in zip(self.classes, index.T, strict=True)])
+        return columns_of_labels(classes[k] for classes, k in zip(self.classes, index.T, strict=True))
 
     def probabilities(self, mean: Values) -> Any:
         """The probabilities of the classes; a list of them with several targets."""

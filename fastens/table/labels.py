@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,14 @@ def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float6
         raise ValueError(f"y must hold the classes seen in fit; it holds {unseen[0]!r}.")
     table = np.array([position[label] for label in found.tolist()], dtype=np.float64)
     return table[index.astype(np.intp)]
+
+
+def columns_of_labels(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """A column of labels for each target; objects where texts stand beside numbers, which would become texts."""
+    found = list(columns)
+    if len({column.dtype.kind == "U" for column in found}) > 1:
+        found = [column.astype(object) for column in found]
+    return np.column_stack(found)
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:

@@ -361,3 +361,20 @@ def test_the_number_of_targets_stays(X, Y):
 )
 def test_sklearn_check(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GradientBoostingClassifier(n_estimators=5),
+        fastens.RandomForestClassifier(5, random_state=0),
+        fastens.StackingClassifier([("tree", fastens.DecisionTreeClassifier(max_depth=2))], cv=2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_labels_keep_their_types_beside_others(rng, model):
+    X = rng.normal(size=(80, 2))
+    y = np.column_stack([np.where(X[:, 0] > 0, "yes", "no").astype(object), (X[:, 1] > 0).astype(int)])
+    predicted = model.fit(X, y).predict(X)
+    assert [type(label) for label in predicted[0]] == [str, int]
+    assert (predicted == y).mean() > 0.8

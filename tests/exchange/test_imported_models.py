@@ -94,3 +94,9 @@ def test_rows_of_forests_that_were_not_grown_here_are_unknown(tmp_path):
         assert len(model) == 9
         assert not hasattr(model, "estimators_samples_")
         assert len(model.set_params(warm_start=False).fit(X, y).estimators_samples_) == 9
+
+
+@pytest.mark.parametrize("kind", [fastens.GradientBoostingRegressor, fastens.RandomForestRegressor])
+def test_our_own_models_are_not_read(kind):
+    with pytest.raises(fastens.ModelFileError, match=f"the {kind.__name__} is one of fastens already"):
+        from_model(kind(n_estimators=2).fit(FULL, y))

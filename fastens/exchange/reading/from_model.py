@@ -120,6 +120,8 @@ def _read_json(content: Any) -> ForeignModel:
 def _read_object(model: Any) -> ForeignModel:
     """Read a fitted object by the library it is of."""
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    if "fastens" in packages:
+        raise ModelFileError(f"the {type(model).__name__} is one of fastens already")
     if "lightgbm" in packages:
         return _reader("lightgbm_text.read_booster")(model)
     if "xgboost" in packages:
