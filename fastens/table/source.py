@@ -88,6 +88,8 @@ class Source:
         else:
             opened = open_batches(self.table, self._folder) if is_source(self.table) else TableParts(self.table)
         if self.columns is not None:
+            if opened.columns:  # an array has none, and says so
+                _check_names(self.columns, opened.columns)
             opened = opened.select(self.columns)
         opened.limits = self._limits
         return opened
@@ -100,7 +102,18 @@ class Source:
             ), self._limits
         if not is_frame(self.table):
             raise ValueError("columns must be None for a table without names of columns.")
-        return nw.from_native(self.table, eager_only=True).select(self.columns).to_native(), self._limits
+        frame = nw.from_native(self.table, eager_only=True)
+        _check_names(self.columns, frame.columns)
+        return frame[:, list(map(frame.columns.index, self.columns))].to_native(), self._limits
+
+
+def _check_names(columns: list[str], known: list[Any]) -> None:
+    """Raise ValueError where columns to read are not there, or are named twice."""
+    for place, name in enumerate(columns):
+        if name not in known:
+            raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {known}.")
+        if name in columns[:place]:
+            raise ValueError(f"columns must name each column once; got {name!r} twice.")
 
 
 class TableParts(RowSource):

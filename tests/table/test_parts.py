@@ -162,3 +162,13 @@ def test_members_that_take_rows_in_any_order_need_the_table_itself(member):
     frame, model = frames()[0], StackingClassifier([("member", member)])
     with pytest.raises(MemberError, match=f"a table in memory for {type(member).__name__}, .* not a Source of it"):
         model.fit(Source(frame), np.arange(len(frame)) % 2)
+
+
+@pytest.mark.parametrize("model", [RandomForestClassifier(n_estimators=1), ConformalClassifier(MixedNB())])
+def test_columns_of_a_source_are_named_in_errors(model):
+    for table in (frames()[0], frames()[2], frames()[0].rename(columns={"none": 0})):
+        with pytest.raises(ValueError, match="columns must name columns of X; got 'hole', and the columns are"):
+            model.fit(Source(table, columns=["whole", "hole", "flag"]), "flag")
+        with pytest.raises(ValueError, match="columns must name each column once; got 'real' twice"):
+            model.fit(Source(table, columns=["real", "whole", "real", "flag"]), "flag")
+        model.fit(Source(table, columns=["whole", "real", "flag"]), "flag")
