@@ -175,8 +175,12 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the Bayes-optimal probability of each class, that of all trees, shape (n_samples, n_classes)."""
+        return self._table[self._numbers(X)]
+
+    def _numbers(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The answers of each row as one binary number."""
         answers = self.answers(X)
-        return self._table[answers @ (1 << np.arange(answers.shape[1])[::-1])]
+        return answers @ (1 << np.arange(answers.shape[1])[::-1])
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the binary features, (n_samples, n_questions): the input of a `Tree`."""
@@ -224,6 +228,10 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         answers = self.answers(X)
         cells = self._cube.random_leaves(answers, random)
         return self._cube.leaf_proba(cells)
+
+    def _vote_share(self, X: ArrayLike) -> Array:
+        numbers = self._numbers(X)
+        return self._cube.votes()[numbers]
 
     # Saving --------------------------------------------------
 

@@ -110,7 +110,16 @@ class TreeCube:
         return (counts[..., classes] + self._alpha) / totals
 
     def predictions(self) -> Floats:
-        """For each of the 2^p combinations of answers, as binary numbers, the average prediction of all trees.
+        """For each of the 2^p combinations of answers, as binary numbers, the average prediction of all trees."""
+        return self._average(lambda classes: self.leaf_proba(slice(None), classes))
+
+    def votes(self) -> Floats:
+        """For each of them and each class the probability of the trees in whose leaf it is the most probable."""
+        best = self.cube.counts.argmax(axis=1)[:, None]
+        return self._average(lambda classes: best == np.arange(self.cube.counts.shape[1])[classes])
+
+    def _average(self, of_leaves: Callable[[slice], NDArray[Any]]) -> Floats:
+        """The average of what leaves on all cells have for some classes.
 
         A row comes to a node on a cell with a probability that depends on the cell alone, so that one pass down and
         one sum over cells around each give all predictions.
@@ -125,7 +134,7 @@ class TreeCube:
         found = np.empty((len(cells), self.cube.counts.shape[1]))
         for first in range(0, found.shape[1], CLASSES_AT_ONCE):
             some = slice(first, first + CLASSES_AT_ONCE)
-            found[:, some] = self.cube.spread(ends[:, None] * self.leaf_proba(slice(None), some))[cells]
+            found[:, some] = self.cube.spread(ends[:, None] * of_leaves(some))[cells]
         return found / found.sum(axis=1, keepdims=True)
 
     # One tree --------------------------------------------------

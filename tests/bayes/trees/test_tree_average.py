@@ -71,6 +71,10 @@ def test_predictions(p, prior, rng):
     queries = np.array(list(itertools.product([0, 1], repeat=p)))
     each = np.array([[naive.tree_proba(tree, X, y, x, rules) for x in queries] for tree in found])
     np.testing.assert_allclose(model.predict_proba(queries), np.tensordot(posterior, each, 1), rtol=1e-10)
+    votes = np.tensordot(posterior, np.eye(2)[each.argmax(axis=2)], 1)  # Gibbs's predictions
+    labels = np.arange(len(queries)) % 2
+    errors = 1 - votes[np.arange(len(queries)), labels]
+    np.testing.assert_allclose(estimate_errors(model, queries, labels).gibbs, errors.mean(), rtol=1e-10)
     best = each[int(logs.argmax())]
     np.testing.assert_allclose(model._proba_in(queries, "map"), best, rtol=1e-12)
     np.testing.assert_allclose(model.map_estimator_.predict_proba(model.answers(queries)), best, rtol=1e-12)
