@@ -40,6 +40,17 @@ def test_schemas_are_files(tmp_path):
         ("delimiter = ';'", "got 'delimiter'"),
         ("[columns.a]\ntype = 'float'", "type must be one of number, text"),
         ("[columns.a]\nunit = 'kg'", "has no 'unit'"),
+        ("separator = ';;'", "separator must be .* one ASCII sign.*; got ';;'"),
+        ("encoding = 'none'", "encoding must be .* one that Python knows; got 'none'"),
+        ("missing = '-'", "missing must be a list of texts; got '-'"),
+        ("missing = [-9]", "missing must be a list of texts"),
+        ("skip_lines = '3'", "skip_lines must be a whole number of at least 0; got '3'"),
+        ("skip_lines = -1", "skip_lines must be a whole number of at least 0; got -1"),
+        ("columns = 3", "columns must be a dict by name; got 3"),
+        ("[columns]\na = 3", "column 'a' of a schema must be a type or a dict; got 3"),
+        ("[columns.a]\ntype = 'number'\ndecimal = ''", "decimal must be one of .*; got ''"),
+        ("[columns.a]\ntype = 'number'\nthousands = '.'", "decimal and thousands must differ"),
+        ("[columns.a]\ntype = 'date'\nformat = 3", "format must be a text; got 3"),
     ],
 )
 def test_schemas_that_are_none(tmp_path, text, message):
