@@ -287,15 +287,6 @@ def test_given_types_of_columns_that_are_no_texts(tmp_path):
             found_in(text, tmp_path, column_types={name: type_})
 
 
-def test_several_patterns(tmp_path):
-    for name in ("a1", "a2", "b1"):
-        (tmp_path / f"{name}.csv").write_text("a\n1.5\n")
-    patterns = [str(tmp_path / "a*.csv"), str(tmp_path / "b*.csv")]
-    assert read(patterns, TableSchema(), {}).table.num_rows == 3
-    with pytest.raises(TableFileError, match="path must name at least one file"):
-        read([], TableSchema(), {})
-
-
 @pytest.mark.parametrize(
     ("name", "packed"),
     [

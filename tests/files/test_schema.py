@@ -59,6 +59,15 @@ def test_schemas_that_are_none(tmp_path, text, message):
         TableSchema.load(tmp_path / "schema.toml")
 
 
+def test_several_patterns(tmp_path):
+    for name in ("a1", "a2", "b1"):
+        (tmp_path / f"{name}.csv").write_text("a\n1.5\n")
+    patterns = [str(tmp_path / "a*.csv"), str(tmp_path / "b*.csv")]
+    assert fastens.read_table(patterns).num_rows == 3
+    with pytest.raises(TableFileError, match="path must name at least one file"):
+        fastens.read_table([])
+
+
 def written(value: float, decimal: str, thousands: str, frame: str) -> str:
     digits = f"{abs(value):,.2f}".replace(",", "\0").replace(".", decimal).replace("\0", thousands)
     return frame.format(("-" if value < 0 else "") + digits)
