@@ -54,8 +54,12 @@ def run(options: argparse.Namespace) -> None:
 
 def read_categories(path: str) -> dict[Any, list[Any]]:
     """The categories of columns by name, or by place where the key is a whole number."""
-    with open(path, encoding="utf-8") as file:
-        found = json.load(file)
+    rule = f'--categories: {path} must hold JSON such as {{"column": ["first", "second"]}}'
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{rule}: {first_line(error)}") from error
     if not isinstance(found, dict) or not all(isinstance(own, list) for own in found.values()):
-        raise CommandError(f'{path} must hold JSON such as {{"column": ["first", "second"]}}')
+        raise CommandError(rule)
     return {int(key) if key.isdecimal() else key: own for key, own in found.items()}

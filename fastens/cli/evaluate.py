@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
+from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
 from fastens.cli.report.report import Report
 from fastens.cli.report.scores import Truth, score, score_constant
 from fastens.cli.table.card import ModelCard
-from fastens.cli.table.columns import kind_of
+from fastens.cli.table.columns import NUMBER, kind_of
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.tables import read_table
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
@@ -39,9 +39,9 @@ def run(options: argparse.Namespace) -> None:
     """Read, predict, compare."""
     model, card = load_model(options.model)
     table, notes = with_target(read_table(options.table, table_schema(card)).table, options.target or card.target)
-    X = model_features(model, card, table)
+    predicted = values_of_one_output(model, model_features(model, card, table))
     truth = read_truth(model, card, table, options)
-    scores = score(predicted_values(model, X), truth)
+    scores = score(predicted, truth)
     constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
     report = Report()
     report.scores(f"Scores on {len(truth.y):,} rows of {options.table}", scores, constant)
@@ -69,7 +69,8 @@ def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) 
     if name is None:
         raise CommandError(f"--target must name the column that holds the true values: {listed(table.column_names)}")
     column = required(table, name, "--target")
-    y = target_values(column, name, card.target_kind or kind_of(column.type), card.task)
+    kind = card.target_kind or (kind_of(column.type) if card.task == CLASSIFICATION else NUMBER)
+    y = target_values(column, name, kind, card.task)
     unknown = [] if card.task != CLASSIFICATION else sorted({str(label) for label in np.setdiff1d(y, model.classes_)})
     if unknown:
         raise CommandError(f"the target {name!r} holds classes that the model was not trained on: {listed(unknown)}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastens.cli.evaluate import read_truth, with_target
 from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
 from fastens.cli.explaining.subject import Subject
-from fastens.cli.models.model_files import load_model, model_features, predicted_values, table_schema
+from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
@@ -99,8 +99,9 @@ def _subject(
     target = options.target or card.target
     rows = np.arange(len(table))
     if options.target is None and (target not in table.column_names or table[target].null_count == len(table)):
-        return Subject(model, card, X, predicted_values(model, X), None, rows), []
+        return Subject(model, card, X, values_of_one_output(model, X), None, rows), []
     known, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target)
     rows = np.asarray(known[_PLACE].to_numpy())
-    X, truth = X.take(rows), read_truth(model, card, known, options)
-    return Subject(model, card, X, predicted_values(model, X), truth, rows), notes
+    X = X.take(rows)
+    predicted = values_of_one_output(model, X)
+    return Subject(model, card, X, predicted, read_truth(model, card, known, options), rows), notes

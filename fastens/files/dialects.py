@@ -85,6 +85,8 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     is_whole = len(head) < HEAD_BYTES  # else it may end inside a character
     text = codecs.getincrementaldecoder(encoding)(errors).decode(head, final=is_whole)
     lines = re.split("\r\n|\r|\n", text)[schema.skip_lines :]
+    if not lines:
+        raise TableFileError(f"skip_lines must leave lines of the head of the file; got {schema.skip_lines}")
     separators = SEPARATORS if schema.separator is None else schema.separator
     n_before = 0
     if said := _SEPARATOR_LINE.fullmatch(lines[0]):

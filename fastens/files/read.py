@@ -117,7 +117,9 @@ class Typing:
         if column.type == TEXT:
             return values if _any(_IS_TEXT, values.type) else _cast(values, pa.string(), name, column), column
         if not _any(_IS_TEXT, values.type):
-            return values, Column(_type_of(values.type)) if column.type == OTHER else column
+            if column.type == OTHER:
+                return values, Column(_type_of(values.type))
+            return _in_type(name, values, column.type), column
         distinct = values.unique().drop_null()
         if column.type == NUMBER:
             style, _ = number_format(distinct, self.prefers_comma)
@@ -138,6 +140,8 @@ def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0)
     """
     if column.type == TEXT and not _any(_IS_TEXT, values.type):
         return _cast(values, pa.string(), name, column)
+    if column.type == BOOLEAN and _are_truths(values):
+        return values.cast(pa.bool_())
     if column.type == OTHER or not _any(_IS_TEXT, values.type) or column.type == TEXT:
         return values
     distinct = values.unique().drop_null()
@@ -151,6 +155,24 @@ def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0)
         _refuse(name, values, odd, f"a date written as {column.format}", first)
         return pa.chunked_array([parse_dates(values.combine_chunks(), column.format)])
     return _cast(values, pa.bool_() if column.type == BOOLEAN else pa.timestamp("s"), name, column)
+
+
+def _in_type(name: str, values: pa.ChunkedArray, wanted: str) -> pa.ChunkedArray:
+    """Values that are no texts in the type that the person gives, or an error where they are of another."""
+    found = _type_of(values.type)
+    if found == wanted or pa.types.is_null(values.type):
+        return values
+    if wanted == BOOLEAN and _are_truths(values):
+        return values.cast(pa.bool_())
+    if wanted == NUMBER and found == BOOLEAN:
+        return values.cast(pa.int8())
+    example = next(iter(values.drop_null().slice(0, 1).to_pylist()), None)
+    raise TableFileError(f"column {name!r} cannot be read as {wanted}: it holds {values.type}, such as {example!r}")
+
+
+def _are_truths(values: pa.ChunkedArray) -> bool:
+    """Whether values are numbers, 0 and 1 alone."""
+    return _any(_IS_NUMBER, values.type) and set(values.unique().drop_null().to_pylist()) <= {0, 1}
 
 
 def _numbers(values: pa.ChunkedArray, style: NumberFormat) -> pa.ChunkedArray:
@@ -253,7 +275,9 @@ def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
 def files_of(path: Any) -> list[str]:
     """The files that a path, a pattern or several paths name."""
     if not isinstance(path, str | os.PathLike):
-        return [os.fspath(one) for one in path]
+        if not (files := [file for one in path for file in files_of(os.fspath(one))]):
+            raise TableFileError("path must name at least one file; got none")
+        return files
     path = os.fspath(path)
     if os.path.exists(path) or not glob.has_magic(path):
         return [path]

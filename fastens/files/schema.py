@@ -17,6 +17,7 @@ from fastens.storage import replacing
 
 NUMBER, TEXT, BOOLEAN, DATE, OTHER = "number", "text", "boolean", "date", "other"
 TYPES = (NUMBER, TEXT, BOOLEAN, DATE, OTHER)
+DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", " ", "'", "_")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,15 @@ class Column:
     def __post_init__(self) -> None:
         if self.type not in TYPES:
             raise TableFileError(f"a column's type must be one of {', '.join(TYPES)}; got {self.type!r}")
+        for name, signs in (("decimal", DECIMALS), ("thousands", THOUSANDS)):
+            if getattr(self, name) not in signs:
+                shown = ", ".join(map(repr, signs))
+                raise TableFileError(f"a column's {name} must be one of {shown}; got {getattr(self, name)!r}")
+        if self.decimal == self.thousands:
+            raise TableFileError(f"a column's decimal and thousands must differ; both are {self.decimal!r}")
+        for name in ("symbol", "format"):
+            if not isinstance(getattr(self, name), str):
+                raise TableFileError(f"a column's {name} must be a text; got {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,18 @@ class TableSchema:
     missing: tuple[str, ...] = ()
     skip_lines: int = 0
 
+    def __post_init__(self) -> None:
+        rules = {
+            "columns": (_are_columns(self.columns), "a dict of Column by name"),
+            "separator": (_is_separator(self.separator), "None or one ASCII sign, no quote and no end of a line"),
+            "encoding": (_is_encoding(self.encoding), "None or one that Python knows"),
+            "missing": (_are_texts(self.missing), "a list of texts"),
+            "skip_lines": (type(self.skip_lines) is int and self.skip_lines >= 0, "a whole number of at least 0"),
+        }
+        for name, (holds, rule) in rules.items():
+            if not holds:
+                raise TableFileError(f"a schema's {name} must be {rule}; got {getattr(self, name)!r}")
+
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain values; what is as usual is left out."""
         options = {
@@ -92,17 +114,26 @@ class TableSchema:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TableSchema:
         """The schema that `to_dict` gave, or a person wrote."""
+        if not isinstance(values, Mapping):
+            raise TableFileError(f"a schema must be a TableSchema or a dict; got {values!r}")
         known = {"separator", "encoding", "missing", "skip_lines", "columns"}
         if unknown := sorted(set(values) - known):
             raise TableFileError(f"a schema has {', '.join(sorted(known))}; got {unknown[0]!r}")
         columns = {}
-        for name, described in values.get("columns", {}).items():
+        described_columns = values.get("columns", {})
+        if not isinstance(described_columns, Mapping):
+            raise TableFileError(f"a schema's columns must be a dict by name; got {described_columns!r}")
+        for name, described in described_columns.items():
+            if not isinstance(described, str | Mapping):
+                raise TableFileError(f"column {name!r} of a schema must be a type or a dict; got {described!r}")
             parts = {"type": described} if isinstance(described, str) else dict(described)
             if unknown := sorted(set(parts) - set(Column.__dataclass_fields__)):
                 raise TableFileError(f"column {name!r} of a schema has no {unknown[0]!r}; see fastens.TableSchema")
             columns[name] = Column(**{"type": OTHER, **parts})
-        options = {name: values[name] for name in known - {"columns", "missing"} if name in values}
-        return cls(columns, missing=tuple(values.get("missing", ())), **options)
+        options = {name: values[name] for name in known - {"columns"} if name in values}
+        if isinstance(options.get("missing"), list):
+            options["missing"] = tuple(options["missing"])
+        return cls(columns, **options)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as TOML; after an error the old file is there as it was."""
@@ -122,3 +153,24 @@ class TableSchema:
             return cls.from_dict(tomllib.loads(Path(path).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise TableFileError(f"cannot read the schema {path}: {error}") from error
+
+
+def _are_columns(columns: Any) -> bool:
+    return isinstance(columns, Mapping) and all(
+        isinstance(name, str) and isinstance(column, Column) for name, column in columns.items()
+    )
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, str) for value in values)
+
+
+def _is_separator(sign: Any) -> bool:
+    return sign is None or (isinstance(sign, str) and len(sign) == 1 and sign.isascii() and sign not in '"\r\n\0')
+
+
+def _is_encoding(name: Any) -> bool:
+    try:
+        return name is None or bool("a".encode(name))
+    except (LookupError, TypeError, ValueError):
+        return False

@@ -49,3 +49,7 @@ def test_errors_are_one_line(run, tmp_path):
     assert result.code == 2
     assert "truncated" in result.err
     assert result.err.count("\n") == 1
+    (tmp_path / "names.json").write_text('{"a":')
+    result = run("convert", tmp_path / "bad.txt", "-o", "out.fastens", "--categories", "names.json")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "--categories: names.json must hold JSON" in result.err

@@ -52,6 +52,16 @@ def test_a_mistake(tmp_path):
         ((), "required: COMMAND"),
         (("grow",), "invalid choice: 'grow'"),
         (("train", "none.csv", "--target", "y"), "no such file: none.csv"),
+        (
+            ("train", "table.csv", "--target", "sold", "--encoding", "none"),
+            "encoding must be None or one that Python knows",
+        ),
+        (("train", "table.csv", "--target", "sold", "--separator", ";;"), "separator must be None or one ASCII sign"),
+        (("train", "table.csv", "--target", "sold", "--skip-lines", "999"), "skip_lines must leave lines of the head"),
+        (
+            ("train", "table.csv", "--target", "sold", "--column", "area:date"),
+            "'area' cannot be read as date: it holds",
+        ),
         (("train", "table.xlsx", "--target", "y"), "no such file: table.xlsx"),
         (("train", "table.csv"), "--target must name the column to predict: 'area', 'rooms'"),
         (("train", "table.csv", "--target", "prize"), "no column 'prize'; did you mean 'price'?"),

@@ -217,6 +217,23 @@ def test_a_truncated_model(run, train, tmp_path):
     assert "cannot read the model" in result.err
 
 
+def test_models_saved_from_python_are_evaluated_or_refused_in_a_line(run, tmp_path):
+    X = pd.DataFrame({"a": np.arange(60.0)}).assign(name=["u", "v"] * 30)
+    X.to_csv("table.csv", index=False)
+    one = fastens.GradientBoostingRegressor(n_estimators=2).fit(X[["a"]], X["a"])
+    one.save("one.fastens", metadata={"table": "mine"})  # what the command line calls its own record
+    assert run("predict", "one.fastens", "table.csv", "-o", "out.csv").code == 0
+    assert run("evaluate", "one.fastens", "table.csv", "--target", "a").code == 0
+    wrong = run("evaluate", "one.fastens", "table.csv", "--target", "name")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert "column 'name' must hold numbers" in wrong.err
+    fastens.GradientBoostingRegressor(n_estimators=2).fit(X[["a"]], np.column_stack([X["a"]] * 2)).save("two.fastens")
+    for command in (("evaluate", "two.fastens", "table.csv", "--target", "a"), ("explain", "two.fastens", "table.csv")):
+        refused = run(*command)
+        assert (refused.code, refused.err.count("\n")) == (2, 1)
+        assert "GradientBoostingRegressor has several outputs" in refused.err
+
+
 @pytest.mark.slow
 def test_several_outputs_have_columns_of_their_own(run, houses):
     """Of models saved from Python; the command line trains none with several outputs."""

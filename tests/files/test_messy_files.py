@@ -273,6 +273,22 @@ def test_names_are_no_row(tmp_path, text):
 def test_lines_above_the_header_and_a_given_separator(tmp_path):
     text = "report of June\nmade by hand\na:b\n1:2\n"
     assert found_in(text, tmp_path, separator=":", skip_lines=2).table.to_pylist() == [{"a": 1, "b": 2}]
+    with pytest.raises(TableFileError, match="skip_lines must leave lines of the head of the file; got 9"):
+        found_in(text, tmp_path, skip_lines=9)
+
+
+def test_given_types_of_columns_that_are_no_texts(tmp_path):
+    text = "flag,day,sure\n1,2020-01-02,true\n,,\n0,2020-01-03,false\n"
+    found = found_in(text, tmp_path, column_types={"flag": "boolean", "sure": "number"})
+    assert found.table.to_pydict() == {
+        "flag": [True, None, False],
+        "day": [DAY(2020, 1, 2), None, DAY(2020, 1, 3)],
+        "sure": [1, None, 0],
+    }
+    assert found_in(text, tmp_path, columns=found.schema.to_dict()["columns"]).table["flag"].to_pylist()[0] is True
+    for name, type_, held in (("flag", "date", "int64.*1"), ("day", "number", "date32"), ("sure", "date", "bool")):
+        with pytest.raises(TableFileError, match=f"column '{name}' cannot be read as {type_}: it holds {held}"):
+            found_in(text, tmp_path, column_types={name: type_})
 
 
 @pytest.mark.parametrize(

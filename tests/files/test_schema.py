@@ -40,12 +40,32 @@ def test_schemas_are_files(tmp_path):
         ("delimiter = ';'", "got 'delimiter'"),
         ("[columns.a]\ntype = 'float'", "type must be one of number, text"),
         ("[columns.a]\nunit = 'kg'", "has no 'unit'"),
+        ("separator = ';;'", "separator must be .* one ASCII sign.*; got ';;'"),
+        ("encoding = 'none'", "encoding must be .* one that Python knows; got 'none'"),
+        ("missing = '-'", "missing must be a list of texts; got '-'"),
+        ("missing = [-9]", "missing must be a list of texts"),
+        ("skip_lines = '3'", "skip_lines must be a whole number of at least 0; got '3'"),
+        ("skip_lines = -1", "skip_lines must be a whole number of at least 0; got -1"),
+        ("columns = 3", "columns must be a dict by name; got 3"),
+        ("[columns]\na = 3", "column 'a' of a schema must be a type or a dict; got 3"),
+        ("[columns.a]\ntype = 'number'\ndecimal = ''", "decimal must be one of .*; got ''"),
+        ("[columns.a]\ntype = 'number'\nthousands = '.'", "decimal and thousands must differ"),
+        ("[columns.a]\ntype = 'date'\nformat = 3", "format must be a text; got 3"),
     ],
 )
 def test_schemas_that_are_none(tmp_path, text, message):
     (tmp_path / "schema.toml").write_text(text)
     with pytest.raises(TableFileError, match=message):
         TableSchema.load(tmp_path / "schema.toml")
+
+
+def test_several_patterns(tmp_path):
+    for name in ("a1", "a2", "b1"):
+        (tmp_path / f"{name}.csv").write_text("a\n1.5\n")
+    patterns = [str(tmp_path / "a*.csv"), str(tmp_path / "b*.csv")]
+    assert fastens.read_table(patterns).num_rows == 3
+    with pytest.raises(TableFileError, match="path must name at least one file"):
+        fastens.read_table([])
 
 
 def written(value: float, decimal: str, thousands: str, frame: str) -> str:

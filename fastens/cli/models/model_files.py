@@ -43,7 +43,7 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
     except (OSError, ValueError) as error:
         raise CommandError(f"cannot read the model {path}: {first_line(error)}") from error
     saved = (getattr(model, "metadata_", None) or {}).get(KEY)
-    if saved is not None:
+    if isinstance(saved, dict) and saved.keys() >= {"target", "target_kind", "task", "kinds", "constant"}:
         split = saved.get("split")
         return model, ModelCard(**{**saved, "split": None if split is None else Split(**split)})
     task = CLASSIFICATION if is_classifier(model) else REGRESSION
@@ -124,3 +124,11 @@ def predicted_values(model: Any, X: pa.Table) -> NDArray:
         return probabilities(model, X) if is_classifier(model) else model.predict(X)
     except ValueError as error:
         raise CommandError(first_line(error)) from error
+
+
+def values_of_one_output(model: Any, X: pa.Table) -> NDArray:
+    """The same of a model of one output; CommandError for several quantiles or targets."""
+    found = predicted_values(model, X)
+    if isinstance(found, list) or (not is_classifier(model) and found.ndim > 1):
+        raise CommandError(f"{type(model).__name__} has several outputs; only fastens predict is for such models")
+    return found

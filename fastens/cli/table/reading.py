@@ -55,14 +55,15 @@ def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
 def _known_schema(options: argparse.Namespace) -> TableSchema:
     if options.skip_lines < 0:
         raise CommandError(f"--skip-lines must be at least 0, got {options.skip_lines}")
+    separator = "\t" if options.separator == r"\t" else options.separator
+    given = {"separator": separator, "encoding": options.encoding, "skip_lines": options.skip_lines}
     try:
         schema = TableSchema() if options.schema is None else TableSchema.load(options.schema)
+        known = {**schema.to_dict(), **{name: value for name, value in given.items() if value}}
+        known["missing"] = [*schema.missing, *options.missing]
+        return TableSchema.from_dict(known)
     except TableFileError as error:
         raise CommandError(first_line(error)) from error
-    given = {"separator": options.separator, "encoding": options.encoding, "skip_lines": options.skip_lines}
-    known = {**schema.to_dict(), **{name: value for name, value in given.items() if value}}
-    known["missing"] = [*schema.missing, *options.missing]
-    return TableSchema.from_dict(known)
 
 
 def given_types(options: argparse.Namespace) -> Mapping[str, str]:
