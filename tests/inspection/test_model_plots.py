@@ -275,12 +275,6 @@ def test_errors_say_what_to_do(table, models, name, method, arguments, message):
         getattr(models[name], method)(**given)
 
 
-def test_dependence_is_of_one_target(rng):
-    X = rng.normal(size=(20, 2))
-    with pytest.raises(ValueError, match="plot_dependence draws the predictions of one target; the model has 2"):
-        fastens.RandomForestRegressor(2).fit(X, X).plot_dependence(X, 0)
-
-
 def test_functions_on_foreign_estimators_and_other_numbers(table, models):
     foreign = LogisticRegression()
     with pytest.raises(ValueError, match="kind='gain' needs an estimator with feature_importances_; got LogisticReg"):
