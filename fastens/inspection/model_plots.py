@@ -185,8 +185,6 @@ def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
     classes = getattr(estimator, "classes_", None) if is_classifier(estimator) else None
     if isinstance(classes, list):
         raise ValueError(f"plot_dependence draws the predictions of one target; the classifier has {len(classes)}.")
-    if getattr(estimator, "n_outputs_", 1) > 1:
-        raise ValueError(f"plot_dependence draws the predictions of one target; the model has {estimator.n_outputs_}.")
     known = [] if classes is None else classes.tolist()
     if len(known) < 3 and label is not None and label not in known[1:]:
         words = f"{known[1]!r} or None with two classes" if len(known) == 2 else "None without classes"
