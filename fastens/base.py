@@ -29,6 +29,7 @@ from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels, share_right
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.opening import opening_tables
+from fastens.table.present_rows import present_table
 from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
@@ -129,6 +130,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._check_ranks()
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
+        X, data = present_table(X, data)
         rows = self._learn_table(X, FitNeeds.of(self, target, weighted=weight is not None, n_validation=n_validation))
         return data._replace(y=target, sample_weight=weight).with_table(rows)
 
@@ -199,6 +201,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Check and encode validation data by what `fit` learned."""
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
+        X, data = present_table(X, data)
         return data._replace(y=self._encode_target(data.y), sample_weight=weight).with_table(self._encode_table(X))
 
     # Predict --------------------------------------------------
