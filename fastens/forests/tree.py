@@ -31,6 +31,7 @@ from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.impurities import node_impurities
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
 from fastens.forests.sklearn_tree import SklearnTree
+from fastens.forests.whole_weights import rescaled, weight_to_grow
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.table.training_data import AllRows
@@ -92,14 +93,15 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         kinds, comm = self._is_categorical, data.comm
         binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
         everyone = data.of_all_ranks()
-        weight, own = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
+        weight, scale = weight_to_grow(self, self._growing_weight(data, everyone))
+        own = OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
         rules = tree_rules(self, n_rows, float(n_rows if weight is None else weight.sum()))
         kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
         sample = TreeSample(weight, None, seed)
         [tree] = grower.grow([sample if own is None else own.sample(sample)])
-        return tree, binning, matrix, data
+        return rescaled(tree, scale), binning, matrix, data
 
     def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
         """The weights, of the rows of all ranks, that the tree is grown with."""
