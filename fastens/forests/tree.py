@@ -107,30 +107,6 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         """The weights, of the rows of all ranks, that the tree is grown with."""
         return everyone.sample_weight
 
-    def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
-        """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`.
-
-        Returns
-        -------
-        Bunch
-            ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
-        """
-        model = clone(self)
-        tree, _, _, data = model._grow(X, y, sample_weight)
-        root = model._impurity(data.y.reshape(len(data.y), -1), data.sample_weight, tree.value[0])
-        leaves = root - tree.gain.sum(dtype=np.float64) / np.float64(tree.weight[0])
-        ccp_alphas, impurities = pruning_path(tree, max(leaves, 0.0))
-        return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
-
-    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
-        raise NotImplementedError
-
     @property
     def _has_random_thresholds(self) -> bool:
         return self.splitter == "random"
@@ -176,8 +152,36 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return ("_n_targets",)
 
 
+class _PrunedByCost(BaseDecisionTree):
+    """A tree that is pruned where a branch lowers the impurity by little."""
+
+    def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
+        """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
+        """
+        model = clone(self)
+        tree, _, _, data = model._grow(X, y, sample_weight)
+        root = model._impurity(data.y.reshape(len(data.y), -1), data.sample_weight, tree.value[0])
+        leaves = root - tree.gain.sum(dtype=np.float64) / np.float64(tree.weight[0])
+        ccp_alphas, impurities = pruning_path(tree, max(leaves, 0.0))
+        return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
+
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
+        raise NotImplementedError
+
+
 @with_parameters
-class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
+class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
     """A decision tree for classification.
 
     The tree splits the rows in two again and again, each time where that lowers the impurity of the classes most; a
@@ -218,7 +222,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
 
 
 @with_parameters
-class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
+class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
     """A decision tree for regression.
 
     The tree splits the rows in two again and again, each time where that lowers the criterion most; a leaf predicts the
