@@ -29,7 +29,8 @@ from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import index_of_labels, learn_labels, share_right
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.opening import opening_tables
-from fastens.table.sample_weights import class_factors, multiplied, unless_ones, weights_to_score
+from fastens.table.present_rows import present_table
+from fastens.table.sample_weights import as_multiples, class_factors, multiplied, unless_ones, weights_to_score
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
 from fastens.table.targets import check_magnitude
@@ -129,6 +130,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._check_ranks()
         target = self._learn_target(data.y)
         weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
+        X, data = present_table(X, data)
         rows = self._learn_table(X, FitNeeds.of(self, target, weighted=weight is not None, n_validation=n_validation))
         return data._replace(y=target, sample_weight=weight).with_table(rows)
 
@@ -199,6 +201,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Check and encode validation data by what `fit` learned."""
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         weight = unless_ones(data.sample_weight, self._comm)
+        X, data = present_table(X, data)
         return data._replace(y=self._encode_target(data.y), sample_weight=weight).with_table(self._encode_table(X))
 
     # Predict --------------------------------------------------
@@ -292,6 +295,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     classes_: Any
     # Whether scikit-learn's checks may expect bad predictions on their tables.
     _poor_score: bool = False
+    # About how many bits factors of classes have: sums of so many fit into what sums are made in.
+    _factor_bits: int = 30
     # A target of one class is an error where there must be two.
     _fewest_classes: int = 2
 
@@ -349,7 +354,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        return multiplied(weight, self._class_factors(class_weight, y, weight), self._comm)
+        factors = as_multiples(self._class_factors(class_weight, y, weight), weight, self._factor_bits, self._comm)
+        return multiplied(weight, factors, self._comm)
 
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None

@@ -375,6 +375,6 @@ class _Regressors:
         return np.vstack([as_array(self._data.X).T.astype(np.float64), self._data.y[None]])
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
-        whole_weights = weights.whole if drawn is None else drawn
-        model = fitted_copy(self._estimator, self._data.X, self._data.y, whole_weights, index)
+        whole = weights.whole if drawn is None else drawn, weights.n_copies
+        model = fitted_copy(self._estimator, self._data.X, self._data.y, whole, index)
         return model, number_response("estimator", model, self._data.X)[:, 0]

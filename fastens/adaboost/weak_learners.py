@@ -153,7 +153,7 @@ class Estimators:
         """Fit a copy; its cells are the classes it predicts."""
         y = self._labels[self._classes]
         counts = weights.whole if drawn is None else drawn
-        return self.from_fitted(fitted_copy(self._estimator, self._X, y, counts, index))
+        return self.from_fitted(fitted_copy(self._estimator, self._X, y, (counts, weights.n_copies), index))
 
     def from_fitted(self, model: Any) -> Weak:
         """A fitted copy as a weak classifier."""
@@ -162,13 +162,17 @@ class Estimators:
         return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
 
 
-def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.int64], index: int) -> Any:
-    """A copy of an estimator, fitted with whole weights, or to as many copies of each row where it takes none."""
+def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np.int64], int], index: int) -> Any:
+    """A copy of an estimator, fitted with whole weights, or to as many copies of each row where it takes none.
+
+    `whole` are these, and of how many rows, copies among them: it is given weights that sum up to as much.
+    """
+    weights, n_copies = whole
     model = clone(estimator)
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=index)
     if takes_weights(model):
-        model.fit(X, y, sample_weight=weights / weights.mean())
+        model.fit(X, y, sample_weight=weights / (int(weights.sum()) / n_copies))
         return model
     rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
     model.fit(X[rows], y[rows])

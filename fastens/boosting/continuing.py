@@ -11,6 +11,7 @@ from fastens.boosting.rounds import Rounds
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.saving import plain_parameter
 from fastens.storage import load_model
+from fastens.table.present_rows import present_table
 from fastens.table.training_data import TrainingData
 from fastens.tree_model.joining import knowing_more
 
@@ -93,6 +94,7 @@ def with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData
             if getattr(earlier, name) is not None:
                 setattr(earlier, name, knowing_more(earlier, getattr(earlier, name), model._encoder))
         earlier._encoder = model._encoder
+    X, data = present_table(X, data)
     return data.with_table(model._encode_table(X))
 
 

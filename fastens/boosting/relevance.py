@@ -45,6 +45,8 @@ class RelevanceLabels:
             raise ValueError(f"y must have one relevance for each row; got shape {relevance.shape}.")
         n_rows = len(relevance)
         documents = np.ones(n_rows) if self.documents is None else self.documents
+        if not documents.all():
+            relevance = np.where(documents > 0, relevance, 0)  # whatever rows of weight 0 have
         query = self.number_of_all(n_rows, comm)
         return np.column_stack([_numbers(relevance), query, documents])
 

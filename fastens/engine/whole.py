@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 # Sums of more whole numbers than this are not exact: such weights are no numbers of copies.
 MOST_COPIES = 2.0**53
+# Whole weights with a sum below this are what they are to growers of forests' trees, which round others.
+MOST_EXACT = 2.0**40
 # No table has more rows, and no tree more leaves or levels, so that a larger limit means the same.
 LARGEST_LIMIT = 2**31 - 1
 

@@ -29,6 +29,7 @@ from fastens.forests.forest_uncertainty import deviations, jackknife_variances, 
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
 from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, check_same_drawing, tree_rules
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
+from fastens.forests.whole_weights import rescaled, weight_to_grow
 from fastens.inspection.arguments import COUNT, check_position
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
@@ -176,7 +177,8 @@ class BaseForest(TreeParameters, TreeModel):
         here, everyone = data
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
-        rules = tree_rules(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows))
+        grown, scale = weight_to_grow(self, weight)
+        rules = tree_rules(self, n_rows, Samples(bags, grown, 0, 1).total_weight(n_rows))
         target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators, own)
@@ -185,9 +187,9 @@ class BaseForest(TreeParameters, TreeModel):
             finish = self._averaging.finisher(self, averager, here, samples, store.n_trees)
 
         def take(number: int, tree: Tree) -> None:
-            store.add(number, finish(number, prune(tree, self.ccp_alpha)))
+            store.add(number, finish(number, prune(rescaled(tree, scale), self.ccp_alpha)))
 
-        grower.grow_into(take, samples, store.n_trees)
+        grower.grow_into(take, Samples(bags, grown, store.n_trees, self.n_estimators, own), store.n_trees)
 
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
         if continues:

@@ -20,6 +20,7 @@ from fastens.forests.base_trees import TreesClassifier
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES
 from fastens.forests.posterior_averaging import ClassAveraging
 from fastens.parameters import FLAG, instance, one_of, parameter
+from fastens.table.sample_weights import as_multiples
 from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
@@ -83,7 +84,8 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         if self.class_weight is None or self._weighs_bags():
             return None
         given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
-        return self._class_factors(given, data.y, data.sample_weight)
+        factors = self._class_factors(given, data.y, data.sample_weight)
+        return factors if self.bootstrap else as_multiples(factors, data.sample_weight, self._factor_bits)
 
     def _reweighting(self, data: AllRows) -> Reweight | None:
         if self.class_weight is None or not self._weighs_bags():

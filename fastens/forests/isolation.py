@@ -97,14 +97,12 @@ class IsolationForest(OutlierMixin, RandomSplits):
         -------
         self
         """
-        kept, weight = self._grow_at_random(X, sample_weight)
+        X, weight = self._grow_at_random(X, sample_weight)
         lengths = _path_lengths(self._ensemble)
         self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
-            scores = self.score_samples(X)
-            scores = scores if kept is None else scores[kept]
-            threshold = weighted_quantile(scores, self.contamination, weight, self._comm)
+            threshold = weighted_quantile(self.score_samples(X), self.contamination, weight, self._comm)
             self.offset_ = float(np.nextafter(threshold, 0.0))
         return self
 

@@ -21,6 +21,7 @@ from fastens.forests.bags import Bags, OwnRows, Samples, check_continued, draw_s
 from fastens.forests.forest_members import Members
 from fastens.parameters import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
 from fastens.table.memory_limits import FitNeeds
+from fastens.table.present_rows import present_part
 from fastens.table.sample_weights import check_weights
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
@@ -50,8 +51,8 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     _docs: ClassVar[Docs] = DOCS
     _takes_parts = True
 
-    def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[NDArray[np.intp] | None, Array | None]:
-        """Grow the trees; return which rows have a weight, and these weights; None for all of them, and for ones."""
+    def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
+        """Grow the trees; return the rows that have a weight, as they were given, and these weights; None for ones."""
         self._check_parameters()
         continues = self.warm_start and hasattr(self, "_ensemble")
         if continues:
@@ -59,13 +60,11 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         comm = self._comm
         self._check_ranks()
         needs = FitNeeds.of(self, weighted=sample_weight is not None)
+        X, sample_weight = present_part(X, sample_weight, comm)
         table = self._encode_table(X) if continues else self._learn_table(X, needs)
         if continues and (limits := getattr(table, "limits", None)) is not None:
             table.place = needs.place(limits, table)
         weight = check_weights(sample_weight, table.shape[0], comm)
-        kept = None if weight is None else np.flatnonzero(weight)
-        if weight is not None:
-            table, weight = table[kept], weight[kept]
         n_threads = resolve_n_jobs(self.n_jobs)
         if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
             self._seed: int = comm.gather(draw_seed(self.random_state))[0]
@@ -87,7 +86,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         grower = ForestGrower(matrix, target, self._rules(len(all_hashes), total), n_threads, X=table)
         grower.grow_into(store.add, samples, store.n_trees)
         self._ensemble = store.ensemble()
-        return kept, weight
+        return X, weight
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
         """What each tree is grown on, given the rows' hashes and weights: all rows and columns."""

@@ -31,6 +31,7 @@ from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.impurities import node_impurities
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
 from fastens.forests.sklearn_tree import SklearnTree
+from fastens.forests.whole_weights import rescaled, weight_to_grow
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.table.training_data import AllRows
@@ -92,42 +93,19 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         kinds, comm = self._is_categorical, data.comm
         binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
         everyone = data.of_all_ranks()
-        weight, own = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
+        weight, scale = weight_to_grow(self, self._growing_weight(data, everyone))
+        own = OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
         rules = tree_rules(self, n_rows, float(n_rows if weight is None else weight.sum()))
         kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
         sample = TreeSample(weight, None, seed)
         [tree] = grower.grow([sample if own is None else own.sample(sample)])
-        return tree, binning, matrix, data
+        return rescaled(tree, scale), binning, matrix, data
 
     def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
         """The weights, of the rows of all ranks, that the tree is grown with."""
         return everyone.sample_weight
-
-    def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
-        """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`.
-
-        Returns
-        -------
-        Bunch
-            ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
-        """
-        model = clone(self)
-        tree, _, _, data = model._grow(X, y, sample_weight)
-        root = model._impurity(data.y.reshape(len(data.y), -1), data.sample_weight, tree.value[0])
-        leaves = root - tree.gain.sum(dtype=np.float64) / np.float64(tree.weight[0])
-        ccp_alphas, impurities = pruning_path(tree, max(leaves, 0.0))
-        return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
-
-    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
-        raise NotImplementedError
 
     @property
     def _has_random_thresholds(self) -> bool:
@@ -174,8 +152,36 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return ("_n_targets",)
 
 
+class _PrunedByCost(BaseDecisionTree):
+    """A tree that is pruned where a branch lowers the impurity by little."""
+
+    def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
+        """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
+        """
+        model = clone(self)
+        tree, _, _, data = model._grow(X, y, sample_weight)
+        root = model._impurity(data.y.reshape(len(data.y), -1), data.sample_weight, tree.value[0])
+        leaves = root - tree.gain.sum(dtype=np.float64) / np.float64(tree.weight[0])
+        ccp_alphas, impurities = pruning_path(tree, max(leaves, 0.0))
+        return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
+
+    def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
+        raise NotImplementedError
+
+
 @with_parameters
-class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
+class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
     """A decision tree for classification.
 
     The tree splits the rows in two again and again, each time where that lowers the impurity of the classes most; a
@@ -216,7 +222,7 @@ class DecisionTreeClassifier(TreesClassifier, BaseDecisionTree):
 
 
 @with_parameters
-class DecisionTreeRegressor(TreesRegressor, BaseDecisionTree):
+class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
     """A decision tree for regression.
 
     The tree splits the rows in two again and again, each time where that lowers the criterion most; a leaf predicts the

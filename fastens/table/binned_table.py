@@ -29,6 +29,7 @@ from fastens.table.memory_limits import (
     in_bytes,
 )
 from fastens.table.opening import are_texts, in_passes, split_columns
+from fastens.table.present_rows import present_table
 from fastens.table.sample_weights import unless_ones
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 from fastens.table.training_data import TrainingData
@@ -166,7 +167,8 @@ class BinnedTable(RowSource):
         source = in_passes(source)
         place = MEMORY if path is not None else chosen.place(source.shape)
         data = _read_columns(source, y, sample_weight)
-        encoder, rows = InputEncoder.learn(data.X, chosen.reading, cls.__name__, n_threads)
+        X, data = present_table(data.X, data)
+        encoder, rows = InputEncoder.learn(X, chosen.reading, cls.__name__, n_threads)
         data = data.with_table(rows)
         noted, types = noting_types(data.X)
         binning = learn_binning(noted, data.sample_weight, chosen.max_bins, encoder.is_categorical, n_threads)
@@ -237,7 +239,8 @@ class BinnedTable(RowSource):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
         data = _read_columns(in_passes(source), y, sample_weight)
         n_threads = resolve_n_jobs(self.options.n_jobs)
-        data = data.with_table(self.encoder.encode(data.X, self.options.reading, "BinnedTable", n_threads))
+        X, data = present_table(data.X, data)
+        data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
         if self.path is None:
             place = self.options.place((len(self) + len(data.y), self.shape[1]))
             return replace(self, _arrays=self._arrays.joined(data, self.binning, place, n_threads))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, in_turn, is_any, max_floats
+from fastens.engine.whole import MOST_EXACT, are_copies, are_whole
 from fastens.parameters import POSITIVE
 from fastens.table.columns.vectors import numbers_in
 
@@ -67,6 +68,40 @@ def multiplied(
         return _in_range(factors, comm=comm)
     (fraction, exponents), (of_factor, more) = np.frexp(weight), np.frexp(factors)
     return _in_range(fraction * of_factor, exponents + more, comm)
+
+
+def as_multiples(
+    factors: NDArray[np.float64], weight: NDArray[np.float64] | None, n_bits: int, comm: Comm = LOCAL
+) -> NDArray[np.float64]:
+    """Factors of rows as multiples of a power of two, about 2**n_bits of them to the mean: sums of products are exact.
+
+    A row of a whole weight is then the same as so many copies of it. Factors of other weights stay what they are.
+    """
+    if is_any(comm, not are_copies(weight)):
+        return factors
+    counted = np.ones(len(factors)) if weight is None else weight
+
+    def add(sums: NDArray[np.float64]) -> None:
+        sums += counted.sum(), counted @ factors
+
+    total, product = in_turn(comm, np.zeros(2), add)
+    # The mean is off powers of two, so that the rounding of sums in another order does not show.
+    unit = np.ldexp(1.0, n_bits - int(np.frexp(product / total * 1.001)[1]))
+    return np.maximum(np.rint(factors * unit), 1.0) / unit
+
+
+def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:
+    """Weights that are multiples of a power of two as whole numbers, and by what they were multiplied.
+
+    They stay what they are where that makes no whole numbers, or such as growers of trees would round.
+    """
+    if weight is None or are_whole(weight):
+        return weight, 1.0
+    fraction, exponents = np.frexp(weight[weight > 0])
+    bits = np.ldexp(fraction, 53).astype(np.int64)
+    lowest = np.frexp((bits & -bits).astype(np.float64))[1] - 54 + exponents
+    scale = float(np.ldexp(1.0, -int(lowest.min())))
+    return (weight * scale, scale) if weight.sum() * scale < MOST_EXACT else (weight, 1.0)
 
 
 def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:

@@ -21,6 +21,7 @@ class TrainingData(NamedTuple):
     offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
     comm: Comm = LOCAL  # the ranks that the table is divided among; these rows are those of one
     n_given: int = 0  # rows that were given, those of zero weight included
+    is_cut: bool = False  # whether the table comes without the rows of zero weight
 
     @classmethod
     def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
@@ -35,8 +36,8 @@ class TrainingData(NamedTuple):
 
     def with_table(self, X: Any) -> TrainingData:
         """Return the same with the rows of a row source that belong to them."""
-        check_same_rows(X.shape[0], self.n_given)
-        return self._replace(X=X if self.rows is None else X[self.rows])
+        check_same_rows(X.shape[0], len(self.y) if self.is_cut else self.n_given)
+        return self._replace(X=X if self.rows is None or self.is_cut else X[self.rows])
 
     def of_all_ranks(self) -> AllRows:
         """Return what all ranks know of all rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 
 import fastens
@@ -151,3 +151,16 @@ def test_trees_of_more_nodes_than_sixteen_bits_can_count(rng):
     model = AdaBoostClassifier(n_estimators=1, max_depth=30).fit(X, y)
     assert 32_000 < model._ensemble.n_leaves[0] <= 2**15
     assert model.estimator_errors_[0] == pytest.approx((model.predict(X) != y).mean(), abs=1e-3)
+
+
+@pytest.mark.parametrize("resample", [False, True])
+@pytest.mark.parametrize("kind", [AdaBoostClassifier, AdaBoostRegressor])
+def test_whole_weights_are_copies_for_estimators_with_penalties(kind, resample, rng):
+    X, weight = rng.normal(size=(60, 3)), rng.integers(0, 4, 60)
+    y, estimator = X[:, 0] + rng.normal(size=60), Ridge(alpha=30.0)
+    if kind is AdaBoostClassifier:
+        y, estimator = (y > 0.3).astype(int), LogisticRegression(C=0.01)
+    model = kind(estimator, n_estimators=4, resample=resample, random_state=0)
+    errors = model.fit(X, y, sample_weight=weight).estimator_errors_
+    rows = np.repeat(np.arange(60), weight)
+    np.testing.assert_allclose(errors, model.fit(X[rows], y[rows]).estimator_errors_, rtol=1e-9)

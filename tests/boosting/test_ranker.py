@@ -209,6 +209,17 @@ def test_wrong_relevance(table):
         GradientBoostingRanker().fit(X, y - 1, qid=qid)
 
 
+@pytest.mark.parametrize("wrong", [-1.0, 99.0, np.nan])
+def test_rows_without_weight_may_have_any_relevance(wrong, table):
+    X, y, qid = table
+    weight = np.arange(len(y)) % 3 > 0
+    given = np.where(weight, y, wrong)
+    model = GradientBoostingRanker(n_estimators=2).fit(X, given, sample_weight=weight, qid=qid)
+    other = clone(model).fit(X, y, sample_weight=weight, qid=qid)
+    np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    assert model.score(X, given, sample_weight=weight, qid=qid) == other.score(X, y, sample_weight=weight, qid=qid)
+
+
 @pytest.mark.slow
 def test_as_good_as_lightgbm_on_its_own_table(load_table):
     lightgbm = pytest.importorskip("lightgbm")

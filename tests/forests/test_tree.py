@@ -157,3 +157,33 @@ def test_text(rows):
     text = tree.to_text()
     assert "high" in text or "low" in text
     assert len(tree.to_dataframe()) == tree.get_n_leaves() * 2 - 1
+
+
+# Weights --------------------------------------------------
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1.1, 1: 2.3, 2: 0.7}])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("DecisionTreeClassifier", {"ccp_alpha": 0.001, "max_depth": 5}),
+        ("DecisionTreeClassifier", {"criterion": "entropy", "max_depth": 3}),
+        ("RandomForestClassifier", {"n_estimators": 2, "bootstrap": False, "max_depth": 3, "random_state": 0}),
+        ("BayesTreeClassifier", {}),
+        ("ExactTreeAverageClassifier", {"max_questions": 4}),
+    ],
+)
+def test_whole_weights_are_copies_beside_weights_of_classes(name, parameters, class_weight, rng):
+    X, weight = rng.normal(size=(60, 3)).round(1), rng.integers(0, 4, 60).astype(float)
+    y = np.digitize(X[:, 0] + rng.normal(size=60), [-0.5, 0.5])
+    rows = np.repeat(np.arange(60), weight.astype(int))
+    model = getattr(fastens, name)(class_weight=class_weight, **parameters)
+    found = model.fit(X, y, sample_weight=weight).predict_proba(X)
+    np.testing.assert_array_equal(found, model.fit(X[rows], y[rows]).predict_proba(X))
+
+
+def test_nodes_have_the_weights_of_classes(rng):
+    y = np.repeat([0, 1], [30, 10])
+    tree = DecisionTreeClassifier(class_weight="balanced", max_depth=2).fit(rng.normal(size=(40, 2)), y)
+    np.testing.assert_allclose(tree._ensemble.weight[0], 40, rtol=1e-3)
+    assert tree._ensemble.gain[0] < 40

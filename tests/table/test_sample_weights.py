@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.table.sample_weights import check_weights, class_factors, multiplied
+from fastens.engine.whole import are_whole
+from fastens.table.sample_weights import as_multiples, check_weights, class_factors, multiplied, whole_multiples
 
 
 @pytest.mark.parametrize("weight", [[1.0, 2, 3], [0, 0.1, 1e20], [1e-20, 1e-25, 0]])
@@ -38,3 +39,22 @@ def test_products_neither_overflow_nor_vanish():
 def test_balanced_classes_of_which_one_is_absent():
     factors = class_factors("balanced", np.array([0, 1, 2]), np.array([0.0, 2.0, 2.0]), None)
     np.testing.assert_array_equal(factors, [1, 1, 0.5])
+
+
+@pytest.mark.parametrize("weight", [None, [1.0, 5.0, 2.0, 0.0]])
+def test_factors_as_multiples_of_a_power_of_two(weight):
+    factors = np.array([0.1, 1 / 3, 3.7, 2.0])
+    found = as_multiples(factors, None if weight is None else np.array(weight), 14)
+    np.testing.assert_allclose(found, factors, rtol=1e-3)
+    whole, scale = whole_multiples(found)
+    assert are_whole(whole)
+    assert whole.max() < 2**17
+    assert np.frexp(scale)[0] == 0.5
+    np.testing.assert_array_equal(whole / scale, found)
+
+
+def test_factors_of_weights_that_are_no_copies_stay():
+    factors = np.array([0.1, 0.3])
+    assert as_multiples(factors, np.array([0.5, 1.5]), 14) is factors
+    weight, scale = whole_multiples(np.array([0.1, 0.3]))
+    assert (weight.tolist(), scale) == ([0.1, 0.3], 1.0)

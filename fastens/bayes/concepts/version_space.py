@@ -28,7 +28,6 @@ from fastens.bayes.concepts.spaces import (
 from fastens.bayes.concepts.version_space_plot import DrawsVersionSpace
 from fastens.bayes.counts.attributes import DiscreteClassifier
 from fastens.bayes.counts.memory import version_space_needs
-from fastens.bayes.counts.present_rows import present_rows
 from fastens.bayes.posterior import PosteriorMixin, check_classes, generator, read_classes
 from fastens.checked_parameters import with_parameters
 from fastens.parameters import ANYTHING as ANY_VALUE
@@ -37,6 +36,7 @@ from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import check_in_memory
+from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
 from fastens.warn import warn
 
@@ -164,7 +164,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the examples; they matter under noise only, but 0 leaves an example out.
         """
-        data = self._start_fit(*present_rows(X, y, sample_weight))
+        data = self._start_fit(X, y, sample_weight)
         self._seed = int(generator(self.random_state).integers(2**62))
         self._remember(Examples.of(data.X, self._is_positive(data.y), data.sample_weight))
         self._space  # noqa: B018 -- a collapse raises here

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier, TrainingData
 from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.counts.memory import naive_bayes_needs
-from fastens.bayes.counts.present_rows import present_rows
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
@@ -25,6 +24,7 @@ from fastens.saving import SavedEstimator
 from fastens.table.at_sight import AtSight
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
+from fastens.table.present_rows import present_rows
 from fastens.table.read_ahead import read_together
 
 Array = NDArray[np.float64]
@@ -203,10 +203,6 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return log(prior) - log(prior.sum())
 
     # Input --------------------------------------------------
-
-    def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        X, y, sample_weight = present_rows(X, y, sample_weight, self._comm)
-        return super()._start_fit(X, y, sample_weight)
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if self._comm.size > 1 or not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():

@@ -26,14 +26,13 @@ from fastens.bayes.networks.network_queries import NetworkQueries
 from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn_structure
 from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.checked_parameters import with_parameters
-from fastens.engine.comm import is_any
 from fastens.engine.elementary import log
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
-from fastens.table.encoder import InputEncoder
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.present_rows import present_part
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
@@ -261,30 +260,13 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         declared = declared_values(X)
         if y is not None:
             data = self._start_fit(X, y, sample_weight)
-            X, y, weights, is_cut = data.X, data.y, data.sample_weight, data.rows is not None
+            X, y, weights = data.X, data.y, data.sample_weight
         else:
             self._check_parameters()
+            X, sample_weight = present_part(X, sample_weight, self._comm)
             X = self._learn_table(X)
             weights = check_weights(sample_weight, X.shape[0], self._comm)
-            is_cut = weights is not None and not weights.all()
-            if weights is not None and is_cut:
-                X, weights = X[weights > 0], weights[weights > 0]
-        is_cut = is_any(self._comm, is_cut)
-        X = in_memory(X)  # numbers that will be bins; else it is codes already
-        return self._declare(self._forget_absent(X) if is_cut else X, declared), y, weights
-
-    def _forget_absent(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Drop values that only rows of weight 0 have."""
-        out, categories = np.array(X), list(self._encoder.categories)
-        first = 1 if self._reads_codes else 0
-        for index, known in enumerate(categories):
-            if known is not None:
-                is_there = out[:, index] >= first
-                present = np.unique(np.concatenate(self._comm.gather(np.unique(out[is_there, index]))))
-                out[is_there, index] = np.searchsorted(present, out[is_there, index]) + first
-                categories[index] = [known[int(code) - first] for code in present]
-        self._encoder = InputEncoder(self._encoder.names, categories)
-        return out
+        return self._declare(in_memory(X), declared), y, weights  # numbers that will be bins; else it is codes already
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
         """Add declared values to the columns; those in `states` override those of the type."""

@@ -335,3 +335,8 @@ def test_honest_tree_without_evidence_says_what_the_prior_says():
     assert np.isfinite(model.predict_proba([[0.0], [1.0]])).all()
     alone = BayesTreeClassifier(evidence="honest", random_state=0).fit([[0.0], [1.0]], [0, 1])
     assert np.isfinite(alone.log_evidence_)
+
+
+def test_trees_of_posteriors_have_no_path_of_costs():
+    assert hasattr(DecisionTreeClassifier(), "cost_complexity_pruning_path")
+    assert not hasattr(BayesTreeClassifier(), "cost_complexity_pruning_path")
