@@ -435,7 +435,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return self._loss.n_outputs
 
     def _restored(self) -> None:
-        self._loss = self._get_loss()
+        self._loss = self._as_fitted()._get_loss()
 
     # Targets --------------------------------------------------
 

@@ -32,17 +32,18 @@ def refitted(model: Any, X: Any, y: Any, decay_rate: float, sample_weight: Any) 
     """A copy of a boosted model with the same trees, whose leaf values lean towards new rows; and these, encoded."""
     model._check_fitted()
     _DECAY.check("decay_rate", decay_rate)
-    if model._stopping.folds is not None:
+    fitted = model._as_fitted()
+    if fitted._stopping.folds is not None:
         raise ValueError("early_stopping.folds must be None to refit leaves: trees of a mean do not follow each other.")
     data = model._check_validation(X, y, sample_weight)
-    weight = model._combine_weights(data.y, data.sample_weight)
+    weight = fitted._combine_weights(data.y, data.sample_weight)
     data = data._replace(sample_weight=unless_ones(weight, data.comm))
-    loss = model._get_loss()
+    loss = fitted._get_loss()
     loss.check_target(data.y)
     kind = LinearRefit if isinstance(model._ensemble, LinearEnsemble) else LeafRefit
     data = model._apply_statistics(data)
     renewed = copy(model)
-    renewed._ensemble = kind(model, loss, data, decay_rate).run()
+    renewed._ensemble = kind(fitted, loss, data, decay_rate).run()
     return renewed, data
 
 
