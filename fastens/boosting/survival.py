@@ -131,7 +131,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
         if self._is_cox:
-            raw = raw_of_rows(self._ensemble, data.X)[:, 0]
+            raw = raw_of_rows(self._ensemble, data.X)[:, 0] + (0.0 if data.offset is None else data.offset[0])
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
@@ -191,7 +191,9 @@ class GradientBoostingSurvival(BoostedTrees):
         with np.errstate(over="ignore"):
             return exp(-exp(np.minimum(raw, _LARGEST_LOG))[:, None] * hazard)
 
-    def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
+    ) -> float:
         """Return Harrell's index of concordance.
 
         The share of the pairs of rows of which one is known to be later that the predictions put in that order; ties of
@@ -205,8 +207,10 @@ class GradientBoostingSurvival(BoostedTrees):
             Times, as in `fit`.
         sample_weight : array of shape (n_samples,), optional
             Weights; those of a pair are multiplied.
+        init_score : array of shape (n_samples,), optional
+            As in `predict`.
         """
-        return self._score_of(y, self.predict(X), sample_weight)
+        return self._score_of(y, self.predict(X, init_score), sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         bounds = self._read_target(y)
