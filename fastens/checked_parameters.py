@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from inspect import Parameter, isfunction, signature
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from fastens.docstrings import Docs, complete_docstring, complete_method
 from fastens.foreign_names import hint, hint_to_predict
@@ -18,6 +23,8 @@ from fastens.warn import warn
 
 # What `sklearn.utils.estimator_checks` sets on every estimator that has such a parameter.
 _SET_BY_CHECKS = ("n_iter_no_change",)
+# What methods read as it is now: it changes no answers, or only what is drawn.
+_OF_NOW = ("n_jobs", "verbose", "callbacks", "random_state")
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -29,6 +36,8 @@ class ChecksParameters(BaseEstimator):
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
     # Descriptions of parameters and fitted attributes that several classes share.
     _docs: ClassVar[Docs] = {}
+    # What the parameters that were set after `fit` were in it.
+    _parameters_of_fit: Mapping[str, Any] = MappingProxyType({})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Complete docstrings of methods, and errors of unknown names by a hint."""
@@ -45,6 +54,8 @@ class ChecksParameters(BaseEstimator):
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.
+
+        A fitted model stays what was fitted; `fit` reads what was set.
 
         Parameters
         ----------
@@ -63,7 +74,8 @@ class ChecksParameters(BaseEstimator):
         """
         params = self._with_records(params)
         try:
-            return super().set_params(**params)
+            with self._setting():
+                return super().set_params(**params)
         except ValueError as error:
             known = self.get_params(deep=False)
             unknown = [name for name in params if "__" not in name and name not in known]
@@ -71,6 +83,35 @@ class ChecksParameters(BaseEstimator):
             if not help_:
                 raise
             raise ValueError(f"{error}{help_}") from None
+
+    @contextmanager
+    def _setting(self) -> Iterator[None]:
+        """Within it, parameters may be set; a fitted model remembers what they were in `fit`."""
+        before = self.get_params(deep=False) if self._is_fitted() else {}
+        try:
+            yield
+        finally:
+            before.update(self._parameters_of_fit)
+            known = {name: old for name, old in before.items() if name not in _OF_NOW}
+            changed = {name: old for name, old in known.items() if getattr(self, name) is not old}
+            if changed or self._parameters_of_fit:
+                self._parameters_of_fit = changed
+
+    def _is_fitted(self) -> bool:
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return False
+        return True
+
+    def _as_fitted(self) -> Any:
+        """The model with the parameters of its fit; all else is shared."""
+        if not self._parameters_of_fit:
+            return self
+        model = copy(self)
+        del model._parameters_of_fit
+        model.__dict__.update(self._parameters_of_fit)
+        return model
 
     def _check_names(self, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
         """Raise TypeError, with a hint, for the first name that a method does not know."""

@@ -21,9 +21,14 @@ class _Left:
 
 
 @contextmanager
-def kept(model: Any) -> Iterator[None]:
-    """Within it, an error makes a model what it was, unless `leave` was called; old arrays must not be altered."""
+def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
+    """Within it, an error makes a model what it was, unless `leave` was called; old arrays must not be altered.
+
+    A model that fits reads its parameters as they are now.
+    """
     before = dict(vars(model))
+    if fits:
+        vars(model).pop("_parameters_of_fit", None)
     try:
         yield
     except BaseException as error:
@@ -56,7 +61,7 @@ def keeps_model(learn: Learn) -> Learn:
 
     @wraps(learn)
     def learn_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with kept(self):
+        with kept(self, fits=learn.__name__ == "fit"):
             return learn(self, *args, **kwargs)
 
     return learn_or_restore  # type: ignore[return-value]

@@ -28,6 +28,9 @@ class SavedEstimator:
 
     if TYPE_CHECKING:  # of the estimator
         get_params: Any
+        set_params: Any
+        _as_fitted: Any
+        _parameters_of_fit: Mapping[str, Any]
         _check_fitted: Any
         _check_parameters: Any
         _encoder_state: Any
@@ -67,14 +70,18 @@ class SavedEstimator:
             save_model(path, self)
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        arrays = self._fitted_arrays()
-        arrays |= {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._fitted_names()}
-        arrays |= {STATISTICS + name: array for name, array in self._statistics_arrays().items()}
+        model = self._as_fitted()
+        arrays: dict[str, np.ndarray] = model._fitted_arrays()
+        arrays |= {f"fitted.{name}": np.asarray(getattr(model, name)) for name in model._fitted_names()}
+        arrays |= {STATISTICS + name: array for name, array in model._statistics_arrays().items()}
         meta = {
-            "parameters": {name: savable(name, value) for name, value in self._saved_parameters().items()},
-            "door": self._encoder_state(),
+            "parameters": {name: savable(name, value) for name, value in model._saved_parameters().items()},
+            "door": model._encoder_state(),
             "metadata": self.metadata_,
         }
+        if self._parameters_of_fit:
+            now = self._saved_parameters()
+            meta["set after fit"] = {name: savable(name, now[name]) for name in self._parameters_of_fit}
         return arrays, meta
 
     @classmethod
@@ -91,7 +98,8 @@ class SavedEstimator:
             array = arrays[f"fitted.{name}"]
             setattr(model, name, array if array.ndim else array.item())
         model._restore_fitted(arrays)
-        return model
+        later = {name: restored_parameter(value) for name, value in meta.get("set after fit", {}).items()}
+        return model.set_params(**later) if later else model
 
     def _saved_parameters(self) -> dict[str, Any]:
         """The parameters, as a file holds them."""

@@ -181,14 +181,19 @@ class AdaBoostClassifier(AdditiveVotes):
 
     @property
     def _votes(self) -> bool:
-        return self.algorithm in VOTING
+        return self._algorithm in VOTING
+
+    @property
+    def _algorithm(self) -> str:
+        """The one that was fitted with, or in `fit` the one to fit with."""
+        return str(self._as_fitted().algorithm)
 
     @property
     def estimators_(self) -> Sequence[Any]:
         """The weak classifiers."""
         self._check_fitted()
         if not self._votes:
-            raise AttributeError(f"there are no weak classifiers with algorithm={self.algorithm!r}")
+            raise AttributeError(f"there are no weak classifiers with algorithm={self._algorithm!r}")
         return vars(self).get("_models") or WeakTrees(self)
 
     def _of_members(self) -> dict[str, Any]:
@@ -322,7 +327,7 @@ class AdaBoostClassifier(AdditiveVotes):
 
     def _get_loss(self) -> Loss:
         n_classes = len(self.classes_)
-        if self.algorithm == "gentle":
+        if self._algorithm == "gentle":
             return ExponentialLoss(n_classes)
         loss = BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
         loss.max_step = _LOGIT_STEP
@@ -401,7 +406,7 @@ class AdaBoostClassifier(AdditiveVotes):
         self._check_fitted()
         if not self._votes:
             rule = f"algorithm must be one of {', '.join(map(repr, VOTING))} for weights of rounds"
-            raise ValueError(f"{rule}; got {self.algorithm!r}.")
+            raise ValueError(f"{rule}; got {self._algorithm!r}.")
         data = self._check_validation(X, y, sample_weight)
         given = np.zeros(data.n_given)
         run = voting_run(self, self._learn_same_statistics(data, 0), data.y.astype(np.uint16), None)

@@ -124,10 +124,10 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             For "logit", and for "real" and "gentle" with three or more classes, where it is no bound.
         """
         self._check_fitted()
-        of_classes = self.algorithm in CLASS_VOTES
-        if self.algorithm == "logit" or (not of_classes and len(self.classes_) > 2):
+        of_classes = self._algorithm in CLASS_VOTES
+        if self._algorithm == "logit" or (not of_classes and len(self.classes_) > 2):
             raise ValueError(
-                f"there is no such bound for algorithm={self.algorithm!r} and {len(self.classes_)} classes; "
+                f"there is no such bound for algorithm={self._algorithm!r} and {len(self.classes_)} classes; "
                 "algorithm='discrete' and 'm1' have one."
             )
         if not of_classes:
@@ -193,7 +193,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
 
     def _sum_of_votes(self) -> float:
         """The largest difference that all votes together can make."""
-        if self.algorithm in CLASS_VOTES:
+        if self._algorithm in CLASS_VOTES:
             return float(self.estimator_weights_.sum())
         if "_ensemble" not in vars(self):
             return float(sum(np.ptp(values, axis=1).max() for values in self._values))

@@ -347,7 +347,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             self.__dict__.pop(name, None)
 
     def refit_leaves(
-        self, X: ArrayLike, y: ArrayLike, decay_rate: float = 0.9, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        decay_rate: float = 0.9,
+        sample_weight: ArrayLike | None = None,
+        *,
+        init_score: ArrayLike | None = None,
     ) -> Any:
         """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
 
@@ -359,8 +365,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
             value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs, unless
             `monotonic_cst` moves them.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of the rows.
+        sample_weight, init_score : arrays of shape (n_samples,), optional
+            Weights of the rows, and the raw predictions (n_samples, n_outputs) that the model adds to, as in `fit`.
 
         Raises
         ------
@@ -377,7 +383,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         >>> bool(later.predict(X[400:]).mean() > model.predict(X[400:]).mean())
         True
         """
-        model, data = refitted(self, X, y, decay_rate, sample_weight)
+        model, data = refitted(self, (X, y, sample_weight, init_score), decay_rate)
         model._leaves_changed(data, decay_rate)
         return model
 
@@ -435,7 +441,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return self._loss.n_outputs
 
     def _restored(self) -> None:
-        self._loss = self._get_loss()
+        self._loss = self._as_fitted()._get_loss()
 
     # Targets --------------------------------------------------
 
@@ -463,15 +469,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("predict", raw)
 
-    def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
-        """Yield what `score` returns after each round.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Rows, their targets and weights.
-        """
-        for predicted in self.staged_predict(X):
+    def staged_score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
+    ) -> Iterator[float]:
+        """Yield what `score` returns after each round."""
+        for predicted in self.staged_predict(X, init_score):
             yield self._score_of(y, predicted, sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:

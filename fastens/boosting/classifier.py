@@ -165,15 +165,19 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         pairs = zip(self._loss.split(raw), self.classes_, strict=True)
         return columns_of_labels(most_probable(own, classes) for own, classes in pairs)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
+    ) -> float:
         """Return the share of rows whose class is predicted, with several targets the classes of all of them.
 
         Parameters
         ----------
         X, y, sample_weight
             Rows, their classes and weights.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            As in `predict`.
         """
-        return score_of(self, y, self.predict(X), sample_weight)
+        return score_of(self, y, self.predict(X, init_score), sample_weight)
 
     # Calibrate --------------------------------------------------
 

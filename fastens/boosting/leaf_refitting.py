@@ -28,21 +28,27 @@ Array = NDArray[np.float64]
 _DECAY = real(0, 1)
 
 
-def refitted(model: Any, X: Any, y: Any, decay_rate: float, sample_weight: Any) -> tuple[Any, TrainingData]:
-    """A copy of a boosted model with the same trees, whose leaf values lean towards new rows; and these, encoded."""
+def refitted(model: Any, given: tuple[Any, Any, Any, Any], decay_rate: float) -> tuple[Any, TrainingData]:
+    """A copy of a boosted model with the same trees, whose leaf values lean towards new rows; and these, encoded.
+
+    Given are the table, its targets, weights and raw predictions to add to.
+    """
+    X, y, sample_weight, init_score = given
     model._check_fitted()
     _DECAY.check("decay_rate", decay_rate)
-    if model._stopping.folds is not None:
+    fitted = model._as_fitted()
+    if fitted._stopping.folds is not None:
         raise ValueError("early_stopping.folds must be None to refit leaves: trees of a mean do not follow each other.")
     data = model._check_validation(X, y, sample_weight)
-    weight = model._combine_weights(data.y, data.sample_weight)
+    weight = fitted._combine_weights(data.y, data.sample_weight)
     data = data._replace(sample_weight=unless_ones(weight, data.comm))
-    loss = model._get_loss()
+    data = fitted._with_offset(data, init_score)
+    loss = fitted._get_loss()
     loss.check_target(data.y)
     kind = LinearRefit if isinstance(model._ensemble, LinearEnsemble) else LeafRefit
     data = model._apply_statistics(data)
     renewed = copy(model)
-    renewed._ensemble = kind(model, loss, data, decay_rate).run()
+    renewed._ensemble = kind(fitted, loss, data, decay_rate).run()
     return renewed, data
 
 
@@ -57,6 +63,8 @@ class LeafRefit:
         self.leaves = map_parts(trees.apply, rows).astype(np.intp)
         self.y, self.weight = data.y, data.sample_weight
         self.raw = np.repeat(self.ensemble.baseline[:, None], len(self.leaves), axis=1)
+        if data.offset is not None:
+            self.raw += data.offset
         self.derivatives = np.empty((2, *self.raw.shape), dtype=np.float32)
         self.value = np.array(self.ensemble.value, dtype=np.float64)
 

@@ -86,6 +86,8 @@ class GradientBoostingRanker(BoostedTrees):
 
     _takes_parts = True
     _metrics_rule: ClassVar = METRICS
+    # For scikit-learn's metadata routing, which reads signatures else.
+    __metadata_request__score: ClassVar = {"qid": None, "group": None, "query_weight": None}
 
     loss: str | LambdaRankLoss = parameter(
         one_of("lambdarank") | record(LambdaRankLoss), default="lambdarank", kw_only=False
@@ -176,6 +178,8 @@ class GradientBoostingRanker(BoostedTrees):
         y: ArrayLike,
         decay_rate: float = 0.9,
         sample_weight: ArrayLike | None = None,
+        *,
+        init_score: ArrayLike | None = None,
         **queries: Unpack[Queries],
     ) -> Any:
         """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
@@ -186,11 +190,13 @@ class GradientBoostingRanker(BoostedTrees):
             As in `fit`.
         decay_rate : float, default=0.9
             How much of the old value a leaf keeps.
+        init_score : array of shape (n_samples,), optional
+            As in `fit`.
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
         labels, sample_weight = _target(y, sample_weight, **queries)
-        return super().refit_leaves(X, labels, decay_rate, sample_weight)
+        return super().refit_leaves(X, labels, decay_rate, sample_weight, init_score=init_score)
 
     def permutation_importance(
         self,
@@ -299,9 +305,8 @@ class GradientBoostingRanker(BoostedTrees):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        init_score: ArrayLike | None = None,
+        **queries: Unpack[Queries],
     ) -> float:
         """Return the mean NDCG of the queries at `ndcg_at`.
 
@@ -309,26 +314,34 @@ class GradientBoostingRanker(BoostedTrees):
 
         Parameters
         ----------
-        X, y, sample_weight, qid, group, query_weight
-            As in `fit`.
-        """
-        labels, weight = _target(y, sample_weight, qid=qid, group=group, query_weight=query_weight)
-        return self._score_of(labels, self.predict(X), weight)
-
-    def staged_score(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **queries: Unpack[Queries]
-    ) -> Iterator[float]:
-        """Yield what `score` returns after each round.
-
-        Parameters
-        ----------
-        X, y, sample_weight
+        X, y, sample_weight, init_score
             As in `fit`.
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
         labels, weight = _target(y, sample_weight, **queries)
-        return super().staged_score(X, labels, weight)
+        return self._score_of(labels, self.predict(X, init_score), weight)
+
+    def staged_score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+        **queries: Unpack[Queries],
+    ) -> Iterator[float]:
+        """Yield what `score` returns after each round.
+
+        Parameters
+        ----------
+        X, y, sample_weight, init_score
+            As in `fit`.
+        **queries
+            `qid` or `group`, and `query_weight`, as in `fit`.
+        """
+        labels, weight = _target(y, sample_weight, **queries)
+        return super().staged_score(X, labels, weight, init_score=init_score)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         target = y.read()

@@ -139,7 +139,9 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         """
         return self._response("predict", self._raw_from(X, init_score))
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
+    ) -> float:
         """Return R2, with several targets their mean; with several quantiles the mean of their D2, over all targets.
 
         The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
@@ -150,8 +152,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         ----------
         X, y, sample_weight
             Rows, their targets and weights.
+        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+            As in `predict`.
         """
-        return score_of(self, y, self.predict(X), sample_weight)
+        return score_of(self, y, self.predict(X, init_score), sample_weight)
 
     @property
     def _predicted_levels(self) -> list[float] | None:

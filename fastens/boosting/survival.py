@@ -103,6 +103,10 @@ class GradientBoostingSurvival(BoostedTrees):
         options = self._options("loss")
         return Cox() if options is None else AFT(options.distribution, options.scale)
 
+    @property
+    def _is_cox(self) -> bool:
+        return bool(self._as_fitted().loss == "cox")
+
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
         return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
@@ -120,14 +124,14 @@ class GradientBoostingSurvival(BoostedTrees):
         The baseline hazard is that of all rounds; ``refit_leaves(X, y, decay_rate=1.0)`` learns that of the others.
         """
         part = super().__getitem__(rounds)
-        if self.loss == "cox" and part.n_estimators_ < self._ensemble.n_trees:
+        if self._is_cox and part.n_estimators_ < self._ensemble.n_trees:
             part.event_times_ = part.cumulative_hazard_ = np.zeros(0)
         return part
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
         super()._leaves_changed(data, decay)
-        if self.loss == "cox":
-            raw = raw_of_rows(self._ensemble, data.X)[:, 0]
+        if self._is_cox:
+            raw = raw_of_rows(self._ensemble, data.X)[:, 0] + (0.0 if data.offset is None else data.offset[0])
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
@@ -135,7 +139,7 @@ class GradientBoostingSurvival(BoostedTrees):
             self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
     def _fitted_names(self) -> tuple[str, ...]:
-        baseline = ("event_times_", "cumulative_hazard_") if self.loss == "cox" else ()
+        baseline = ("event_times_", "cumulative_hazard_") if self._is_cox else ()
         return (*super()._fitted_names(), *baseline)
 
     # Predict --------------------------------------------------
@@ -187,7 +191,9 @@ class GradientBoostingSurvival(BoostedTrees):
         with np.errstate(over="ignore"):
             return exp(-exp(np.minimum(raw, _LARGEST_LOG))[:, None] * hazard)
 
-    def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
+    ) -> float:
         """Return Harrell's index of concordance.
 
         The share of the pairs of rows of which one is known to be later that the predictions put in that order; ties of
@@ -201,8 +207,10 @@ class GradientBoostingSurvival(BoostedTrees):
             Times, as in `fit`.
         sample_weight : array of shape (n_samples,), optional
             Weights; those of a pair are multiplied.
+        init_score : array of shape (n_samples,), optional
+            As in `predict`.
         """
-        return self._score_of(y, self.predict(X), sample_weight)
+        return self._score_of(y, self.predict(X, init_score), sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         bounds = self._read_target(y)
@@ -211,7 +219,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return self._score_of_raw(predicted[:, None], bounds, weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
-        return concordance(y, -raw[:, 0] if self.loss == "cox" else raw[:, 0], weight)
+        return concordance(y, -raw[:, 0] if self._is_cox else raw[:, 0], weight)
 
 
 def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:

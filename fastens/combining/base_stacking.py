@@ -297,14 +297,15 @@ class BaseStacking(TransformerMixin, BaseLevels):
     def _final_table(self, X: Any) -> Any:
         """The same, whatever kind of table `set_output` wants."""
         self._check_fitted()
-        return self._level_table(self._fitted_levels, self._check_table(X))
+        return self._as_fitted()._level_table(self._fitted_levels, self._check_table(X))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`."""
         self._check_fitted()
-        columns = _check_feature_names_in(self, input_features, generate_names=self.passthrough)
-        names = self._meta_names(self._fitted_levels)
-        return np.asarray([*names, *(columns if self.passthrough else [])], dtype=object)
+        fitted = self._as_fitted()
+        columns = _check_feature_names_in(self, input_features, generate_names=fitted.passthrough)
+        names = fitted._meta_names(self._fitted_levels)
+        return np.asarray([*names, *(columns if fitted.passthrough else [])], dtype=object)
 
     # Saving --------------------------------------------------
 

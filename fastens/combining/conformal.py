@@ -324,7 +324,8 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         return index
 
     def _score(self) -> SetScore:
-        return SetScore(self.conformity, self.raps_penalty, self.raps_places)
+        fitted = self._as_fitted()
+        return SetScore(fitted.conformity, fitted.raps_penalty, fitted.raps_places)
 
     def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> SetScores:
         scores = self._score().of_labels(responses, y)

@@ -231,14 +231,15 @@ class BaseMembers(BaseFastens):
 
     def set_params(self, **params: Any) -> BaseMembers:
         """Set parameters; a member is replaced by its name, or left out with 'drop'."""
-        for key in ("estimators", "levels"):
-            if key in params:
-                setattr(self, key, params.pop(key))
-        replaced = {name: params.pop(name) for name, _ in list(self._named()) if name in params}
-        if replaced:
-            self.estimators = _replaced(self.estimators, replaced)
-            if getattr(self, "levels", None) is not None:
-                self.levels = [_replaced(members, replaced) for members in self.levels]
+        with self._setting():
+            for key in ("estimators", "levels"):
+                if key in params:
+                    setattr(self, key, params.pop(key))
+            replaced = {name: params.pop(name) for name, _ in list(self._named()) if name in params}
+            if replaced:
+                self.estimators = _replaced(self.estimators, replaced)
+                if getattr(self, "levels", None) is not None:
+                    self.levels = [_replaced(members, replaced) for members in self.levels]
         super().set_params(**params)
         return self
 
@@ -443,7 +444,8 @@ class BaseOneEstimator(BaseMembers):
 
     def set_params(self, **params: Any) -> BaseOneEstimator:
         """Set parameters, those of the estimator as ``estimator__parameter``."""
-        BaseEstimator.set_params(self, **params)
+        with self._setting():
+            BaseEstimator.set_params(self, **params)
         return self
 
     def _levels(self) -> list[NamedMembers]:

@@ -152,7 +152,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         """The members, times what the final estimator changes by with each; it must be linear."""
         (members, *deeper), n_members = self._fitted_levels, len(self._fitted_levels[0])
-        if deeper or self.passthrough:
+        if deeper or self._as_fitted().passthrough:
             raise ValueError("a stack must have one level, and no passthrough, to be explained; explain members.")
         table = self._final_table(rows.X)
         corners = np.vstack([np.zeros(n_members), np.eye(n_members)]) + table.mean(axis=0)

@@ -43,6 +43,9 @@ class Errors:
             self._known[columns] = ConformalScores.of(outside, self.weight)
         return self._known[columns]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_known": {}}
+
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """As arrays whose names start with `prefix`."""
         return {f"{prefix}above": self.above, f"{prefix}weight": self.weight}

@@ -77,13 +77,17 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
             raise ValueError(f"{name} must name a column of X; got {column!r}.")
     given = given | {name: table[column] for name, column in named.items()}
     rest = table[[name for name in table.columns if name not in named.values()]] if named else table
-    collections = {"X": model.predict(rest), **{name: value for name, value in given.items() if is_collection(value)}}
+    start = {} if given.get("init_score") is None else {"init_score": given.pop("init_score")}
+    collections = {
+        "X": model.predict(rest, **start),
+        **{name: value for name, value in given.items() if is_collection(value)},
+    }
     needed = {name: in_parts(name, values) for name, values in collections.items()}
     client = X.client if isinstance(X, DaskTable) else None
     (answers,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
     found = {name: joined(parts, is_table=False) for name, parts in answers.items()}
     predicted = copy(model)
-    vars(predicted)["predict"] = lambda rows: rows
+    vars(predicted)["predict"] = lambda rows, *start: rows
     return score(predicted, **(given | found))
 
 

@@ -25,10 +25,13 @@ def on_clusters(method: Callable[..., Any]) -> Callable[..., Any]:
     if method.__name__ not in ("fit", "score") or [*signature(method).parameters][1:2] != ["X"]:
         return method
 
+    names = [*signature(method).parameters]
+
     @wraps(method)
     def on_any(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_spread(kwargs["X"] if "X" in kwargs else args[0] if args else None):
-            return _on_cluster(method, **signature(method).bind(self, *args, **kwargs).arguments)
+            signature(method).bind(self, *args, **kwargs)  # raises for what it does not take
+            return _on_cluster(method, **dict(zip(names, (self, *args), strict=False)), **kwargs)
         return method(self, *args, **kwargs)
 
     return on_any

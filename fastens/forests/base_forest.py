@@ -162,8 +162,8 @@ class BaseForest(TreeParameters, TreeModel):
         return None
 
     def _bags(self) -> Bags:
-        n = len(self._column_of)
-        return Bags(self._seed, self._bootstrap, n, count_of(self.max_features_per_tree, n), column_chances(self))
+        n, fitted = len(self._column_of), self._as_fitted()
+        return Bags(self._seed, self._bootstrap, n, count_of(fitted.max_features_per_tree, n), column_chances(fitted))
 
     def _grow(
         self,
@@ -424,7 +424,7 @@ class BaseForest(TreeParameters, TreeModel):
         ----------
         Breiman (2001), "Random forests", section 10.
         """
-        return permutation_importance(self, X, y, sample_weight)
+        return permutation_importance(self._as_fitted(), X, y, sample_weight)
 
     # Averages over prunings --------------------------------------------------
 
@@ -450,8 +450,10 @@ class BaseForest(TreeParameters, TreeModel):
         self._check_fitted()
         if self._averaging is None:
             raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
-        self.averaging = self._averaging.replaced(self, prior)
-        self._ensemble = self._ensemble.with_values(self._averaging.node_values(self))
+        fitted = self._as_fitted()
+        fitted.averaging = self.averaging = self._averaging.replaced(fitted, prior)
+        self._parameters_of_fit = {name: old for name, old in self._parameters_of_fit.items() if name != "averaging"}
+        self._ensemble = self._ensemble.with_values(self._averaging.node_values(fitted))
         self._out_of_bag = None
         return self
 
@@ -459,7 +461,7 @@ class BaseForest(TreeParameters, TreeModel):
         self._check_fitted()
         if self._averaging is None:
             raise AttributeError("there is a posterior of prunings only where averaging was not None in fit")
-        return self._averaging.posteriors(self)
+        return self._averaging.posteriors(self._as_fitted())
 
     @property
     def log_evidence_(self) -> Array:

@@ -209,8 +209,9 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         """Quantiles of targets from what the trees predict."""
         if self._out_of_bag is not None:
             return self._out_of_bag.measured_conformity().quantiles.predict(values, levels)
+        fitted = self._as_fitted()
         for name, value in _NO_LIMITS.items():
-            given = getattr(self, name)
+            given = getattr(fitted, name)
             if given is not None if value is None else given != value:
                 raise ValueError(
                     f"{name} must be {value!r} for predict_quantiles where keep_leaves and oob_score were False in "

@@ -35,7 +35,8 @@ def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLi
 
 def levels_of(model: Any) -> list[float] | None:
     """The levels of the quantiles that an estimator predicts, where it has them as its parameter `quantile`."""
-    levels = getattr(model, "quantile", None)
+    of_fit = getattr(model, "_parameters_of_fit", {})
+    levels = of_fit.get("quantile", getattr(model, "quantile", None))
     return None if levels is None or np.ndim(levels) != 1 else list(levels)
 
 

@@ -165,7 +165,7 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
                 given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
             args = (*(given.pop(name) for name in order[: len(args)]), *args[len(order) :])
             kwargs = given
-        with kept(self) if fits else nullcontext():
+        with kept(self, fits=True) if fits else nullcontext():
             return method(self, *args, **kwargs)
 
     return call

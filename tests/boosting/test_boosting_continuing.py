@@ -9,9 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens import (
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
+)
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import Categories, EarlyStopping, Growth
 from reference.models import LOSSES, make_model, make_target, outputs
@@ -297,3 +303,50 @@ def test_errors_of_init_score(given, message, X, rng):
     for wrong in ({"init_score": y, "X_val": X, "y_val": y}, {"init_score": y, "init_score_val": y}):
         with pytest.raises(ValueError, match="init_score_val must be given where init_score and X_val are"):
             model.fit(X, y, **wrong)
+
+
+# In score and refit_leaves ------------------------------------------------
+
+
+def test_new_leaves_and_scores_start_from_the_same(X, rng):
+    exposure = rng.uniform(0.1, 10, 400)
+    y = rng.poisson(exposure * np.exp(0.5 * X[:, 0]))
+    start = np.log(exposure)
+    model = GradientBoostingRegressor("poisson", n_estimators=10, max_features=None).fit(X, y, init_score=start)
+    again = model.refit_leaves(X, y, 0.0, init_score=start)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-3)
+    some = rng.integers(0, 3, 400)
+    weighted = model.refit_leaves(X, y, 0.0, some, init_score=start)
+    repeated = model.refit_leaves(
+        *(np.repeat(part, some, axis=0) for part in (X, y)), 0.0, init_score=np.repeat(start, some)
+    )
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6)
+    score = model.score(X, y, init_score=start)
+    assert score == r2_score(y, model.predict(X, start))
+    *_, last = model.staged_score(X, y, init_score=start)
+    assert last == score
+    with pytest.raises(ValueError, match="init_score must have the shape"):
+        model.refit_leaves(X, y, init_score=start[1:])
+
+
+def test_other_kinds_start_from_the_same(X, rng):
+    start, y = 2 * X[:, 1], X[:, 0] + X[:, 1] > 0
+    classes = GradientBoostingClassifier(n_estimators=5).fit(X, y, init_score=start)
+    assert classes.score(X, y, init_score=start) == (classes.predict(X, start) == y).mean()
+    again = classes.refit_leaves(X, y, 0.0, init_score=start)
+    np.testing.assert_allclose(again.decision_function(X), classes.decision_function(X), atol=0.02)
+
+    times = np.column_stack([np.exp(-start) * rng.exponential(size=400)] * 2)
+    hazards = GradientBoostingSurvival(n_estimators=5).fit(X, times, init_score=start)
+    assert hazards.score(X, times, init_score=start) > hazards.score(X, times)
+    again = hazards.refit_leaves(X, times, 0.0, init_score=start)
+    found, wanted = (each.predict_survival_function(X, [0.5, 2.0], start) for each in (again, hazards))
+    np.testing.assert_allclose(found, wanted, atol=0.02)
+
+    queries = {"qid": np.arange(400) // 20}
+    ranks = GradientBoostingRanker(n_estimators=5).fit(X, y.astype(int), init_score=start, **queries)
+    score = ranks.score(X, y.astype(int), init_score=start, **queries)
+    *_, last = ranks.staged_score(X, y.astype(int), init_score=start, **queries)
+    assert last == score > ranks.score(X, y.astype(int), **queries)
+    again = ranks.refit_leaves(X, y.astype(int), 0.0, init_score=start, **queries)
+    np.testing.assert_allclose(again.predict(X), ranks.predict(X), atol=0.1)

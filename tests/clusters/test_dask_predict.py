@@ -126,6 +126,9 @@ def test_scores():
     assert model.score(frame, frame["label"], sample_weight=frame["weight"]) == expected
     model = GradientBoostingRegressor(n_estimators=3).fit(X, T)
     assert model.score(da.from_array(X, chunks=90), T) == model.score(X, T)
+    boosted, start = GradientBoostingRegressor(n_estimators=3).fit(X, T[:, 0]), da.from_array(T[:, 1], chunks=90)
+    found = boosted.score(da.from_array(X, chunks=90), T[:, 0], init_score=start)
+    assert found == boosted.score(X, T[:, 0], init_score=T[:, 1])
     qid, relevance = np.repeat(np.arange(30), 10), np.digitize(T[:, 0], [0.0, 1.5])
     ranker = GradientBoostingRanker(n_estimators=3).fit(X, relevance, qid=qid)
     given = [da.from_array(each, chunks=100) for each in (relevance, qid)]

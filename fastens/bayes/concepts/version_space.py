@@ -199,7 +199,8 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             raise ValueError(f"X and y must have the same number of rows; got {len(codes)} and {len(labels)}.")
         new = Examples.of(codes, self._is_positive(self._encode_target(labels)), weight)
         self._remember(self._examples.and_also(new) if hasattr(self, "_examples") else new)
-        if self.on_collapse == "raise" and self.noise == 0 and self._has_positives:
+        fitted = self._as_fitted()
+        if fitted.on_collapse == "raise" and fitted.noise == 0 and self._has_positives:
             self._space  # noqa: B018 -- a collapse raises here
         return self
 
@@ -236,7 +237,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         """Made from the examples when first needed."""
         self._check_fitted()
         if "_made_space" not in self.__dict__:
-            self._made_space = self._make_space()
+            self._made_space = self._as_fitted()._make_space()
         return self._made_space
 
     def _make_space(self) -> Any:

@@ -164,7 +164,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
     def _proba_of(self, place: int, X: Any) -> Array:
         """P(y | x, h) of one member on checked rows, with its noise where it votes."""
         found = self._members[place].respond(X)
-        if self.noise is None:
+        if not len(self.noise_):
             return found
         noise = self.noise_[place]
         # The models of several folds have shares of the votes.

@@ -37,6 +37,7 @@ from fastens.table.sources import is_file_name
 
 Array = NDArray[np.float64]
 WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's: two letters or digits at least
+MOST_STEMS = 100_000  # that are remembered
 DOCUMENTS = "document-frequencies"
 MODELS: dict[str, Any] = {
     "multinomial": MultinomialNB,
@@ -74,6 +75,8 @@ class Tokenizer:
         words = [word for word in WORD.findall(text) if word not in self.stop_words]
         if self._stem is None:
             return words
+        if len(self._known) > MOST_STEMS:
+            self._known = {}
         known, stem = self._known, self._stem
         for word in words:
             if word not in known:

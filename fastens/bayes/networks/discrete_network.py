@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,9 @@ class DiscreteNetwork:
     def edges(self) -> list[tuple[str, str]]:
         """Pairs (parent, child), child by child."""
         return [(self.names[p], self.names[node]) for node, found in enumerate(self.parents) for p in found]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def with_tables(self, tables: Sequence[Array]) -> DiscreteNetwork:
         """The same structure with other probabilities."""

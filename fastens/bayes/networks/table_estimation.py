@@ -74,7 +74,8 @@ class TableEstimation(ParameterPosteriorMixin):
         """The prior of the distributions of tables, one after another."""
         n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
         n_rows = np.array([math.prod(shape[:-1]) for shape in shapes], dtype=np.int64)
-        pseudo = Smoothing(self.smoothing, self.alpha, self.m, self.ess).of_groups(n_values, n_rows)
+        fitted = self._as_fitted()  # type: ignore[attr-defined]
+        pseudo = Smoothing(fitted.smoothing, fitted.alpha, fitted.m, fitted.ess).of_groups(n_values, n_rows)
         return Groups(np.repeat(n_values, n_rows), np.repeat(pseudo, n_rows * n_values))
 
     def _estimate(self, mode: str, rng: np.random.Generator | None) -> list[Array]:

@@ -159,7 +159,8 @@ class BaseBayesTree(BaseDecisionTree):
     @cached_property
     def _prunings(self) -> Prunings:
         cost = NodeSearch(self._n_splits, n_splittable(self._n_thresholds))
-        prior = PruningPrior(self._leaf_prior, self.split_prior, cost, self.temperature)
+        fitted = self._as_fitted()
+        prior = PruningPrior(self._leaf_prior, fitted.split_prior, cost, fitted.temperature)
         return prior.posterior(self._ensemble.tree(0), self._node_statistics)
 
     @keeps_model
@@ -187,6 +188,7 @@ class BaseBayesTree(BaseDecisionTree):
         for name, value in prior.items():
             self._parameter_rules[name].check(name, value)
         self.set_params(**prior)
+        self._parameters_of_fit = {name: old for name, old in self._parameters_of_fit.items() if name not in prior}
         self._average()
         return self
 

@@ -98,9 +98,9 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     @property
     def _leaf_prior(self) -> ClassPrior:
-        n_classes = len(self.classes_)
-        if self.alpha is not None:
-            return ClassPrior(self.alpha, (n_classes,))
+        n_classes, alpha = len(self.classes_), self._as_fitted().alpha
+        if alpha is not None:
+            return ClassPrior(alpha, (n_classes,))
         return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
@@ -221,11 +221,11 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     @property
     def _leaf_prior(self) -> NumberPrior | RatePrior:
-        if self.criterion == "poisson":
-            return RatePrior(self._location, self.prior_weight)
-        return NumberPrior(
-            self._location, self._variance, float(self.prior_weight), float(self.prior_shape), float(self.prior_scale)
-        )
+        fitted = self._as_fitted()
+        if fitted.criterion == "poisson":
+            return RatePrior(self._location, fitted.prior_weight)
+        of_leaves = (float(value) for value in (fitted.prior_weight, fitted.prior_shape, fitted.prior_scale))
+        return NumberPrior(self._location, self._variance, *of_leaves)
 
     @keeps_model
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:

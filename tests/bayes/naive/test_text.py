@@ -256,3 +256,15 @@ def test_what_are_no_texts():
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
         TextClassifier().fit(TEXTS, None)
     assert_array_equal(TextClassifier(min_df=0).fit(TEXTS, LABELS).terms_, TextClassifier().fit(TEXTS, LABELS).terms_)
+
+
+def test_stemmers_do_not_remember_all_words_that_ever_were(monkeypatch):
+    pytest.importorskip("snowballstemmer")
+    monkeypatch.setattr("fastens.bayes.naive.text.MOST_STEMS", 3)
+    model = TextClassifier(stemmer="english").fit(["good films", "bad films", "good plays", "bad plays"], [1, 0] * 2)
+    wanted = model.predict_proba(["good playing"])
+    for word in range(10):
+        model.predict([f"another{word} words"])
+    tokenizer = model._vectorizer.tokenizer
+    assert len(tokenizer._known) < 8
+    assert_array_equal(model.predict_proba(["good playing"]), wanted)
