@@ -208,7 +208,7 @@ class BaseBagging(BaseOneEstimator):
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
             return None
         template = self._template()
-        return FORESTS.get((type(template), template.get_params(deep=False).get("splitter")))
+        return FORESTS.get((type(template), getattr(template, "splitter", "")))
 
     def _forest_for_trees(self) -> Any:
         """The forest that bags of this estimator make, kept with a warm start; None where they make none."""
