@@ -41,6 +41,8 @@ COMMON_RULES = {
 }
 NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
 RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the names of members") | NONE}
+# Where "prefit" is no cv.
+CV = Rule("a number of folds, a splitter or a list of (train, test)", lambda value: not isinstance(value, str)) | NONE
 VERBOSE = FLAG | whole(0)
 LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
 
