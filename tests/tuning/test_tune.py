@@ -180,6 +180,7 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
         ({"y": Y[:9]}, "X and y must have the same rows; got 240 and 9"),
         ({"sample_weight": np.ones(3)}, "sample_weight must have a weight for each of the 240 rows; got 3"),
         ({"search": fastens.RandomSearch(n_folds=241)}, "n_folds must be"),
+        ({"task": "classification", "y": np.arange(240) == 7}, "y must have two classes among the rows that each fold"),
         ({"y": LABELS}, "y must hold real numbers; it holds <U6"),
         ({"task": "classification", "y": np.array([1, "a"] * 120, object)}, "Unknown label type: y holds int, str"),
         ({"task": "classification", "y": np.array([None, "a"] * 120)}, "Input y contains NaN"),
@@ -190,6 +191,15 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
 def test_mistakes(arguments, message):
     with pytest.raises(ValueError, match=message):
         fastens.tune(**{"X": X, "y": Y, "task": "regression", **arguments})
+
+
+@pytest.mark.filterwarnings("ignore:Only one class is present")
+@pytest.mark.parametrize("metric", ["roc_auc", "neg_log_loss", "r2"])
+def test_metrics_that_have_no_value_on_a_fold(metric):
+    y = (np.arange(240) < 2).astype(int) if metric == "roc_auc" else np.where(np.arange(240) == 7, "z", LABELS)
+    search = fastens.RandomSearch(families=("forest",), metric=metric, **QUICK)
+    with pytest.raises(ValueError, match=f"metric must judge models by the rows of each fold; '{metric}'"):
+        fastens.tune(X, y, "classification", search=search)
 
 
 @pytest.mark.parametrize(
