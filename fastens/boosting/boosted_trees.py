@@ -196,7 +196,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         training, validation = self._split(data, given, groups)
         rounds = self._start_rounds(training, validation, earlier)
         if earlier is not None:
-            continue_rounds(rounds, earlier)
+            continue_rounds(rounds, earlier, resumes=resume is not None)
         with watching(self, rounds) as watch:
             try:
                 rounds.run(within_limit(self._stopping, start, watch))
@@ -204,11 +204,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
                 # What has been grown before Ctrl-C, or before a callback failed, is a model.
                 if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
                     self._finish(rounds)
+                    if training.comm.size == 1:
+                        self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
                     leave(self, error)
                 raise
             self._finish(rounds)
-        if rounds.out_of_bag is not None:
-            self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
+        self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
         if self._stopping.refit:
             with left_by_interrupts(self):
                 self._fit_again(data, start)

@@ -7,6 +7,8 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from fastens.boosting.rounds import Rounds
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.saving import plain_parameter
@@ -113,14 +115,24 @@ def check_same_columns(earlier: Any, model: Any) -> None:
         raise ValueError(f"y must have the {n_earlier} targets of the fit that this one continues; it has {n_targets}.")
 
 
-def continue_rounds(run: Rounds, earlier: Any) -> None:
-    """Let a run begin after the rounds of an earlier fit, which are measured again; of DART, they keep their scores."""
+def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
+    """Let a run begin after the rounds of an earlier fit, which are measured again; of DART, they keep their scores.
+
+    Out of bag, that needs the rows and the draws of the earlier fit, as those who resume promise them.
+    """
     trees = earlier._ensemble.separate_trees()
     if run.leaves.n_trees > earlier._ensemble.trees_per_round:
         # Trees of other libraries' models may have a value for each output where those grown here have one.
         outputs = range(run.leaves.n_trees)
         trees = [replace(tree, value=tree.value[:, k : k + 1].copy()) for tree in trees for k in outputs]
     run.continue_from(trees)
+    if run.out_of_bag is not None and not resumes:
+        known = getattr(earlier, "oob_improvement_", np.zeros(0))[: run.n_rounds]
+        if not np.array_equal(run.out_of_bag.improvement, known, equal_nan=True):
+            raise ValueError(
+                "oob_score must be False with warm_start=True unless the last fit had it, and drew the same rows in "
+                "each round; got True."
+            )
     if run.dropout is None:
         return
     # The trees have changed since their rounds.

@@ -58,8 +58,13 @@ class OutOfBag:
             return self._start + sums * (n_kept / n_rounds)
 
 
-def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag, data: TrainingData) -> dict[str, Array]:
-    """The fitted attributes of an estimator that was trained on some rows of those given to `fit`, on all ranks."""
+def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag | None, data: TrainingData) -> dict[str, Array]:
+    """The fitted attributes of an estimator that was trained on some rows of those given to `fit`, on all ranks.
+
+    None of them where nothing was measured.
+    """
+    if out_of_bag is None:
+        return {}
     raw = np.ascontiguousarray(out_of_bag.raw().T)
     is_classifier = hasattr(model, "predict_proba")
     found = model._response("predict_proba" if is_classifier else "predict", raw)

@@ -30,18 +30,28 @@ from fastens.combining.folds import (
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import VERBOSE, check_metadata
+from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata
 from fastens.combining.tasks import run_tasks, seconds_since
-from fastens.docstrings import Docs, entries
+from fastens.docstrings import Docs
 from fastens.engine.grow.constraints import count_of
 from fastens.engine.rows.copies import Copies, repeated
 from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.exchange.writing.export import export
-from fastens.forests.bags import GROWING, Bags, Subsample, check_continued, draw_seed, n_drawn, plan_draws
+from fastens.forests.bags import (
+    GROWING,
+    Bags,
+    Subsample,
+    check_continued,
+    check_no_bags_needed,
+    draw_alike,
+    draw_seed,
+    n_drawn,
+    plan_draws,
+)
 from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from fastens.forests.forest_classifier import RandomForestClassifier
-from fastens.forests.forest_members import rows_in_bags
+from fastens.forests.forest_members import NOT_ALIKE, rows_in_bags
 from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.forest_uncertainty import deviations
 from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
@@ -65,39 +75,10 @@ from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
-from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
-DOCS = TREE_DOCS | entries("""\
-n_estimators : int
-    Number of members.
-max_samples : int, float or None
-    Number of rows drawn for a member, or share of them; None for as many as there are.
-max_features : int, float, "sqrt", "log2" or None
-    Number of columns drawn for a member, or share of them; None for all.
-bootstrap : bool
-    Draw rows with replacement, with chances in proportion to their weights.
-bootstrap_features : bool
-    Draw columns with replacement; one drawn twice counts once.
-sampling : {"auto", "weights", "rows"}
-    How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often as
-    it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto": weights
-    where the estimator's `fit` takes some.
-warm_start : bool
-    `fit` adds members to those there are: given the same rows, the same model as all at once.
-verbose : int or bool
-    Log how long the fit of each member took; bags of our own trees are grown together, and log nothing.
-random_state : int, RandomState or None
-    Fixes the bags and seeds the members.
-n_jobs : int or None
-    Threads; the result does not depend on it.
-oob_score_ : float
-    With `oob_score`: the score of the mean out-of-bag responses.
-oob_scores_ : array of shape (n_estimators,)
-    With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
-""")
 # The forest that grows bags of each kind of tree, the parameters it gets, and the fitted attributes it returns.
 FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
     (DecisionTreeClassifier, "best"): RandomForestClassifier,
@@ -110,9 +91,9 @@ OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start"
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
-SAVED = ("_seed", *OUT_OF_BAG)
+SAVED = ("_seed", "_drawn_alike", *OUT_OF_BAG)
 # What there is only of members that are fitted one by one.
-OF_MEMBERS = ("_members", "_bags", "_rows")
+OF_MEMBERS = ("_members", "_bags", "_rows", "_drawn_alike")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
@@ -133,11 +114,13 @@ class BaseBagging(BaseOneEstimator):
     random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = BAGGING_DOCS
     oob_score_: float = field(init=False)
     oob_scores_: Array = field(init=False)
     _members: list[FittedMember] = field(init=False)
     _bags: Bags | None = field(init=False, default=None)
+    # Whether the bags of all members are drawn from the same rows in the same way, also after a warm start.
+    _drawn_alike: bool = field(init=False, default=True)
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = field(init=False, default=None)
 
@@ -176,11 +159,11 @@ class BaseBagging(BaseOneEstimator):
             check_metadata(type(self).__name__, metadata)
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
+        before = self._bags if kept else None
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
-            if self._bags is not None:
-                draws = self._bags.draws
-                check_same_drawing(self.bootstrap, draws if isinstance(draws, Bootstrap) else None)
+            if before is not None:
+                check_same_drawing(self.bootstrap, before.draws if isinstance(before.draws, Bootstrap) else None)
             X = self._check_table(X)
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         self._rows = given.rows
@@ -189,6 +172,10 @@ class BaseBagging(BaseOneEstimator):
         n_features = self.n_features_in_
         n_wanted = count_of(self.max_features, n_features)
         draws = self._plan(data)
+        # Models of files do not say how they were drawn.
+        self._drawn_alike = not kept or (self._drawn_alike and (before is None or draw_alike(before.draws, draws)))
+        if not self._drawn_alike:
+            check_no_bags_needed(self)
         self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
         self._members = kept + self._fit_members(data, self._bags, len(kept))
         for name in OUT_OF_BAG:
@@ -344,6 +331,8 @@ class BaseBagging(BaseOneEstimator):
             return self._forest.in_bag(member)
         if self._bags is None or self._bags.draws is None:
             raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
+        if not self._drawn_alike:
+            raise ValueError(NOT_ALIKE)
         return self._bags.counts(member, member + 1)[0].astype(np.int64)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
@@ -430,6 +419,8 @@ class BaseBagging(BaseOneEstimator):
             return self._forest.estimators_samples_
         if self._bags is None:
             raise AttributeError("estimators_samples_ needs bags that fit has drawn; the model is from a file.")
+        if not self._drawn_alike:
+            raise AttributeError(NOT_ALIKE)
         return rows_in_bags(self._bags, len(self), self._rows)
 
     @property

@@ -26,7 +26,7 @@ from fastens.combining.folds import (
 from fastens.combining.member_weights import LEARNERS, OutOfFold, learn_weights
 from fastens.combining.members import BaseMembers
 from fastens.combining.memory import Fits
-from fastens.combining.parameters import RULES, VERBOSE, NamedMembers
+from fastens.combining.parameters import CV, RULES, VERBOSE, NamedMembers
 from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.table.memory_limits import TableShape
 
@@ -90,6 +90,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         "weights": one_of(*LEARNERS)
         | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
         | NONE,
+        "cv": CV,
         "prefit": FLAG,
         "verbose": VERBOSE,
     }

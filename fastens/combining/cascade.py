@@ -17,7 +17,7 @@ from fastens.combining.defaults import default_forests
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.levels import BaseLevels
 from fastens.combining.memory import Fits, responses_of
-from fastens.combining.parameters import DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, reading_validation_rows
+from fastens.combining.parameters import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, reading_validation_rows
 from fastens.docstrings import Docs, entries
 from fastens.parameters import real, whole
 from fastens.table.memory_limits import TableShape
@@ -53,6 +53,7 @@ class BaseCascade(BaseLevels):
     _parameter_rules: ClassVar = {
         **NAMED_RULES,
         **LEVEL_RULES,
+        "cv": CV,
         "max_layers": whole(1),
         "n_iter_no_change": whole(1),
         "tol": real(0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -190,7 +190,10 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     else:
         folds = [(_numbers(train), _numbers(test)) for train, test in _split(cv, data)]
     if not any(len(test) for _, test in folds):
-        raise ValueError("cv must give folds with test rows; got none.")
+        used_up = " An iterator gives its folds to one fit alone; a list of them does to each." * isinstance(
+            cv, Iterator
+        )
+        raise ValueError(f"cv must give folds with test rows; got none.{used_up}")
     for train, test in folds:
         is_training = np.zeros(data.n_rows, dtype=bool)
         is_training[train] = True

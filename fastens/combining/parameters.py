@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from fastens.docstrings import entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
+from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 NamedMembers = list[tuple[str, Any]]
 PREFIT = "prefit"
@@ -40,6 +41,8 @@ COMMON_RULES = {
 }
 NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
 RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the names of members") | NONE}
+# Where "prefit" is no cv.
+CV = Rule("a number of folds, a splitter or a list of (train, test)", lambda value: not isinstance(value, str)) | NONE
 VERBOSE = FLAG | whole(0)
 LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
 
@@ -107,6 +110,35 @@ n_features_in_ : int
     Number of columns.
 feature_names_in_ : array of shape (n_features_in_,)
     Their names, where they have some.
+""")
+BAGGING_DOCS = TREE_DOCS | entries("""\
+n_estimators : int
+    Number of members.
+max_samples : int, float or None
+    Number of rows drawn for a member, or share of them; None for as many as there are.
+max_features : int, float, "sqrt", "log2" or None
+    Number of columns drawn for a member, or share of them; None for all.
+bootstrap : bool
+    Draw rows with replacement, with chances in proportion to their weights.
+bootstrap_features : bool
+    Draw columns with replacement; one drawn twice counts once.
+sampling : {"auto", "weights", "rows"}
+    How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often as
+    it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto": weights
+    where the estimator's `fit` takes some.
+warm_start : bool
+    `fit` adds members to those there are: given the same rows, the same model as all at once. Given other rows, or
+    drawing them in another way, it needs ``oob_score=False``, and the bags are not known.
+verbose : int or bool
+    Log how long the fit of each member took; bags of our own trees are grown together, and log nothing.
+random_state : int, RandomState or None
+    Fixes the bags and seeds the members.
+n_jobs : int or None
+    Threads; the result does not depend on it.
+oob_score_ : float
+    With `oob_score`: the score of the mean out-of-bag responses.
+oob_scores_ : array of shape (n_estimators,)
+    With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
 """)
 
 KNOWN_METADATA = {"sample_weight", "groups", "X_val", "y_val"}

@@ -23,7 +23,7 @@ from fastens.combining.folds import (
     known_rows,
 )
 from fastens.combining.member_weights import margin_weights
-from fastens.combining.parameters import RULES
+from fastens.combining.parameters import CV, RULES
 from fastens.combining.responses import joined_labels, labels_of_members
 from fastens.engine.elementary import exp, log
 from fastens.engine.rows.copies import repeated
@@ -108,6 +108,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         "beta": real(0, 1, open_low=True, open_high=True),
         "weighting": one_of(ONLINE, ERRORS, COVARIANCE),
         "shrinkage": real(0, 1),
+        "cv": CV,
         "prefit": FLAG,
     }
     _of_members: ClassVar[tuple[str, ...]] = ("weights_", "member_mistakes_", "_log_weights")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,26 @@ def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
         )
     if n_estimators == n_kept:
         warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
+
+
+def draw_alike(one: Any, other: Any) -> bool:
+    """Whether two plans of draws, None for all rows, draw the same rows with the same chances."""
+    if one is None or other is None or type(one) is not type(other):
+        return one is other
+    parts = ([getattr(each, of.name) for of in fields(one)] for each in (one, other))
+    return all(
+        draw_alike(*pair) if isinstance(pair[0], Copies) else np.array_equal(*pair) for pair in zip(*parts, strict=True)
+    )
+
+
+def check_no_bags_needed(model: Any) -> None:
+    """Raise ValueError for what needs the bags of all trees, where those of the first were drawn in another way."""
+    for name in ("oob_score", "keep_leaves"):
+        if given := getattr(model, name, False):
+            raise ValueError(
+                f"{name} must be False with warm_start=True unless rows are drawn as in all fits before: the rows, "
+                f"their weights, bootstrap, class_weight and max_samples must be the same; got {given!r}."
+            )
 
 
 def plan_draws(

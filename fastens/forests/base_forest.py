@@ -24,7 +24,7 @@ from fastens.engine.trees.paths import decision_path
 from fastens.engine.trees.tree_store import TreeStore
 from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, check_continued, draw_seed, plan_draws
-from fastens.forests.forest_members import Members, mean_importances, rows_in_bags, template
+from fastens.forests.forest_members import NOT_ALIKE, Members, mean_importances, rows_in_bags, rows_of_bags, template
 from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
 from fastens.forests.out_of_bag import OutOfBag, permutation_importance
 from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, check_same_drawing, tree_rules
@@ -91,15 +91,15 @@ class BaseForest(TreeParameters, TreeModel):
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
         everyone = data.of_all_ranks()
-        if not continues or self._kept_rows is None or len(self._kept_rows):
-            self._kept_rows = everyone.rows
         with self._over(LOCAL):  # what follows from the targets of all ranks, each finds by itself
             return self._fit_bags(data, everyone, continues=continues)
 
     def _fit_bags(self, data: TrainingData, everyone: AllRows, *, continues: bool) -> BaseForest:
         """Train on this rank's rows."""
         n_threads = resolve_n_jobs(self.n_jobs)
+        before = (self._bootstrap, self._kept_rows) if continues else None
         weight = self._plan_bags(data, everyone, n_threads)
+        self._kept_rows = everyone.rows if before is None else rows_of_bags(self, everyone, *before)
         data = (self._learn_same_statistics if continues else self._learn_statistics)(data, self._seed)
         if continues:
             binning = self._ensemble.binning
@@ -218,11 +218,13 @@ class BaseForest(TreeParameters, TreeModel):
         Raises
         ------
         ValueError
-            Without bootstrap.
+            Without bootstrap, or where a warm start went on with other rows or another way of drawing.
         """
         self._check_fitted()
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
+        if self._kept_rows is not None and not len(self._kept_rows):
+            raise ValueError(NOT_ALIKE)
         tree = check_position("tree", tree, len(self))
         return self._bags().counts(tree, tree + 1)[0].astype(np.int64)
 
@@ -262,7 +264,7 @@ class BaseForest(TreeParameters, TreeModel):
         """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn."""
         self._check_fitted()
         if self._kept_rows is not None and not len(self._kept_rows):
-            raise AttributeError("estimators_samples_ is known only of trees that this model's fit grew")
+            raise AttributeError("estimators_samples_ is known only of trees that this model's fit grew, on one table")
         n_rows = int(self._ensemble.n_samples[0]) if self._bootstrap is None else len(self._bootstrap.order)
         rows = np.arange(n_rows) if self._kept_rows is None else self._kept_rows
         return rows_in_bags(self._bags(), len(self), rows)

@@ -33,6 +33,7 @@ oob_score : bool or function
     and predictions.
 warm_start : bool
     `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same forest as all at once.
+    Given other rows, or drawing them in another way, it needs ``oob_score=False``, and the bags are not known.
 keep_leaves : bool
     Keep the training targets of every leaf, which `predict_quantiles` needs.
 ccp_alpha : float

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from fastens.engine.rows.copies import repeated
-from fastens.engine.rows.sampling import stream_seeds
+from fastens.engine.rows.sampling import Bootstrap, stream_seeds
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import GROWING, Bags
+from fastens.forests.bags import GROWING, Bags, check_no_bags_needed, draw_alike
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.table.training_data import AllRows
 
 _LEARNED = (
     "n_features_in_",
@@ -25,6 +26,8 @@ _LEARNED = (
     "_n_targets",
     "_has_all_shares",
 )
+
+NOT_ALIKE = "The bags are not known: a warm start went on with other rows, or drew them in another way."
 
 
 class Members(Sequence[Any]):
@@ -76,6 +79,27 @@ def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDA
     why = "estimators_samples_ holds a row as often as it was drawn"
     counts = (bags.counts(member, member + 1)[0] for member in range(n_members))
     return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]
+
+
+def rows_of_bags(forest: Any, data: AllRows, draws: Bootstrap | None, rows: Any) -> NDArray[np.intp] | None:
+    """The rows with a weight; none where the bags of the trees that a warm start keeps are not drawn as those now.
+
+    Parameters
+    ----------
+    forest : BaseForest
+        With the trees of the last fit, and the bootstrap of this one.
+    data : AllRows
+        The rows of this fit.
+    draws, rows
+        The bootstrap of the last fit, and its rows with a weight.
+    """
+    as_many = draws is not None or data.n_rows == forest._ensemble.n_samples[0]
+    same_rows = rows is data.rows or (rows is not None and data.rows is not None and np.array_equal(rows, data.rows))
+    if as_many and same_rows and draw_alike(draws, forest._bootstrap):
+        return data.rows
+    if draws is not None:
+        check_no_bags_needed(forest)
+    return np.zeros(0, dtype=np.intp)
 
 
 def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
     bootstrap: bool = parameter(FLAG, default=False)
 
+    max_samples_: int = field(init=False)
+
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
         """Grow the trees.
 
@@ -111,7 +114,13 @@ class IsolationForest(OutlierMixin, RandomSplits):
         wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
         if wanted > copies.total and not isinstance(self.max_samples, str):
             warn(f"max_samples={wanted} is more than the {copies.total} rows: each tree is given as many as there are.")
+        n_drawn_before = self.max_samples_ if self._continues() else None
         self.max_samples_ = min(wanted, copies.total)
+        if n_drawn_before not in (None, self.max_samples_):
+            raise ValueError(
+                f"max_samples must stand for the {n_drawn_before} rows that each tree of the last fit was given, with "
+                f"warm_start=True; got {self.max_samples!r}, {self.max_samples_} rows."
+            )
         n_chosen = count_of(self.max_features, n_features)
         if self.bootstrap:
             return Bags(seed, Bootstrap.plan(hashes, weight, np.array([self.max_samples_])), n_features, n_chosen)

@@ -154,7 +154,7 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
 
 def _permuted_losses(forest: Any, t: int, losses: PermutedLosses, data: TrainingData) -> Array:
     """Growth of the mean loss of tree t out of bag, for each feature."""
-    rows = np.flatnonzero(forest._bags().counts(t, t + 1)[0] == 0).astype(np.uint32)
+    rows = np.flatnonzero(forest.in_bag(t) == 0).astype(np.uint32)
     if len(rows) == 0:
         return np.full(forest.n_features_in_, np.nan)
     shuffle = random_stream(int(stream_seeds(forest._seed, t, t + 1, PERMUTING)[0]), 0)

@@ -54,7 +54,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
         """Grow the trees; return the rows that have a weight, as they were given, and these weights; None for ones."""
         self._check_parameters()
-        continues = self.warm_start and hasattr(self, "_ensemble")
+        continues = self._continues()
         if continues:
             check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
         comm = self._comm
@@ -87,6 +87,10 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         grower.grow_into(store.add, samples, store.n_trees)
         self._ensemble = store.ensemble()
         return X, weight
+
+    def _continues(self) -> bool:
+        """Whether trees are added to those of the last fit."""
+        return self.warm_start and hasattr(self, "_ensemble")
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
         """What each tree is grown on, given the rows' hashes and weights: all rows and columns."""

@@ -76,13 +76,23 @@ class Data:
         """How wrong a model is on rows: log loss, root mean squared error, or a score with its sign turned."""
         X, y, weight = rows["X"], rows["y"], rows["sample_weight"]
         if self.metric != LOSS:
-            return -float(get_scorer(self.metric)(model, X, y, sample_weight=weight))
+            return -self._score(model, X, y, weight)
         if self.task != CLASSIFICATION:
             return float(np.sqrt(np.average((model.predict(X) - y) ** 2, weights=weight)))
         places = np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
         chances = model.predict_proba(X)[np.arange(len(y)), places]
         chances = np.where(model.classes_[places] == y, chances, 0.0)  # of a class that the fold did not have
         return float(np.average(-np.log(np.clip(chances, np.finfo(float).eps, None)), weights=weight))
+
+    def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+        try:
+            score = float(get_scorer(self.metric)(model, X, y, sample_weight=weight))
+        except ValueError as error:
+            rule = "metric must judge models by the rows of each fold"
+            raise ValueError(f"{rule}; {self.metric!r}: {error}") from error
+        if np.isnan(score):
+            raise ValueError(f"metric must judge models by the rows of each fold; {self.metric!r} has no value on one.")
+        return score
 
 
 def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -93,7 +103,10 @@ def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")
         split = kind(n_folds, shuffle=True, random_state=data.random_state)
-        return list(split.split(np.zeros(len(data.y)), data.y))
+        folds = list(split.split(np.zeros(len(data.y)), data.y))
+    if kind is StratifiedKFold and any(np.all(data.y[train] == data.y[train[0]]) for train, _ in folds):
+        raise ValueError("y must have two classes among the rows that each fold trains on; one has a single class.")
+    return folds
 
 
 def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], moment: float) -> Trial:

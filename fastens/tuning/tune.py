@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.metrics import get_scorer_names
 from sklearn.utils import column_or_1d
 
 from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, one_of, parameter, real, whole
-from fastens.table.parts import settled
+from fastens.table.columns.vectors import numbers_in
+from fastens.table.labels import learn_labels
+from fastens.table.parts import settled, take_rows
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
 from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
 from fastens.tuning.state import SearchFile, Trial, fingerprint
@@ -203,6 +206,7 @@ def tune(
 
 def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
     X = np.asarray(X) if isinstance(X, list) else X
+    X = X.tocsr() if issparse(X) else X  # whose rows can be taken
     if not hasattr(X, "shape"):
         raise ValueError(
             "X must be a table in memory, or a BinnedTable, which can be of a table in files; got "
@@ -214,14 +218,20 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
             f"{search.families}."
         )
     y = column_or_1d(y)
-    if task != CLASSIFICATION:
-        y = y.astype(np.float64)
+    if task == CLASSIFICATION:
+        learn_labels(y)  # or the error says what is wrong with them
+    else:
+        y = numbers_in(y, "y", "real numbers")
     if X.shape[0] != len(y):
         raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
     weight = None if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
     if weight is not None and len(weight) != len(y):
         raise ValueError(f"sample_weight must have a weight for each of the {len(y)} rows; got {len(weight)}.")
-    return Data(settled(X), y, weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs)
+    X = settled(X)
+    if weight is not None and weight.any() and not weight.all():  # rows without weight are in no fold
+        kept = np.flatnonzero(weight)
+        X, y, weight = take_rows(X, kept), y[kept], weight[kept]
+    return Data(X, y, weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs)
 
 
 def _search(data: Data, search: RandomSearch, file: SearchFile, clock: tuple[float, float]) -> str:

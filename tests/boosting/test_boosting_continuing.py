@@ -350,3 +350,18 @@ def test_other_kinds_start_from_the_same(X, rng):
     assert last == score > ranks.score(X, y.astype(int), **queries)
     again = ranks.refit_leaves(X, y.astype(int), 0.0, init_score=start, **queries)
     np.testing.assert_allclose(again.predict(X), ranks.predict(X), atol=0.1)
+
+
+@pytest.mark.parametrize("first", [{}, {"subsample": 0.9, "oob_score": True}, {"subsample": 0.2}])
+def test_rounds_that_drew_other_rows_are_not_out_of_bag(first, rng):
+    X = rng.normal(size=(60, 3))
+    options = {"subsample": 0.2, "oob_score": True, "random_state": 0}
+    start = GradientBoostingRegressor(n_estimators=5, random_state=0, warm_start=True, **first).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="oob_score must be False with warm_start=True unless the last fit had it"):
+        start.set_params(n_estimators=8, **options).fit(X, X[:, 0])
+    assert start.n_estimators_ == 5
+    same = GradientBoostingRegressor(n_estimators=5, warm_start=True, **options).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="oob_score must be False with warm_start=True unless the last fit had it"):
+        same.set_params(n_estimators=8).fit(X[:50], X[:50, 0])
+    at_once = GradientBoostingRegressor(n_estimators=8, **options).fit(X, X[:, 0])
+    np.testing.assert_array_equal(same.fit(X, X[:, 0]).oob_prediction_, at_once.oob_prediction_)

@@ -469,3 +469,12 @@ def test_early_stopping_of_lightgbm(X, y):
     ).fit(X, y)
     assert theirs.n_estimators_ == own.n_estimators_ < 300
     np.testing.assert_array_equal(outputs(theirs, X), outputs(own, X))
+
+
+def test_a_splitter_without_splits():
+    splitter = TimeSeriesSplit(3)
+    splitter.split = lambda *given: iter(())
+    with pytest.raises(
+        ValueError, match=r"early_stopping\.validation must give a split of the rows; TimeSeries.* gave none"
+    ):
+        GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit([[1.0], [2.0]], [1.0, 2.0])

@@ -13,10 +13,13 @@ import fastens
 from fastens import (
     CascadeForestClassifier,
     CascadeForestRegressor,
+    DecisionTreeClassifier,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    VotingClassifier,
+    WeightedMajorityClassifier,
 )
 
 
@@ -100,3 +103,16 @@ def test_default_forests(table):
     X, y = table
     model = CascadeForestClassifier(max_layers=1, cv=2, random_state=0).fit(X[:100], y[:100])
     assert len(model.estimators_[0]) == 8
+
+
+@pytest.mark.parametrize("kind", [CascadeForestClassifier, VotingClassifier, WeightedMajorityClassifier])
+def test_folds_that_are_none(kind, rng):
+    X, members = rng.normal(size=(30, 2)), [("tree", DecisionTreeClassifier(max_depth=1))]
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.raises(ValueError, match=r"cv must be a number of folds, a splitter or a list of .* got 'prefit'"):
+        kind([("tree", DecisionTreeClassifier().fit(X, y))], cv="prefit").fit(X, y)
+    model = kind(members, cv=KFold(3).split(X), **{"weights": "nnls"} if kind is VotingClassifier else {}).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"cv must give folds with test rows; got none\. An iterator gives its folds to"
+    ):
+        model.fit(X, y)

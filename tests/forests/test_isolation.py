@@ -75,3 +75,14 @@ def test_weights_are_repetition(rng):
 def test_errors(options, message):
     with pytest.raises(ValueError, match=message):
         IsolationForest(**options).fit([[0.0], [1.0]])
+
+
+def test_trees_on_other_numbers_of_rows_are_not_mixed(rng):
+    X = rng.normal(size=(60, 3))
+    model = IsolationForest(3, warm_start=True, random_state=0).fit(X)
+    for changed, rows in (({"max_samples": 10}, X), ({}, X[:50])):
+        model.set_params(n_estimators=5, **changed)
+        with pytest.raises(ValueError, match="max_samples must stand for the 60 rows that each tree of the last fit"):
+            model.fit(rows)
+        assert (len(model), model.max_samples_) == (3, 60)
+    assert len(model.set_params(max_samples=1.0).fit(X)) == 5

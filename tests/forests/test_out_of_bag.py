@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.sparse import random as random_sparse
@@ -99,6 +101,35 @@ def test_warm_start_goes_on_only(rows):
         forest.set_params(n_estimators=3).fit(X, y)
     with pytest.raises(ValueError, match="y must hold the classes seen in fit"):
         forest.set_params(n_estimators=9).fit(X, np.full(len(X), "new"))
+
+
+@pytest.mark.filterwarnings("ignore:Some rows are in all bags")
+@pytest.mark.parametrize("kind", [RandomForestClassifier, partial(BaggingClassifier, fastens.GaussianNB())])
+def test_bags_of_other_fits_are_not_drawn_again(kind, rng, tmp_path):
+    X, y = rng.normal(size=(120, 3)), np.arange(120) % 5 % 3
+    others = (
+        ({"max_samples": 0.2}, (X, y)),
+        ({}, (X, y, np.arange(len(X)) % 3 + 1)),
+        ({}, (X[:90], y[:90])),
+        ({}, (X[::-1].copy(), y)),
+    )
+    for changed, table in others:
+        model = kind(n_estimators=3, max_samples=2.0, warm_start=True, random_state=0).fit(X, y)
+        model.set_params(n_estimators=4, oob_score=True, **changed)
+        with pytest.raises(ValueError, match="oob_score must be False with warm_start=True unless rows are drawn as"):
+            model.fit(*table)
+        assert len(model) == 3
+        model.set_params(oob_score=False).fit(*table).save(tmp_path / "model.fastens")
+        for found in (model, fastens.load(tmp_path / "model.fastens")):
+            with pytest.raises(ValueError, match=r"needs bags|not known"):
+                found.in_bag(0)
+            assert not hasattr(found, "estimators_samples_")
+            with pytest.raises(ValueError, match="oob_score must be False with warm_start=True unless"):
+                found.set_params(n_estimators=5, oob_score=True).fit(*table)
+    # A seed is that of the first fit.
+    model = kind(n_estimators=3, oob_score=True, warm_start=True, random_state=0).fit(X, y)
+    model.set_params(n_estimators=9, random_state=1).fit(X, y)
+    assert model.oob_score_ == kind(n_estimators=9, oob_score=True, random_state=0).fit(X, y).oob_score_
 
 
 def test_a_function_as_score(rows):

@@ -3,7 +3,9 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import bsr_matrix, coo_matrix, dia_matrix
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
@@ -67,6 +69,16 @@ def test_weights_count():
     assert without_times(found.trials) != without_times(only.trials)
     rows = Y > 0
     assert np.mean((found.best_estimator.predict(X[rows]) - Y[rows]) ** 2) < np.var(Y[rows])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, coo_matrix, bsr_matrix, dia_matrix])
+def test_rows_without_weight_are_left_out(kind):
+    weight = np.arange(len(Y)) % 3
+    search = fastens.RandomSearch(families=("forest",), n_trials=1, **QUICK)
+    found = fastens.tune(kind(X), Y, "regression", sample_weight=weight, search=search)
+    only = fastens.tune(X[weight > 0], Y[weight > 0], "regression", sample_weight=weight[weight > 0], search=search)
+    assert without_times(found.trials) == without_times(only.trials)
+    np.testing.assert_array_equal(found.best_estimator.predict(X), only.best_estimator.predict(X))
 
 
 @pytest.mark.slow
@@ -168,6 +180,10 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
         ({"y": Y[:9]}, "X and y must have the same rows; got 240 and 9"),
         ({"sample_weight": np.ones(3)}, "sample_weight must have a weight for each of the 240 rows; got 3"),
         ({"search": fastens.RandomSearch(n_folds=241)}, "n_folds must be"),
+        ({"task": "classification", "y": np.arange(240) == 7}, "y must have two classes among the rows that each fold"),
+        ({"y": LABELS}, "y must hold real numbers; it holds <U6"),
+        ({"task": "classification", "y": np.array([1, "a"] * 120, object)}, "Unknown label type: y holds int, str"),
+        ({"task": "classification", "y": np.array([None, "a"] * 120)}, "Input y contains NaN"),
         ({"X": "table.csv", "y": "y"}, "X must be a table in memory, or a BinnedTable, .* got str: 'table.csv'"),
         ({"X": fastens.BinnedTable.from_source(X, Y)}, "search.families must leave out 'extra-trees' where X is a Bin"),
     ],
@@ -175,6 +191,15 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
 def test_mistakes(arguments, message):
     with pytest.raises(ValueError, match=message):
         fastens.tune(**{"X": X, "y": Y, "task": "regression", **arguments})
+
+
+@pytest.mark.filterwarnings("ignore:Only one class is present")
+@pytest.mark.parametrize("metric", ["roc_auc", "neg_log_loss", "r2"])
+def test_metrics_that_have_no_value_on_a_fold(metric):
+    y = (np.arange(240) < 2).astype(int) if metric == "roc_auc" else np.where(np.arange(240) == 7, "z", LABELS)
+    search = fastens.RandomSearch(families=("forest",), metric=metric, **QUICK)
+    with pytest.raises(ValueError, match=f"metric must judge models by the rows of each fold; '{metric}'"):
+        fastens.tune(X, y, "classification", search=search)
 
 
 @pytest.mark.parametrize(
