@@ -144,11 +144,11 @@ def savable(name: str, value: Any) -> Any:
 
 
 def plain_parameter(value: Any) -> Any:
-    """A parameter as JSON can hold it: None for a random generator, pairs for a dict, a sorted list for a set."""
+    """A parameter as JSON can hold it: None for a random generator, pairs for a dict, lists for arrays and sets."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
+    if hasattr(value, "__array__"):  # of NumPy, or a column, an index or a table of pandas, polars or Arrow
+        return plain_parameter(np.asarray(value).tolist())
     if isinstance(value, Mapping):
         return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
     if isinstance(value, set | frozenset):  # whose order differs between processes

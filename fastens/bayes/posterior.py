@@ -8,7 +8,8 @@
     The prediction of the hypothesis that makes the data most probable; the prior does not count.
 ``gibbs``
     The prediction of a hypothesis drawn from the posterior, anew for each row. Its expected error is at most twice that
-    of the Bayes-optimal one (Haussler, Kearns & Schapire 1994).
+    of the Bayes-optimal one where hypotheses are functions, sure of the class (Haussler, Kearns & Schapire 1994).
+    Where they give probabilities, and predict their most probable class, it is at most three times that.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ def check_classes(classes: Any, known: NDArray[Any]) -> None:
 
 
 class ErrorEstimate(NamedTuple):
-    """Expected errors; `ratio` is at most 2 where the data come from the prior."""
+    """Expected errors; where the data come from the prior `ratio` is at most 2, of hypotheses with probabilities 3."""
 
     bayes: float
     gibbs: float
@@ -239,8 +240,10 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
     X : array-like or data frame
         Rows that the model was not fitted on.
     y : array-like, optional
-        Their labels: the errors on them. None: the errors that the model itself expects, if its posterior is right;
-        then the ratio is at most 2 for each row, since 1 - sum p^2 <= 2 (1 - max p) for votes p.
+        Their labels: the errors on them. None: the errors that the model itself expects, if its posterior is right.
+        Then the ratio is at most 2 for each row where hypotheses are sure of the class, since 1 - sum p^2 <= 2 (1 - max
+        p) for votes p. Where they give probabilities it is at most 1 + 2 max p: one that predicts another class than
+        the most probable one gives that at most 1/2, so the share of such is at most 2 (1 - max p).
     sample_weight : array-like, optional
         Weights of the rows.
 

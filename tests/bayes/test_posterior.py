@@ -9,9 +9,11 @@ from sklearn.linear_model import LogisticRegression
 
 from fastens import (
     BayesianNetwork,
+    BayesOptimalClassifier,
     BernoulliNB,
     CategoricalNB,
     ExactTreeAverageClassifier,
+    GaussianNB,
     MultinomialNB,
     TANClassifier,
     VersionSpaceClassifier,
@@ -61,6 +63,17 @@ def test_weights_are_copies_and_order_does_not_matter():
     found = estimate_errors(model, X, y, [1, 3, 0, 1])
     assert found == estimate_errors(model, X[[0, 1, 1, 1, 3]], y[[0, 1, 1, 1, 3]])
     assert found.bayes == 3 / 5
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_how_much_more_often_gibbs_errs(sure):
+    """Of two constant classifiers one is nearly sure; the other, barely for the other class, breaks the bound of 2."""
+    priors = {"nearly sure": [0.99, 0.01], "barely": [0.49, 0.51]}
+    members = [(name, GaussianNB(priors=prior).fit([[0], [1]] * 2, [0, 0, 1, 1])) for name, prior in priors.items()]
+    model = BayesOptimalClassifier(members, cv="prefit", noise=0.1 if sure else None).fit([[0.5]] * 4, [0, 0, 0, 0])
+    found, most = estimate_errors(model, [[0.5]]), model.predict_proba([[0.5]]).max()
+    assert found.ratio <= (2 if sure else 1 + 2 * most)
+    assert sure or found.ratio > 2.3
 
 
 def test_rows_of_no_weight_do_not_shift_the_labels():

@@ -140,6 +140,8 @@ def test_strings_of_any_length_come_back_as_strings(send, rng):
         {"categorical_features": np.array([True, False, False])},
         {"categorical_features": (0, 2)},
         {"max_leaf_nodes": None, "max_depth": 3, "early_stopping": np.False_, "n_jobs": 2},
+        {"categorical_features": pd.Index([0, 2])},
+        {"feature_weights": pd.Series([1.0, 2.0, 1.0]), "monotonic_cst": pl.Series([1, 0, 0]), "max_features": 2},
     ],
     ids="-".join,
 )

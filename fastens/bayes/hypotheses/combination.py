@@ -192,8 +192,9 @@ class MLClassifier(_OneMemberClassifier):
 class GibbsClassifier(_OneMemberClassifier):
     """One classifier drawn by its posterior probability, once in `fit`: Gibbs's algorithm.
 
-    Its expected error is at most twice that of the Bayes-optimal combination where the hypotheses and the prior are
-    right (Haussler, Kearns & Schapire 1994). `BayesOptimalClassifier.predict(X, mode="gibbs")` draws anew for each row.
+    Where the hypotheses and the prior are right, its expected error is at most twice that of the Bayes-optimal
+    combination if hypotheses are sure of the class (Haussler, Kearns & Schapire 1994), and at most three times if they
+    give probabilities. `BayesOptimalClassifier.predict(X, mode="gibbs")` draws anew for each row.
 
     {parameters and attributes}
 
