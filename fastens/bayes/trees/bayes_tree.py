@@ -220,10 +220,11 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         self._location, self._variance = location_and_variance(*gathered(data.comm, [data.y, data.sample_weight]))
+        self._is_of_counts = self.criterion == "poisson"
 
     @property
     def _leaf_prior(self) -> NumberPrior | RatePrior:
-        if self.criterion == "poisson":
+        if self._is_of_counts:  # the criterion may be another by now
             return RatePrior(self._location, self.prior_weight)
         return NumberPrior(
             self._location, self._variance, float(self.prior_weight), float(self.prior_shape), float(self.prior_scale)
@@ -244,7 +245,14 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            For rows that do not fit the first ones, or where `criterion` has changed.
         """
+        if hasattr(self, "_is_of_counts") and (self.criterion == "poisson") != self._is_of_counts:
+            raise ValueError(f"criterion must be as in fit for partial_fit; got {self.criterion!r}.")
         self._add_rows(X, y, sample_weight)
         return self
 
@@ -310,7 +318,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         return self._quantiles(X, interval_levels(coverage), 0)
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "_location", "_variance")
+        return (*super()._fitted_names(), "_location", "_variance", "_is_of_counts")
 
     def _restored(self) -> None:
         if not np.shape(self._location) == np.shape(self._variance) == (self._ensemble.n_outputs,):
