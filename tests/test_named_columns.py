@@ -94,6 +94,9 @@ def test_what_is_refused():
         BaggingClassifier().fit(frame, "c")
     with pytest.raises(ValueError, match="y must be an array where X has no names of columns; got 'b'"):
         BaggingClassifier().fit(frame.to_numpy(), "b")
+    for model in (BaggingClassifier(), GradientBoostingRegressor()):
+        with pytest.raises(ValueError, match=r"0 feature\(s\) .* all columns of X are y or sample_weight"):
+            model.fit(frame, "b", sample_weight="a")
     with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
         GradientBoostingRegressor().fit(frame, "b", weight="a")
     with pytest.raises(TypeError, match="positional argument"):

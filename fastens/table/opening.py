@@ -86,6 +86,11 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
             if name not in frame.columns:
                 raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {frame.columns}.")
     others = [place for place, name in enumerate(frame.columns) if name not in chosen]
+    if not others and frame.columns and not is_parted:  # which without columns has no rows either
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={(len(frame), 0)}) while a minimum of 1 is required: all columns of "
+            f"X are {' or '.join(listed)}."
+        )
     # By place: narwhals does not select names that are no strings.
     rest = frame.select([frame.columns[place] for place in others]) if is_parted else frame[:, others]
     columns = frame.values_of(chosen) if is_parted else [frame[name].to_numpy() for name in chosen]
