@@ -8,7 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fastens import BaggingClassifier, GradientBoostingRanker, GradientBoostingRegressor, Source
+from fastens import (
+    BaggingClassifier,
+    BayesTreeClassifier,
+    DecisionTreeClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    RandomSearch,
+    Source,
+    bias_variance_decomposition,
+    estimate_errors,
+    tune,
+)
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 
 NOT_BY_NAME = {"BayesianNetwork", "FiniteHypothesisLearner", "GradientBoostingSurvival", "TextClassifier"}
@@ -80,6 +91,25 @@ def test_names_beside_names_that_are_no_strings(wrapped, others):
     model = make.fit(wrapped(frame), "target")
     np.testing.assert_array_equal(model.predict(X), expected)
     assert model.score(frame, "target") == model.score(X, X[:, 0])
+
+
+def test_functions_take_names_of_columns():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    X = frame.copy()
+    y, weight = (X["a"] > 0).astype(int).to_numpy(), np.arange(40) % 3
+    frame["label"], frame["weight"] = y, weight
+    search = RandomSearch(families=("forest",), n_trials=1, n_folds=2)
+    named = tune(frame, "label", "classification", sample_weight="weight", search=search)
+    assert named.best_estimator.feature_names_in_.tolist() == ["a", "b"]
+    assert named.best.loss == tune(X, y, "classification", sample_weight=weight, search=search).best.loss
+    model = BayesTreeClassifier().fit(X, y)
+    assert estimate_errors(model, frame, "label", "weight") == estimate_errors(model, X, y, weight)
+    tree, frame = DecisionTreeClassifier(random_state=0), frame[["a", "b", "label"]]
+    options = {"n_rounds": 2, "random_state": 0}
+    held_out = bias_variance_decomposition(tree, frame, "label", **options)
+    assert held_out.loss == bias_variance_decomposition(tree, X, y, **options).loss
+    own = bias_variance_decomposition(tree, frame, "label", X_test=frame, y_test="label", **options)
+    assert own.loss == bias_variance_decomposition(tree, X, y, X_test=X, y_test=y, **options).loss
 
 
 def test_names_in_a_table_of_equal_names():

@@ -22,6 +22,7 @@ from sklearn.utils.validation import column_or_1d
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.parameters import one_of, whole
 from fastens.table.labels import encode_labels, index_of_labels
+from fastens.table.opening import split_columns
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -238,10 +239,10 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
         Anything with the modes of `PosteriorMixin`.
     X : array-like or data frame
         Rows that the model was not fitted on.
-    y : array-like, optional
+    y : array-like, or the name of a column, optional
         Their labels: the errors on them. None: the errors that the model itself expects, if its posterior is right;
         then the ratio is at most 2 for each row, since 1 - sum p^2 <= 2 (1 - max p) for votes p.
-    sample_weight : array-like, optional
+    sample_weight : array-like, or the name of a column, optional
         Weights of the rows.
 
     Returns
@@ -272,6 +273,8 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
             "model must be a fitted Bayesian classifier that has predict(X, mode='gibbs'), as BayesOptimalClassifier "
             f"or VersionSpaceClassifier has; got {model!r}."
         )
+    if isinstance(y, str) or isinstance(sample_weight, str):
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
     proba = model.predict_proba(X)
     weights = check_weights(sample_weight, len(proba))
     truth = proba if y is None else _share_of_labels(y, proba.shape, model.classes_)
