@@ -16,6 +16,7 @@ from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import kept
 from fastens.table.arrays import table_from_array
 from fastens.table.frames import is_frame, table_from_frame
+from fastens.table.labels import columns_of_labels
 from fastens.table.memory_limits import FitNeeds, MemoryLimits
 from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import Source, TableParts
@@ -138,13 +139,13 @@ def joined_targets(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
         for name, values in columns.items():
             rows[name] = values
         return rows
-    return np.column_stack(list(columns.values()))
+    return columns_of_labels(columns.values())
 
 
 def _without_names(y: Any) -> Any:
     """Targets as columns of an array, for estimators that do not learn what they are called."""
     names = getattr(getattr(y, "dtype", None), "names", None)
-    return np.column_stack([y[name] for name in names]) if names else y
+    return columns_of_labels(y[name] for name in names) if names else y
 
 
 def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
@@ -385,3 +386,6 @@ def test_labels_keep_their_types_beside_others(rng, model):
     predicted = model.fit(X, y).predict(X)
     assert [type(label) for label in predicted[0]] == [str, int]
     assert (predicted == y).mean() > 0.8
+    frame = pl.DataFrame(X, schema=["a", "b"])
+    named = frame.with_columns(pl.Series("word", y[:, 0].tolist()), pl.Series("number", y[:, 1].tolist()))
+    np.testing.assert_array_equal(model.fit(named, ["word", "number"]).predict(frame), predicted)
