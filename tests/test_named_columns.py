@@ -6,14 +6,19 @@ import inspect
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from fastens import (
     BaggingClassifier,
+    BayesianNetwork,
     BayesTreeClassifier,
+    CategoricalNB,
     DecisionTreeClassifier,
+    GaussianNB,
     GradientBoostingRanker,
     GradientBoostingRegressor,
+    IsolationForest,
     RandomSearch,
     Source,
     bias_variance_decomposition,
@@ -110,6 +115,27 @@ def test_functions_take_names_of_columns():
     assert held_out.loss == bias_variance_decomposition(tree, X, y, **options).loss
     own = bias_variance_decomposition(tree, frame, "label", X_test=frame, y_test="label", **options)
     assert own.loss == bias_variance_decomposition(tree, X, y, X_test=X, y_test=y, **options).loss
+
+
+@pytest.mark.parametrize("model", [CategoricalNB(), GaussianNB(), BayesianNetwork("tan")], ids=str)
+@pytest.mark.parametrize("wrapped", [lambda X: X, lambda X: Source(pl.from_pandas(X))])
+def test_likelihoods_take_names_of_columns(model, wrapped):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 3, (30, 2)), columns=["a", "b"])
+    y, weight = rng.integers(0, 2, 30), np.arange(30) % 3
+    frame = wrapped(X.assign(label=y, weight=weight))
+    model.fit(X, y)
+    for name in ("score_samples", "log_likelihood", "aic", "bic"):
+        np.testing.assert_allclose(getattr(model, name)(frame, "label"), getattr(model, name)(X, y))
+    assert model.log_likelihood(frame, "label", "weight") == pytest.approx(model.log_likelihood(X, y, weight))
+
+
+def test_outliers_are_not_found_by_the_column_that_y_names():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"])
+    model = IsolationForest(5, random_state=0)
+    expected = model.fit_predict(X)
+    np.testing.assert_array_equal(model.fit_predict(X.assign(label=np.arange(30)), "label"), expected)
+    assert model.n_features_in_ == 2
 
 
 def test_names_in_a_table_of_equal_names():

@@ -22,7 +22,7 @@ from sklearn.utils.validation import column_or_1d
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.parameters import one_of, whole
 from fastens.table.labels import encode_labels, index_of_labels
-from fastens.table.opening import split_columns
+from fastens.table.opening import opening_tables, split_columns
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -94,16 +94,19 @@ class ParameterPosteriorMixin(PosteriorMixin):
     ``score_samples(X, y)``, the log probability of each row, and ``n_parameters_``.
     """
 
+    @opening_tables
     def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the weighted sum of `score_samples`, the log probabilities of the rows."""
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
         weight = check_weights(sample_weight, len(found))
         return float(found.sum() if weight is None else (found[weight > 0] * weight[weight > 0]).sum())
 
+    @opening_tables
     def aic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""
         return -2 * self.log_likelihood(X, y) + 2 * self.n_parameters_  # type: ignore[attr-defined]
 
+    @opening_tables
     def bic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
