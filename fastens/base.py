@@ -333,7 +333,10 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         if y.ndim == 1:
             self.classes_, index = learn_labels(y, self._comm, self._fewest_classes)
             return index
-        learned = (learn_labels(column, self._comm, self._fewest_classes) for column in y.T)
+        learned = (
+            learn_labels(column, self._comm, self._fewest_classes, f"target {place} of y")
+            for place, column in enumerate(y.T)
+        )
         self.classes_, columns = map(list, zip(*learned, strict=True))
         return np.column_stack(columns)
 

@@ -193,7 +193,7 @@ def _missing_sections(method: Any) -> Iterator[str]:
 
 
 def _arguments(method: Any) -> list[str]:
-    code = method.__code__
+    code = inspect.unwrap(method).__code__
     n_named = code.co_argcount + code.co_kwonlyargcount
     keywords = code.co_varnames[n_named : n_named + bool(code.co_flags & inspect.CO_VARKEYWORDS)]
     return [*code.co_varnames[1:n_named], *(f"**{name}" for name in keywords)]

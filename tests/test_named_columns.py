@@ -6,9 +6,25 @@ import inspect
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from fastens import BaggingClassifier, GradientBoostingRanker, GradientBoostingRegressor, Source
+from fastens import (
+    BaggingClassifier,
+    BayesianNetwork,
+    BayesTreeClassifier,
+    CategoricalNB,
+    DecisionTreeClassifier,
+    GaussianNB,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    IsolationForest,
+    RandomSearch,
+    Source,
+    bias_variance_decomposition,
+    estimate_errors,
+    tune,
+)
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 
 NOT_BY_NAME = {"BayesianNetwork", "FiniteHypothesisLearner", "GradientBoostingSurvival", "TextClassifier"}
@@ -82,6 +98,46 @@ def test_names_beside_names_that_are_no_strings(wrapped, others):
     assert model.score(frame, "target") == model.score(X, X[:, 0])
 
 
+def test_functions_take_names_of_columns():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    X = frame.copy()
+    y, weight = (X["a"] > 0).astype(int).to_numpy(), np.arange(40) % 3
+    frame["label"], frame["weight"] = y, weight
+    search = RandomSearch(families=("forest",), n_trials=1, n_folds=2)
+    named = tune(frame, "label", "classification", sample_weight="weight", search=search)
+    assert named.best_estimator.feature_names_in_.tolist() == ["a", "b"]
+    assert named.best.loss == tune(X, y, "classification", sample_weight=weight, search=search).best.loss
+    model = BayesTreeClassifier().fit(X, y)
+    assert estimate_errors(model, frame, "label", "weight") == estimate_errors(model, X, y, weight)
+    tree, frame = DecisionTreeClassifier(random_state=0), frame[["a", "b", "label"]]
+    options = {"n_rounds": 2, "random_state": 0}
+    held_out = bias_variance_decomposition(tree, frame, "label", **options)
+    assert held_out.loss == bias_variance_decomposition(tree, X, y, **options).loss
+    own = bias_variance_decomposition(tree, frame, "label", X_test=frame, y_test="label", **options)
+    assert own.loss == bias_variance_decomposition(tree, X, y, X_test=X, y_test=y, **options).loss
+
+
+@pytest.mark.parametrize("model", [CategoricalNB(), GaussianNB(), BayesianNetwork("tan")], ids=str)
+@pytest.mark.parametrize("wrapped", [lambda X: X, lambda X: Source(pl.from_pandas(X))])
+def test_likelihoods_take_names_of_columns(model, wrapped):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 3, (30, 2)), columns=["a", "b"])
+    y, weight = rng.integers(0, 2, 30), np.arange(30) % 3
+    frame = wrapped(X.assign(label=y, weight=weight))
+    model.fit(X, y)
+    for name in ("score_samples", "log_likelihood", "aic", "bic"):
+        np.testing.assert_allclose(getattr(model, name)(frame, "label"), getattr(model, name)(X, y))
+    assert model.log_likelihood(frame, "label", "weight") == pytest.approx(model.log_likelihood(X, y, weight))
+
+
+def test_outliers_are_not_found_by_the_column_that_y_names():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"])
+    model = IsolationForest(5, random_state=0)
+    expected = model.fit_predict(X)
+    np.testing.assert_array_equal(model.fit_predict(X.assign(label=np.arange(30)), "label"), expected)
+    assert model.n_features_in_ == 2
+
+
 def test_names_in_a_table_of_equal_names():
     frame = pd.DataFrame(np.ones((9, 3)), columns=["a", "a", "target"])
     with pytest.raises(ValueError, match="different names; more than one is called 'a'"):
@@ -94,6 +150,9 @@ def test_what_is_refused():
         BaggingClassifier().fit(frame, "c")
     with pytest.raises(ValueError, match="y must be an array where X has no names of columns; got 'b'"):
         BaggingClassifier().fit(frame.to_numpy(), "b")
+    for model in (BaggingClassifier(), GradientBoostingRegressor()):
+        with pytest.raises(ValueError, match=r"0 feature\(s\) .* all columns of X are y or sample_weight"):
+            model.fit(frame, "b", sample_weight="a")
     with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
         GradientBoostingRegressor().fit(frame, "b", weight="a")
     with pytest.raises(TypeError, match="positional argument"):

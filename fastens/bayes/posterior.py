@@ -23,6 +23,7 @@ from sklearn.utils.validation import column_or_1d
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.parameters import one_of, whole
 from fastens.table.labels import encode_labels, index_of_labels
+from fastens.table.opening import opening_tables, split_columns
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -94,16 +95,19 @@ class ParameterPosteriorMixin(PosteriorMixin):
     ``score_samples(X, y)``, the log probability of each row, and ``n_parameters_``.
     """
 
+    @opening_tables
     def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the weighted sum of `score_samples`, the log probabilities of the rows."""
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
         weight = check_weights(sample_weight, len(found))
         return float(found.sum() if weight is None else (found[weight > 0] * weight[weight > 0]).sum())
 
+    @opening_tables
     def aic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""
         return -2 * self.log_likelihood(X, y) + 2 * self.n_parameters_  # type: ignore[attr-defined]
 
+    @opening_tables
     def bic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
@@ -239,12 +243,12 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
         Anything with the modes of `PosteriorMixin`.
     X : array-like or data frame
         Rows that the model was not fitted on.
-    y : array-like, optional
+    y : array-like, or the name of a column, optional
         Their labels: the errors on them. None: the errors that the model itself expects, if its posterior is right.
         Then the ratio is at most 2 for each row where hypotheses are sure of the class, since 1 - sum p^2 <= 2 (1 - max
         p) for votes p. Where they give probabilities it is at most 1 + 2 max p: one that predicts another class than
         the most probable one gives that at most 1/2, so the share of such is at most 2 (1 - max p).
-    sample_weight : array-like, optional
+    sample_weight : array-like, or the name of a column, optional
         Weights of the rows.
 
     Returns
@@ -275,6 +279,8 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
             "model must be a fitted Bayesian classifier that has predict(X, mode='gibbs'), as BayesOptimalClassifier "
             f"or VersionSpaceClassifier has; got {model!r}."
         )
+    if isinstance(y, str) or isinstance(sample_weight, str):
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
     proba = model.predict_proba(X)
     weights = check_weights(sample_weight, len(proba))
     truth = proba if y is None else _share_of_labels(y, proba.shape, model.classes_)

@@ -26,6 +26,8 @@ SPLITS = (
 )
 
 DOCS = TREE_DOCS | entries("""\
+class_weight : dict, "balanced" or None
+    Weights of the classes, multiplied with `sample_weight`. Rows of X_val have those of `sample_weight_val` alone.
 n_estimators : int
     Number of rounds.
 learning_rate : float

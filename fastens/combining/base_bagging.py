@@ -30,7 +30,7 @@ from fastens.combining.folds import (
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata
+from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata, own_request
 from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs
 from fastens.engine.grow.constraints import count_of
@@ -362,7 +362,8 @@ class BaseBagging(BaseOneEstimator):
         mapping = MethodMapping().add(caller="fit", callee="fit")
         for caller in callers:
             mapping.add(caller=caller, callee=self._callee(caller))
-        return MetadataRouter(owner=self).add(estimator=self._template(), method_mapping=mapping)
+        router = MetadataRouter(owner=self).add_self_request(own_request(self))
+        return router.add(estimator=self._template(), method_mapping=mapping)
 
     def _responses(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Iterator[Array]:
         """Each member's response, (n_samples, n_outputs)."""

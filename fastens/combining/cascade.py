@@ -17,7 +17,7 @@ from fastens.combining.defaults import default_forests
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.levels import BaseLevels
 from fastens.combining.memory import Fits, responses_of
-from fastens.combining.parameters import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, reading_validation_rows
+from fastens.combining.parameters import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, own_request
 from fastens.docstrings import Docs, entries
 from fastens.parameters import real, whole
 from fastens.table.memory_limits import TableShape
@@ -87,7 +87,7 @@ class BaseCascade(BaseLevels):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata `fit` passes on to which member; it reads validation rows itself."""
-        return super().get_metadata_routing().add_self_request(reading_validation_rows(self))
+        return super().get_metadata_routing().add_self_request(own_request(self, reads_validation_rows=True))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         """Train layer after layer, and keep those up to the best one."""

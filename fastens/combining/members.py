@@ -41,6 +41,7 @@ from fastens.combining.parameters import (
     check_metadata,
     groups_of_rows,
     metadata_of_rows,
+    own_request,
     routing_enabled,
     tags_of,
 )
@@ -396,7 +397,7 @@ class BaseMembers(BaseFastens):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata `fit` passes on to which member."""
-        router = MetadataRouter(owner=self)
+        router = MetadataRouter(owner=self).add_self_request(own_request(self))
         for name, member in (pair for members in self._levels() for pair in members):
             router.add(**{name: member}, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         splitter = self._routed_splitter()

@@ -180,10 +180,13 @@ def _rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
     return value.tocsr()[rows] if issparse(value) else np.asarray(value)[rows]
 
 
-def reading_validation_rows(owner: Any) -> MetadataRequest:
-    """The request of an ensemble whose own `fit` reads validation rows, whether members do or not."""
+def own_request(owner: Any, *, reads_validation_rows: bool = False) -> MetadataRequest:
+    """What an ensemble itself requests: what was asked for by `set_score_request`, and rows to validate on."""
     request = MetadataRequest(owner=owner)
-    for name in ("X_val", "y_val"):
+    for name, alias in owner._get_metadata_request().score.requests.items():
+        if alias is not None:
+            request.score.add_request(param=name, alias=alias)
+    for name in ("X_val", "y_val") if reads_validation_rows else ():
         request.fit.add_request(param=name, alias=True)
     return request
 

@@ -195,7 +195,8 @@ class BaseForest(TreeParameters, TreeModel):
         if continues:
             self._averaging_kind.check_same(self, self._averaging)
         else:
-            self._averaging: Averaging | None = None if self.averaging is None else self._averaging_kind(data, matrix)
+            is_averaged = self.averaging is not None
+            self._averaging: Averaging | None = self._averaging_kind(self, data, matrix) if is_averaged else None
         return None if self._averaging is None else self._averaging.averager(self, data, matrix)
 
     def _keep_statistics(self, averager: TreeAverager | None, first: int) -> None:

@@ -160,10 +160,17 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         Returns
         -------
         bool array of shape (n_samples, n_classes)
+
+        Raises
+        ------
+        ValueError
+            Without ``oob_score=True`` in fit, or for several targets.
         """
         self._check_fitted()
         if isinstance(self.classes_, list):
             raise ValueError("predict_set must be used with one target; this forest has several.")
         COVERAGE.check("coverage", coverage)
+        if self._out_of_bag is None:
+            raise ValueError("oob_score must have been True in fit for predict_set; it was False.")
         scores = SetScores([self._measured().measured_conformity()])
         return sets([scores], [SetScore().of(self.predict_proba(X))], coverage)

@@ -135,6 +135,11 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         array of shape (n_samples, 2)
             Lower and upper ends.
 
+        Raises
+        ------
+        ValueError
+            Without ``oob_score=True`` in fit, or for several targets.
+
         References
         ----------
         Y. Romano, E. Patterson, E. Candes (2019). Conformalized quantile regression. NeurIPS 32.
@@ -143,6 +148,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         if self._n_targets > 1:
             raise ValueError("predict_interval must be used with one target; this forest has several.")
         COVERAGE.check("coverage", coverage)
+        if self._out_of_bag is None:
+            raise ValueError("oob_score must have been True in fit for predict_interval; it was False.")
         errors, n_threads = self._measured().measured_conformity(), resolve_n_jobs(self.n_jobs)
         return np.concatenate([errors.intervals(part, coverage, n_threads) for part in self._blocks_of_values(X)])
 

@@ -13,8 +13,10 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
 
 Array = NDArray[np.float64]
-# Numbers of the products of bags and predictions that are in memory at a time.
+# Numbers of the bags and of their products with predictions that are in memory at a time.
 _BLOCK_VALUES = 1 << 22
+# Predictions that are multiplied with bags at a time, always as many: a row's sums do not depend on the other rows.
+_AT_ONCE = 64
 
 
 def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Array]:
@@ -33,15 +35,20 @@ def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Ar
 def jackknife_variances(predicted: Array, drawn: NDArray[np.float32], n_draws: float) -> Array:
     """The variance of the mean of predictions over training sets, (n_samples, n_outputs): see `predict_variance`.
 
-    `predicted`, (n_trees, n_samples, n_outputs), is centred in place; `drawn`, (n_trees, n_rows), is how often each
-    training row is in each bag.
+    `predicted` is (n_trees, n_samples, n_outputs); `drawn`, (n_trees, n_rows), is how often each training row is in
+    each bag.
     """
     n_trees, n_samples, n_outputs = predicted.shape
-    predicted -= predicted.mean(axis=0)
-    found = _squared_covariances(predicted.reshape(n_trees, -1), drawn).reshape(n_samples, n_outputs)
-    found -= n_draws / n_trees**2 * (predicted**2).sum(axis=0)
-    np.maximum(found, 0.0, out=found)
-    return found
+    columns = predicted.reshape(n_trees, -1)
+    found = np.empty(columns.shape[1])
+    part = np.zeros((n_trees, _AT_ONCE))
+    for first in range(0, columns.shape[1], _AT_ONCE):
+        n_columns = min(_AT_ONCE, columns.shape[1] - first)
+        part[:, :n_columns] = columns[:, first : first + n_columns]
+        part -= part.mean(axis=0)
+        variances = _squared_covariances(part, drawn) - n_draws / n_trees**2 * (part**2).sum(axis=0)
+        found[first : first + n_columns] = variances[:n_columns]
+    return np.maximum(found, 0.0).reshape(n_samples, n_outputs)
 
 
 def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:

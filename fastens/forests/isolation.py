@@ -137,6 +137,24 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def _of_members(self) -> dict[str, Any]:
         return super()._of_members() | {"max_depth": self._max_depth()}
 
+    def fit_predict(self, X: ArrayLike, y: Any = None, **more: Any) -> NDArray[np.int64]:
+        """Train, and say which rows are outliers.
+
+        Parameters
+        ----------
+        {X}
+        y : ignored
+            There for pipelines.
+        **more
+            As for `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            -1 for outliers and 1 for others.
+        """
+        return self.fit(X, y, **more).predict(X)
+
     def score_samples(self, X: ArrayLike) -> Array:
         """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
         self._check_fitted()

@@ -28,6 +28,7 @@ from fastens.table.training_data import AllRows
 Array = NDArray[np.float64]
 OUT_OF_BAG = "oob"
 _PREFIX = "averaging."
+POISSON = "poisson"
 
 AVERAGING = one_of(None, "posterior") | record(PosteriorAverage)
 _DEFAULTS = PosteriorAverage()
@@ -43,7 +44,7 @@ class Averaging:
     # Of the leaves of all trees, one after another, for the rows they learn from: see `together`.
     leaf_statistics: list[NDArray[Any]]
 
-    def __init__(self, data: AllRows, matrix: AnyMatrix) -> None:
+    def __init__(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> None:
         self.n_thresholds = thresholds_of_features(matrix.n_codes)
         self.leaf_statistics = []
 
@@ -91,6 +92,10 @@ class Averaging:
             raise ValueError(
                 f"averaging.evidence must be {evidence!r} with warm_start, as for the first trees; got {given!r}."
             )
+        earlier._check_same_likelihood(forest)
+
+    def _check_same_likelihood(self, forest: Any) -> None:
+        """Raise ValueError where the leaves' statistics would be of two kinds."""
 
     def leaf_prior(self, forest: Any) -> ClassPrior | NumberPrior | RatePrior:
         """The prior of a leaf's distribution."""
@@ -224,24 +229,37 @@ class NumberAveraging(Averaging):
     # Of the targets.
     location: Array
     variance: Array
+    # Whether the statistics are those of Poisson counts; the forest's criterion may be another by now.
+    is_of_counts: bool
 
-    def __init__(self, data: AllRows, matrix: AnyMatrix) -> None:
-        super().__init__(data, matrix)
+    def __init__(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> None:
+        super().__init__(forest, data, matrix)
         self.location, self.variance = location_and_variance(data.y, data.sample_weight)
+        self.is_of_counts = forest.criterion == POISSON
+
+    def _check_same_likelihood(self, forest: Any) -> None:
+        if (forest.criterion == POISSON) != self.is_of_counts:
+            rule = "be" if self.is_of_counts else "not be"
+            raise ValueError(
+                f"criterion must {rule} 'poisson' with averaging and warm_start, as for the first trees; "
+                f"got {forest.criterion!r}."
+            )
 
     def leaf_prior(self, forest: Any) -> NumberPrior | RatePrior:
         """A prior of the mean and the variance, or of the rate of counts."""
         options = forest._options("averaging")
-        if forest.criterion == "poisson":
+        if self.is_of_counts:
             return RatePrior(self.location, options.prior_weight)
         return NumberPrior(self.location, self.variance, options.prior_weight, options.prior_shape, options.prior_scale)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Arrays from which `from_arrays` restores this."""
-        return super().to_arrays() | {_PREFIX + "location": self.location, _PREFIX + "variance": self.variance}
+        own = {"location": self.location, "variance": self.variance, "is_of_counts": np.array(self.is_of_counts)}
+        return super().to_arrays() | {_PREFIX + name: array for name, array in own.items()}
 
     def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.location, self.variance = arrays[_PREFIX + "location"], arrays[_PREFIX + "variance"]
+        self.is_of_counts = bool(arrays[_PREFIX + "is_of_counts"].item())
 
 
 def _weigher_of_rows_left_out(forest: Any, data: TrainingData) -> Callable[[Any], Array]:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 from fastens.inspection.arguments import as_labels, as_numbers, check_same_kind
 from fastens.inspection.plotting import axes, plain
 from fastens.parameters import ESTIMATOR, NONE, one_of, real, whole
+from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
 LOSSES = ("squared_error", "zero_one")
@@ -76,14 +77,14 @@ def bias_variance_decomposition(
     ----------
     estimator : estimator
         A classifier or regressor with scikit-learn's interface; it is cloned.
-    X, y : table of shape (n_samples, n_features) and array of shape (n_samples,)
+    X, y : table of shape (n_samples, n_features) and array of shape (n_samples,), or the name of a column
         The data; a part is held out as test rows, unless `X_test` and `y_test` are given.
     loss : {"squared_error", "zero_one"}, optional
         Default: zero_one for a classifier, squared_error for a regressor.
     optimal : array, optional
         The best possible prediction for each row of `y` (of `y_test` where given), such as the noise-free function of
         made-up data. Without it the targets themselves count as optimal: bias then includes the noise.
-    X_test, y_test : table and array, optional
+    X_test, y_test : table and array, or the name of a column, optional
         Test rows of your own.
     test_size : float or int, default=0.25
         Share or number of rows to hold out.
@@ -124,6 +125,8 @@ def bias_variance_decomposition(
     kind = _checked_loss(estimator, loss)
     whole(2).check("n_rounds", n_rounds)
     random = check_random_state(random_state)
+    X, y = _split_target("y", X, y)
+    X_test, y_test = _split_target("y_test", X_test, y_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
         rows = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
@@ -221,6 +224,11 @@ def _checked_loss(estimator: Any, loss: str | None) -> str:
     if loss == "zero_one" and is_regressor(estimator):
         raise ValueError(f"loss='zero_one' needs a classifier; got the regressor {estimator!r}.")
     return loss or ("zero_one" if is_classifier(estimator) else "squared_error")
+
+
+def _split_target(name: str, X: Any, y: Any) -> list[Any]:
+    """A table without the column that `y` names, and that column."""
+    return split_columns(X, **{name: y}) if isinstance(y, str) else [X, y]
 
 
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:

@@ -91,7 +91,8 @@ def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any
     source = in_parts(X)
     if not isinstance(source, RowSource):  # a sparse matrix
         return method(self, source, **given)
-    source = _needed(source, self) if isinstance(source, Batches) else source
+    is_named = isinstance(given.get("y"), str)  # a column that is none of those of `fit`
+    source = _needed(source, self) if isinstance(source, Batches) and not is_named else source
     return _joined(list(_answers(method, self, _parts(source), given)))
 
 
@@ -111,7 +112,8 @@ def _parts(source: RowSource) -> Iterator[Any]:
 
 
 def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given: dict[str, Any]) -> Iterator[Any]:
-    by_row = {name: np.asarray(given[name]) for name in BY_ROW if given.get(name) is not None}
+    listed = {name: given[name] for name in BY_ROW if not isinstance(given.get(name), str | None)}
+    by_row = {name: np.asarray(values) for name, values in listed.items()}
     start = 0
     for part in parts:
         own = {name: values[start : start + part.shape[0]] for name, values in by_row.items()}

@@ -94,7 +94,9 @@ def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], N
 
 
 @shared
-def learn_labels(y: NDArray[Any], comm: Comm = LOCAL, fewest: int = 2) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def learn_labels(
+    y: NDArray[Any], comm: Comm = LOCAL, fewest: int = 2, name: str = "y"
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The classes of a target, of which there must be `fewest`, and for each row the index of its class."""
     classes, index = encode_labels(y)
     if comm.size > 1:
@@ -102,7 +104,7 @@ def learn_labels(y: NDArray[Any], comm: Comm = LOCAL, fewest: int = 2) -> tuple[
         if classes.size > own.size:  # which are some of them
             index = np.searchsorted(classes, own).astype(np.float64)[index.astype(np.intp)]
     if classes.size < fewest:
-        raise ValueError(f"y must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
+        raise ValueError(f"{name} must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
     return classes, index
 
 

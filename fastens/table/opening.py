@@ -16,6 +16,7 @@ from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import kept
 from fastens.table.arrays import table_from_array
 from fastens.table.frames import is_frame, table_from_frame
+from fastens.table.labels import columns_of_labels
 from fastens.table.memory_limits import FitNeeds, MemoryLimits
 from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import Source, TableParts
@@ -86,6 +87,11 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
             if name not in frame.columns:
                 raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {frame.columns}.")
     others = [place for place, name in enumerate(frame.columns) if name not in chosen]
+    if not others and frame.columns and not is_parted:  # which without columns has no rows either
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={(len(frame), 0)}) while a minimum of 1 is required: all columns of "
+            f"X are {' or '.join(listed)}."
+        )
     # By place: narwhals does not select names that are no strings.
     rest = frame.select([frame.columns[place] for place in others]) if is_parted else frame[:, others]
     columns = frame.values_of(chosen) if is_parted else [frame[name].to_numpy() for name in chosen]
@@ -133,13 +139,13 @@ def joined_targets(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
         for name, values in columns.items():
             rows[name] = values
         return rows
-    return np.column_stack(list(columns.values()))
+    return columns_of_labels(columns.values())
 
 
 def _without_names(y: Any) -> Any:
     """Targets as columns of an array, for estimators that do not learn what they are called."""
     names = getattr(getattr(y, "dtype", None), "names", None)
-    return np.column_stack([y[name] for name in names]) if names else y
+    return columns_of_labels(y[name] for name in names) if names else y
 
 
 def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:

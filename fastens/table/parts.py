@@ -145,7 +145,19 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
         return X.take(rows)
     if isinstance(X, np.ndarray) and X.ndim == 2:
         return _rows_of_array(X, rows)
-    return nw.from_native(X, eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+    return nw.from_native(_in_native_order(X), eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+
+
+def _in_native_order(frame: Any) -> Any:
+    """A frame whose rows can be taken: pandas takes none of numbers in the other order of bytes."""
+    if not nw.dependencies.is_pandas_dataframe(frame):
+        return frame
+    found = frame
+    for index, dtype in enumerate(frame.dtypes):
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            found = frame.copy(deep=False) if found is frame else found
+            found.isetitem(index, frame.iloc[:, index].to_numpy().astype(dtype.newbyteorder("=")))
+    return found
 
 
 def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:

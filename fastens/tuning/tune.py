@@ -17,6 +17,7 @@ from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, one_of, parameter, real, whole
 from fastens.table.columns.vectors import numbers_in
 from fastens.table.labels import learn_labels
+from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
 from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
@@ -153,11 +154,11 @@ def tune(
     X : table of shape (n_samples, n_features)
         An array, a data frame, an Arrow table, or a `BinnedTable`, which is read and binned no more; of one without
         values, `search.families` must leave out "extra-trees".
-    y : array of shape (n_samples,)
+    y : array of shape (n_samples,), or the name of a column
         Classes, or numbers.
     task : {"classification", "regression"}
         What y is.
-    sample_weight : array of shape (n_samples,), optional
+    sample_weight : array of shape (n_samples,), or the name of a column, optional
         Weights of the rows.
     time_limit : float, default=600
         Seconds for everything, the last fit included.
@@ -217,6 +218,8 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
             f"search.families must leave out {EXTRA_TREES!r} where X is a BinnedTable made with keep_values=False; got "
             f"{search.families}."
         )
+    if isinstance(y, str) or isinstance(sample_weight, str):
+        X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
     y = column_or_1d(y)
     if task == CLASSIFICATION:
         learn_labels(y)  # or the error says what is wrong with them

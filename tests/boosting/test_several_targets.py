@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
@@ -345,6 +346,13 @@ def test_errors(options, message, X, Y):
     assert model.__sklearn_tags__().target_tags.multi_output
 
 
+def test_a_target_of_one_class_is_named(X, labels):
+    Y = labels.copy()
+    Y[:, 1] = Y[0, 1]
+    with pytest.raises(ValueError, match="target 1 of y must hold at least 2 classes; it holds 1 class"):
+        GradientBoostingClassifier(n_estimators=2).fit(X, Y)
+
+
 def test_the_number_of_targets_stays(X, Y):
     model = GradientBoostingRegressor(n_estimators=5, warm_start=True).fit(X, Y)
     with pytest.raises(ValueError, match="y must have as many targets as in fit, 3; got 2"):
@@ -378,3 +386,6 @@ def test_labels_keep_their_types_beside_others(rng, model):
     predicted = model.fit(X, y).predict(X)
     assert [type(label) for label in predicted[0]] == [str, int]
     assert (predicted == y).mean() > 0.8
+    frame = pl.DataFrame(X, schema=["a", "b"])
+    named = frame.with_columns(pl.Series("word", y[:, 0].tolist()), pl.Series("number", y[:, 1].tolist()))
+    np.testing.assert_array_equal(model.fit(named, ["word", "number"]).predict(frame), predicted)

@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -267,6 +267,29 @@ def test_metadata_reaches_the_final_estimator():
         assert_array_equal(model.predict(X, lesson=2.0), 2.0)
         with pytest.raises(TypeError, match="not routed"):
             model.predict(X, other=2.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda member: VotingClassifier([("a", member)]),
+        lambda member: StackingClassifier([("a", member)], cv=2),
+        lambda member: CascadeForestClassifier([("a", member)], max_layers=1, cv=2),
+        lambda member: BaggingClassifier(member, n_estimators=2, random_state=0),
+        lambda member: BayesOptimalClassifier([("a", member)], cv=2),
+        lambda member: ConformalClassifier(member, cv=2, random_state=0),
+    ],
+)
+def test_weights_count_in_scores_that_request_them(make):
+    weight = np.arange(len(y)) % 4
+    with config_context(enable_metadata_routing=True):
+        model = make(DecisionTreeClassifier(max_depth=1, random_state=0).set_fit_request(sample_weight=True))
+        options = {"cv": [(np.arange(0, len(y), 2), np.arange(1, len(y), 2))], "params": {"sample_weight": weight}}
+        (plain,) = cross_val_score(model, X, y, **options)
+        (weighted,) = cross_val_score(clone(model).set_score_request(sample_weight=True), X, y, **options)
+        model.fit(X[::2], y[::2], sample_weight=weight[::2])
+        assert plain == model.score(X[1::2], y[1::2])
+        assert weighted == model.score(X[1::2], y[1::2], sample_weight=weight[1::2]) != plain
 
 
 @pytest.mark.filterwarnings("error")

@@ -248,8 +248,19 @@ def test_errors(call, message, patients):
     X, y = patients
     with pytest.raises(ValueError, match=message):
         call(RandomForestRegressor(3, random_state=0).fit(X, y), X)
-    with pytest.raises(AttributeError, match="oob_score=True"):
+    with pytest.raises(ValueError, match="oob_score must have been True in fit for predict_interval"):
         RandomForestRegressor(3).fit(X, y).predict_interval(X)
+    with pytest.raises(ValueError, match="oob_score must have been True in fit for predict_set"):
+        RandomForestClassifier(3).fit(X, y > y[0]).predict_set(X)
+
+
+@pytest.mark.parametrize("n_trees", [20, 33])
+def test_the_variance_of_a_row_does_not_depend_on_the_others(n_trees, patients):
+    X, y = patients
+    forest = RandomForestRegressor(n_trees, random_state=0).fit(X, y)
+    together = forest.predict_variance(X[:70])
+    np.testing.assert_array_equal([forest.predict_variance(X[[row]])[0] for row in range(70)], together)
+    np.testing.assert_array_equal(forest.predict_variance(X[60:70]), together[60:])
 
 
 def test_arguments_that_are_none_are_named(forest, patients):

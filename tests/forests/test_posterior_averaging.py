@@ -274,3 +274,17 @@ def test_warm_starts_that_add_no_trees_or_fail_leave_what_is_averaged(rng):
     forest.set_params(keep_leaves=False).fit(X, X[:, :2])
     at_once = RandomForestRegressor(5, averaging="posterior", random_state=0).fit(X, X[:, :2])
     np.testing.assert_array_equal(forest.log_evidence_, at_once.log_evidence_)
+
+
+@pytest.mark.parametrize(("first", "then"), [("squared_error", "poisson"), ("poisson", "squared_error")])
+def test_statistics_of_leaves_are_those_of_the_criterion_of_fit(first, then, rng, tmp_path):
+    X, y = rng.normal(size=(40, 3)), rng.poisson(2.0, 40)
+    forest = RandomForestRegressor(3, warm_start=True, averaging="posterior", criterion=first, random_state=0).fit(X, y)
+    predicted, evidence = forest.predict(X), forest.log_evidence_
+    forest.set_params(criterion=then)
+    np.testing.assert_array_equal(forest.log_evidence_, evidence)
+    forest.save(tmp_path / "forest")
+    for same in (forest, fastens.load(tmp_path / "forest")):
+        np.testing.assert_array_equal(same.reweight(temperature=1.0).predict(X), predicted)
+    with pytest.raises(ValueError, match="with averaging and warm_start, as for the first trees"):
+        forest.set_params(n_estimators=5).fit(X, y)

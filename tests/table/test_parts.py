@@ -104,6 +104,16 @@ def test_members_read_words_that_their_own_rows_do_not_have(model):
     assert model.fit(X, y).predict(X).shape == y.shape
 
 
+def test_rows_are_taken_of_numbers_in_the_other_order_of_bytes():
+    frame = pd.DataFrame({"a": np.arange(6, dtype=">i4"), "b": np.arange(6.0), "c": np.arange(6, dtype=">f8")})
+    rows = np.array([4, 1, 1])
+    assert take_rows(frame, rows).to_numpy().tolist() == frame.to_numpy()[rows].tolist()
+    assert str(frame["a"].to_numpy().dtype) == ">i4"
+    y = np.arange(6) % 2
+    bag = BaggingClassifier(DummyClassifier(), 2, random_state=0).fit(frame, y, sample_weight=[0, 1, 2, 1, 1, 1])
+    assert bag.predict(frame).shape == (6,)
+
+
 def test_trials_read_words_that_their_folds_do_not_have():
     X, y = rare_words()
     search = RandomSearch(families=("forest",), n_trials=1, n_folds=2)

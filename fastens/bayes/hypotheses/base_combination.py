@@ -15,7 +15,7 @@ from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.folds import GivenRows, MemberData, known_rows
-from fastens.combining.parameters import DOCS, RULES, reading_validation_rows
+from fastens.combining.parameters import DOCS, RULES, own_request
 from fastens.combining.responses import joined_labels, labels_of_members
 from fastens.docstrings import Docs, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, real, whole
@@ -99,7 +99,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata `fit` passes on to which member; it reads validation rows itself."""
-        return super().get_metadata_routing().add_self_request(reading_validation_rows(self))
+        return super().get_metadata_routing().add_self_request(own_request(self, reads_validation_rows=True))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         """Fit the members and compute their posterior."""

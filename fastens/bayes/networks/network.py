@@ -357,6 +357,29 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         """Return log P(class | row), shape (n_samples, n_classes)."""
         return log(self.predict_proba(X))
 
+    def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of rows whose label is predicted; of a network without a class, the mean of `score_samples`.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        y : array of shape (n_samples,), optional
+            Their labels; None where the network has no class.
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows.
+        """
+        self._check_fitted()
+        if hasattr(self, "classes_"):
+            if y is None:
+                raise ValueError("BayesianNetwork with a class requires y to be passed, but the target y is None.")
+            return super().score(X, y, sample_weight)
+        found = self.score_samples(X, y)
+        weight = check_weights(sample_weight, len(found))
+        if weight is None:
+            return float(found.mean())
+        return float(np.average(found[weight > 0], weights=weight[weight > 0]))  # 0 times -inf is none
+
     def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
         positions = self._check_table(X)
         labels = None

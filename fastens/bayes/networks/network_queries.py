@@ -17,6 +17,7 @@ from fastens.inspection.network_plot import plot_network
 from fastens.inspection.table_text import table_text
 from fastens.parameters import FLAG, NONE, instance, whole
 from fastens.table.columns.factorize import is_missing
+from fastens.table.opening import opening_tables
 
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None
@@ -223,6 +224,7 @@ class NetworkQueries:
         out = exp(scores - best)
         return out / out.sum(axis=1, keepdims=True)
 
+    @opening_tables
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Return log P(what is known of the row), with its label where `y` is given; shape (n_samples,)."""
         return log_likelihoods(self._fitted, self._code_rows(X, y), resolve_n_jobs(self.n_jobs))

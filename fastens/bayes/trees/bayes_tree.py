@@ -113,7 +113,9 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     ) -> Any:
         """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
 
-        The structure stays, and so do the classes and the columns' categories, those of the first call.
+        The structure stays, and so do the classes, the columns' categories and what the prior takes from the rows, all
+        of the first call. So the model is not that of one `fit` to all rows, which would grow another tree. The
+        "balanced" class weights of added rows are those of these rows alone.
 
         Parameters
         ----------
@@ -231,7 +233,8 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
 
-        The structure stays, and so do the columns' categories and the prior, those of the first call.
+        The structure stays, and so do the columns' categories and the prior, those of the first call. So the model is
+        not that of one `fit` to all rows, which would grow another tree.
 
         Parameters
         ----------
@@ -241,7 +244,14 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            For rows that do not fit the first ones, or where `criterion` has changed.
         """
+        if hasattr(self, "_location") and self.criterion != self._as_fitted().criterion:
+            raise ValueError(f"criterion must be as in fit for partial_fit; got {self.criterion!r}.")
         self._add_rows(X, y, sample_weight)
         return self
 

@@ -191,7 +191,9 @@ def _of_any(native: Any) -> Factorized:
     column = nw.from_native(native, series_only=True)
     dtype = column.dtype
     if not (dtype.is_integer() or dtype.is_float() or dtype == nw.Boolean):
-        return _one_by_one(column.to_list())
+        values = column.to_list()
+        are_dates = str(getattr(native, "type", "")).startswith("dictionary<values=timestamp")
+        return _one_by_one([value if is_missing(value) else str(value) for value in values] if are_dates else values)
     if not column.null_count():
         return factorize(column.to_numpy())
     known = np.flatnonzero(~column.is_null().to_numpy())

@@ -267,6 +267,19 @@ def test_more_rows_for_the_same_tree(model, iris):
     np.testing.assert_allclose(said(three, X), said(twice, X), rtol=1e-10)
 
 
+@pytest.mark.parametrize(("first", "then"), [("squared_error", "poisson"), ("poisson", "squared_error")])
+def test_statistics_are_those_of_the_criterion_of_fit(first, then):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.poisson(2.0, 40)
+    model = BayesTreeRegressor(criterion=first).fit(X, y)
+    expected = model.predict_interval(X), model.log_evidence_
+    model.set_params(criterion=then)
+    np.testing.assert_array_equal(model.predict_interval(X), expected[0])
+    assert model.log_evidence_ == expected[1]
+    with pytest.raises(ValueError, match="criterion must be as in fit for partial_fit"):
+        model.partial_fit(X, y)
+
+
 def test_more_rows_must_have_known_classes(iris):
     X, y = iris
     model = BayesTreeClassifier().fit(X[y < 2], y[y < 2])

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 from fastens.table.arrays import ArrayTable
 from fastens.table.columns.factorize import Factorized, factorize
-from fastens.table.encoder import InputEncoder
+from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import table_from_frame
 from reference.columns import categories, column_values, positions
 
@@ -260,3 +260,16 @@ def test_one_column_in_many_threads():
     for thread in threads:
         thread.join()
     assert [found.decoded() for found in results] == [column.tolist()] * 4
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_dates_that_are_categories_are_the_same_texts_in_arrow(unit, zone):
+    texts = ["2024-01-02 00:00:00", None, "2024-03-31 05:06:07", "2024-01-02 00:00:00"]
+    dates = pd.to_datetime(texts).as_unit(unit).tz_localize(zone)
+    frame = pd.DataFrame({"when": pd.Categorical(dates)})
+    table = pa.Table.from_pandas(frame)
+    encoder, codes = InputEncoder.learn(frame, Reading("from_dtype", False), "the model")
+    same, codes_of_arrow = InputEncoder.learn(table, Reading("from_dtype", False), "the model")
+    assert same.categories == encoder.categories
+    np.testing.assert_array_equal(codes_of_arrow, codes)
