@@ -43,12 +43,15 @@ class CsvStream:
         For the person who reads the table.
     n_rows : int
         Rows of all files.
+    given : dict of str to Column
+        Types of columns that the person gives, before those of the schema.
     """
 
     paths: list[str]
     schema: TableSchema
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
+    given: Mapping[str, Column] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._openers = [opener(path) for path in self.paths]
@@ -161,7 +164,7 @@ class CsvStream:
             head, dialect = self._with_encoding(0, self._head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
-        typing = Typing(self.schema.columns, {}, dialect.prefers_comma, False, self.notes)
+        typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, self.notes)
         found = {name: typing.read(name, head[name]) for name in head.column_names}
         self._names = head.column_names
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
@@ -169,7 +172,8 @@ class CsvStream:
             self._take_type(name, head[name].type, values.type, column)
 
     def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
-        as_text = [name for name, column in self.schema.columns.items() if column.type == TEXT or is_written(column)]
+        known = {**self.schema.columns, **self.given}
+        as_text = [name for name, column in known.items() if column.type == TEXT or is_written(column)]
         ragged: list[Any] = []
         with self._opened(dialect, number, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
             batch = next(iter(reader), None)
@@ -183,7 +187,7 @@ class CsvStream:
     def _take_type(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
         # Numbers in parentheses are written in a way that Arrow does not parse, though no column tells of it.
         is_text = column.type == TEXT or is_written(column) or parsed == pa.string()
-        self._stored[name] = pa.string() if is_text else type_
+        self._stored[name] = pa.string() if is_text else parsed if pa.types.is_boolean(parsed) else type_
         # Of numbers that are read from texts, later ones may be no whole ones.
         self._types[name] = pa.float64() if is_text and pa.types.is_integer(type_) else type_
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fastens.cli.table.errors import CommandError, first_line
@@ -38,11 +37,12 @@ def read_with_options(options: argparse.Namespace) -> ReadTable:
     return found
 
 
-def given_schema(options: argparse.Namespace) -> TableSchema:
-    """What options say of a table that is read in parts; `check_given_columns` is for those that it lacks."""
-    known = _known_schema(options)
-    types = {name: Column(type_) for name, type_ in given_types(options).items()}
-    return replace(known, columns={**known.columns, **types})
+def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
+    """What options say of a table that is read in parts: of all of it, and of its columns.
+
+    `check_given_columns` is for columns that it lacks.
+    """
+    return _known_schema(options), {name: Column(type_) for name, type_ in given_types(options).items()}
 
 
 def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
