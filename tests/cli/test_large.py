@@ -298,6 +298,8 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     assert not os.path.exists("half.fastens")
     for name, array in trees_of("whole.fastens").items():
         np.testing.assert_array_equal(trees_of("model.fastens")[name], array, err_msg=name)
+    same = run("train", *given, "--checkpoint", "half.fastens", "-o", "./half.fastens")
+    assert (same.code, "--output and --checkpoint must be different files" in same.err) == (2, True)
     forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
     assert (forest.code, "--checkpoint is for --model boosting" in forest.err) == (2, True)
 

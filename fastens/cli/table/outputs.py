@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -85,6 +85,14 @@ def check_output(path: str, kind: str | None, inputs: Sequence[str | None], over
             f"will not write {_named(expected)} over {path}, which holds {_named(found)}; "
             "choose another file, or add --overwrite"
         )
+
+
+def check_different(outputs: Mapping[str, str | None]) -> None:
+    """Refuse outputs, by the names of their options, that would be written over each other."""
+    options: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is not None and (other := options.setdefault(os.path.realpath(path), option)) != option:
+            raise CommandError(f"{other} and {option} must be different files; got {path} for both")
 
 
 @contextmanager
