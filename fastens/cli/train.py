@@ -74,6 +74,8 @@ def run(options: argparse.Namespace) -> None:
     report = Report()
     family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
+    if options.spill_dir is not None and options.max_memory is None:
+        raise CommandError("--spill-dir is read with --max-memory, which says how much may be in memory")
     check_different({"--output": output, "--checkpoint": options.checkpoint})
     if output is not None:
         check_output(output, "a model", _files_of(options), options.overwrite)
