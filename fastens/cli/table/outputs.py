@@ -41,6 +41,8 @@ MARKUP = {
     b"<html": "a web page",
     b"<svg": "an SVG picture",
 }
+# Of texts that are tables by their names, and no models or code.
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 TEXT, OTHER = "text", "binary data"
 HEAD_BYTES = 4096
 
@@ -79,6 +81,10 @@ def check_output(path: str, kind: str | None, inputs: Sequence[str | None], over
         if given is not None and os.path.exists(given) and os.path.samefile(path, given):
             raise CommandError(f"will not write over {path}, which is read; choose another file, or add --overwrite")
     found = _kind_of_file(path)
+    if kind == TEXT and found == TEXT and os.path.splitext(path)[1].lower() in TABLE_SUFFIXES:
+        raise CommandError(
+            f"will not write over {path}, whose name is that of a table; choose another file, or add --overwrite"
+        )
     expected = kind or BY_SUFFIX.get(os.path.splitext(path)[1].lower(), TEXT)
     if found not in (None, expected):
         raise CommandError(
