@@ -7,6 +7,7 @@ counts them and holds every value against that.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,9 @@ from fastens.files.csv_files import convert_options, parse_options, ragged_error
 from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
 from fastens.files.errors import TableFileError, listed
 from fastens.files.formats import opener
+from fastens.files.numbers import NumberFormat
 from fastens.files.read import Typing, as_known, is_written
-from fastens.files.schema import TEXT, Column, TableSchema
+from fastens.files.schema import NUMBER, TEXT, Column, TableSchema
 
 # Bytes that are decoded at a time, and that the types of columns are learned from.
 BLOCK_BYTES = 1 << 20
@@ -220,11 +222,15 @@ class CsvStream:
             self._take_first(name, value)
         elif type_ in _WIDER and _fits(values, _WIDER[type_]):
             self._stored[name] = self._types[name] = _WIDER[type_]
+        elif self.schema.columns[name].type == NUMBER and NumberFormat().fits(pa.array([value]))[0].as_py():
+            # Such as (5), which Arrow does not parse.
+            self._stored[name], self._types[name] = pa.string(), pa.float64()
         else:
             row -= dialect.n_header_lines
             raise TableFileError(
                 f"column {name!r}, row {row}: {value!r} is not {_RULES.get(type_, type_)}, as the first values are. "
-                f"If the column holds texts, say so: schema={{'columns': {{{name!r}: 'text'}}}}"
+                f"If the column holds texts, say so: --column {shlex.quote(name)}:text, or "
+                f"schema={{'columns': {{{name!r}: 'text'}}}}"
             ) from error
 
     def _take_first(self, name: str, value: str) -> None:

@@ -334,6 +334,19 @@ def test_types_of_columns_are_those_of_the_table_read_whole(run, name):
         assert [(outcome.code, "cannot be read as" in outcome.err) for outcome in refused] == [(2, True)] * 2
 
 
+def test_numbers_in_parentheses_beyond_the_first_batch(run, monkeypatch):
+    monkeypatch.setattr(csv_streams, "BLOCK_BYTES", 1 << 10)
+    amounts = [f"({row})" if row > 450 and row % 9 == 0 else str(row) for row in range(500)]
+    pa.csv.write_csv(pa.table({"amount": amounts, "y": [float(row % 50) for row in range(500)]}), "t.csv")
+    given = ("train", "t.csv", "--target", "y", "--n-estimators", 3, "--column", "amount:number")
+    assert run(*given, "-o", "whole.fastens").code == 0
+    done = run(*given, "-o", "parts.fastens", "--max-memory", "1GB")
+    assert done.code == 0, done.err
+    assert Path("parts.fastens").read_bytes() == Path("whole.fastens").read_bytes()
+    predicted = run("predict", "whole.fastens", "t.csv", "-o", "out.csv")
+    assert predicted.code == 0, predicted.err
+
+
 PEAK = """
 import resource, sys
 from fastens.cli import main
