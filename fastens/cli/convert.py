@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> None:
     """Read and write."""
     check_output(options.output, "a model", [options.model], options.overwrite)
     try:
-        categories = None if options.categories is None else read_categories(options.categories)
-        model = fastens.from_model(options.model, categories=categories)
+        categories = {} if options.categories is None else read_categories(options.categories)
+        model = fastens.from_model(options.model, categories=_by_place(categories, options.model))
     except FileNotFoundError as error:
         raise CommandError(f"no such file: {error.filename}") from error
     except (OSError, ValueError) as error:
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-def read_categories(path: str) -> dict[Any, list[Any]]:
-    """The categories of columns by name, or by place where the key is a whole number."""
+def read_categories(path: str) -> dict[str, list[Any]]:
+    """The categories of columns by their keys in the file."""
     rule = f'--categories: {path} must hold JSON such as {{"column": ["first", "second"]}}'
     try:
         with open(path, encoding="utf-8") as file:
@@ -62,4 +62,12 @@ def read_categories(path: str) -> dict[Any, list[Any]]:
         raise CommandError(f"{rule}: {first_line(error)}") from error
     if not isinstance(found, dict) or not all(isinstance(own, list) for own in found.values()):
         raise CommandError(rule)
-    return {int(key) if key.isdecimal() else key: own for key, own in found.items()}
+    return found
+
+
+def _by_place(categories: dict[str, list[Any]], model: str) -> dict[Any, list[Any]]:
+    """The same by name, or by place where the key is a whole number that names no column of the model."""
+    if not any(map(str.isdecimal, categories)):
+        return dict(categories)
+    names = set(getattr(fastens.from_model(model), "feature_names_in_", ()))
+    return {int(key) if key.isdecimal() and key not in names else key: own for key, own in categories.items()}

@@ -22,7 +22,7 @@ from fastens.cli.report.report import Report, shown
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.large import large_task
-from fastens.cli.table.outputs import add_overwrite, check_output
+from fastens.cli.table.outputs import add_overwrite, check_different, check_output
 from fastens.cli.table.spread import cluster_at, partitions
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 from fastens.distributed import DaskTable, FitProgress
@@ -74,6 +74,9 @@ def run(options: argparse.Namespace) -> None:
     report = Report()
     family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
+    if options.spill_dir is not None and options.max_memory is None:
+        raise CommandError("--spill-dir is read with --max-memory, which says how much may be in memory")
+    check_different({"--output": output, "--checkpoint": options.checkpoint})
     if output is not None:
         check_output(output, "a model", _files_of(options), options.overwrite)
     if options.checkpoint is not None:

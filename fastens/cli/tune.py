@@ -17,7 +17,7 @@ import fastens
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report, with_error
 from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.outputs import add_overwrite, check_output
+from fastens.cli.table.outputs import add_overwrite, check_different, check_output
 from fastens.cli.table.tables import output_format, write_table
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
 from fastens.cli.train import DEFAULT_OUTPUT, evaluated, save_trained
@@ -81,6 +81,7 @@ def _check(options: argparse.Namespace, leaderboard: str, state: str) -> None:
     if not options.time_limit > 0:
         raise CommandError(f"--time-limit must be above 0, got {options.time_limit:g}")
     output_format(leaderboard)
+    check_different({"--output": options.output, "--leaderboard": leaderboard, "--state": state})
     inputs = [options.table]
     check_output(options.output, "a model", inputs, options.overwrite)
     for path in (leaderboard, state):

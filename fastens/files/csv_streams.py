@@ -7,6 +7,7 @@ counts them and holds every value against that.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,9 @@ from fastens.files.csv_files import convert_options, parse_options, ragged_error
 from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
 from fastens.files.errors import TableFileError, listed
 from fastens.files.formats import opener
+from fastens.files.numbers import NumberFormat
 from fastens.files.read import Typing, as_known, is_written
-from fastens.files.schema import TEXT, Column, TableSchema
+from fastens.files.schema import NUMBER, TEXT, Column, TableSchema
 
 # Bytes that are decoded at a time, and that the types of columns are learned from.
 BLOCK_BYTES = 1 << 20
@@ -43,12 +45,15 @@ class CsvStream:
         For the person who reads the table.
     n_rows : int
         Rows of all files.
+    given : dict of str to Column
+        Types of columns that the person gives, before those of the schema.
     """
 
     paths: list[str]
     schema: TableSchema
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
+    given: Mapping[str, Column] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._openers = [opener(path) for path in self.paths]
@@ -161,7 +166,7 @@ class CsvStream:
             head, dialect = self._with_encoding(0, self._head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
-        typing = Typing(self.schema.columns, {}, dialect.prefers_comma, False, self.notes)
+        typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, self.notes)
         found = {name: typing.read(name, head[name]) for name in head.column_names}
         self._names = head.column_names
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
@@ -169,7 +174,8 @@ class CsvStream:
             self._take_type(name, head[name].type, values.type, column)
 
     def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
-        as_text = [name for name, column in self.schema.columns.items() if column.type == TEXT or is_written(column)]
+        known = {**self.schema.columns, **self.given}
+        as_text = [name for name, column in known.items() if column.type == TEXT or is_written(column)]
         ragged: list[Any] = []
         with self._opened(dialect, number, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
             batch = next(iter(reader), None)
@@ -183,7 +189,7 @@ class CsvStream:
     def _take_type(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
         # Numbers in parentheses are written in a way that Arrow does not parse, though no column tells of it.
         is_text = column.type == TEXT or is_written(column) or parsed == pa.string()
-        self._stored[name] = pa.string() if is_text else type_
+        self._stored[name] = pa.string() if is_text else parsed if pa.types.is_boolean(parsed) else type_
         # Of numbers that are read from texts, later ones may be no whole ones.
         self._types[name] = pa.float64() if is_text and pa.types.is_integer(type_) else type_
 
@@ -216,11 +222,15 @@ class CsvStream:
             self._take_first(name, value)
         elif type_ in _WIDER and _fits(values, _WIDER[type_]):
             self._stored[name] = self._types[name] = _WIDER[type_]
+        elif self.schema.columns[name].type == NUMBER and NumberFormat().fits(pa.array([value]))[0].as_py():
+            # Such as (5), which Arrow does not parse.
+            self._stored[name], self._types[name] = pa.string(), pa.float64()
         else:
             row -= dialect.n_header_lines
             raise TableFileError(
                 f"column {name!r}, row {row}: {value!r} is not {_RULES.get(type_, type_)}, as the first values are. "
-                f"If the column holds texts, say so: schema={{'columns': {{{name!r}: 'text'}}}}"
+                f"If the column holds texts, say so: --column {shlex.quote(name)}:text, or "
+                f"schema={{'columns': {{{name!r}: 'text'}}}}"
             ) from error
 
     def _take_first(self, name: str, value: str) -> None:

@@ -41,6 +41,18 @@ def test_categories_are_given_as_json(run, table):
     np.testing.assert_array_equal(fastens.load("model.fastens").predict(names), coded)
 
 
+@pytest.mark.parametrize(("name", "key"), [("2019", "2019"), ("b", "1")])
+def test_categories_of_a_column_are_given_by_a_name_of_digits_or_a_place(run, table, name, key):
+    xgboost = pytest.importorskip("xgboost")
+    table = table.rename(columns={"b": name})
+    data = xgboost.DMatrix(table, table[name] % 2, feature_types=["q", "c"], enable_categorical=True)
+    xgboost.train({"max_cat_to_onehot": 2}, data, 3).save_model("model.json")
+    with open("names.json", "w", encoding="utf-8") as file:
+        json.dump({key: ["w", "x", "y", "z"]}, file)
+    result = run("convert", "model.json", "-o", "model.fastens", "--categories", "names.json")
+    assert result.code == 0, result.err
+
+
 def test_errors_are_one_line(run, tmp_path):
     result = run("convert", "none.txt", "-o", "out.fastens")
     assert (result.code, result.err) == (2, "fastens: no such file: none.txt\n")

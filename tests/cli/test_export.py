@@ -23,6 +23,12 @@ def test_a_model_is_not_written_over(run, tmp_path):
     assert "--overwrite" in result.err
     assert run("export", "model.fastens", "-o", "model.fastens", "--format", "sql", "--overwrite").code == 0
     assert path.read_text().startswith("SELECT")
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n1,2\n")
+    fastens.DecisionTreeRegressor().fit([[0.0], [1.0]], [0.0, 1.0]).save(path)
+    result = run("export", "model.fastens", "-o", "table.csv", "--format", "lightgbm")
+    assert (result.code, table.read_text()) == (2, "a,b\n1,2\n")
+    assert "will not write over table.csv, whose name is that of a table" in result.err
 
 
 def test_errors_are_one_line(run, tmp_path):

@@ -298,8 +298,53 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     assert not os.path.exists("half.fastens")
     for name, array in trees_of("whole.fastens").items():
         np.testing.assert_array_equal(trees_of("model.fastens")[name], array, err_msg=name)
+    same = run("train", *given, "--checkpoint", "half.fastens", "-o", "./half.fastens")
+    assert (same.code, "--output and --checkpoint must be different files" in same.err) == (2, True)
     forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
     assert (forest.code, "--checkpoint is for --model boosting" in forest.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
+def test_types_of_columns_are_those_of_the_table_read_whole(run, name):
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "price": [f"{value:.2f}".replace(".", ",") for value in rng.normal(size=200)],
+            "day": [f"{number % 28 + 1:02d}.12.2020" for number in range(200)],
+            "flag": rng.integers(0, 2, 200),
+            "open": rng.choice(["true", "false"], 200),
+            "count": rng.integers(0, 9, 200),
+            "y": rng.normal(size=200),
+        }
+    )
+    if name.endswith(".csv"):
+        pa.csv.write_csv(table, name, pa.csv.WriteOptions(delimiter=";"))
+    else:
+        pq.write_table(table, name)
+    given = ("train", name, "--target", "y", "--n-estimators", 5)
+    columns = ["price:number", "day:date", "flag:boolean", "open:boolean", "count:category"]
+    for options in ([], [f"--column={column}" for column in columns]):
+        assert run(*given, *options, "-o", "whole.fastens").code == 0
+        assert run(*given, *options, "-o", "parts.fastens", "--max-memory", "1GB").code == 0
+        assert Path("parts.fastens").read_bytes() == Path("whole.fastens").read_bytes()
+        predicted = run("predict", "whole.fastens", name, "-o", "out.csv")
+        assert predicted.code == 0, predicted.err
+    for wrong in ("count:date", "count:boolean"):
+        refused = [run(*given, "--column", wrong, *memory) for memory in ((), ("--max-memory", "1GB"))]
+        assert [(outcome.code, "cannot be read as" in outcome.err) for outcome in refused] == [(2, True)] * 2
+
+
+def test_numbers_in_parentheses_beyond_the_first_batch(run, monkeypatch):
+    monkeypatch.setattr(csv_streams, "BLOCK_BYTES", 1 << 10)
+    amounts = [f"({row})" if row > 450 and row % 9 == 0 else str(row) for row in range(500)]
+    pa.csv.write_csv(pa.table({"amount": amounts, "y": [float(row % 50) for row in range(500)]}), "t.csv")
+    given = ("train", "t.csv", "--target", "y", "--n-estimators", 3, "--column", "amount:number")
+    assert run(*given, "-o", "whole.fastens").code == 0
+    done = run(*given, "-o", "parts.fastens", "--max-memory", "1GB")
+    assert done.code == 0, done.err
+    assert Path("parts.fastens").read_bytes() == Path("whole.fastens").read_bytes()
+    predicted = run("predict", "whole.fastens", "t.csv", "-o", "out.csv")
+    assert predicted.code == 0, predicted.err
 
 
 PEAK = """

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fastens
@@ -131,3 +132,20 @@ def test_the_same_seed_gives_the_same_report(run, houses, write_csv):
     reports = [run("train", path, "--target", "sold", "--subsample", 0.5, *QUICK).out for _ in range(2)]
     first, second = (re.sub(r"in [\d.]+ s", "", report) for report in reports)
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("table.csv", "--sheet", "A"), "--sheet is for workbooks and databases; got CSV"),
+        (("table.csv", "--sheet", "A", "--max-memory", "1GB"), "--sheet is for workbooks and databases; got CSV"),
+        (("table.parquet", "--separator", ";"), "--separator is for CSV files; got Parquet"),
+        (("table.parquet", "--skip-lines", 2, "--max-memory", "1GB"), "--skip-lines is for CSV files; got Parquet"),
+        (("table.csv", "--spill-dir", "."), "--spill-dir is read with --max-memory"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(run, houses, write_csv, options, message):
+    write_csv(houses)
+    pq.write_table(houses, "table.parquet")
+    result = run("train", *options, "--target", "price")
+    assert (result.code, message in result.err, result.err.count("\n")) == (2, True, 1)

@@ -74,6 +74,8 @@ def test_interrupted_it_keeps_what_is_there(run, houses, write_csv, monkeypatch)
         (("--metric", "best"), "metric must be"),
         (("--state", "table.csv"), "will not write over table.csv, which is read"),
         (("--state", "other.csv"), "other.csv holds something else"),
+        (("--state", "model.fastens"), "--output and --state must be different files; got model.fastens for both"),
+        (("--leaderboard", "b.csv", "--state", "./b.csv"), "--leaderboard and --state must be different files"),
         (("--leaderboard", "b.xlsx"), "cannot write b.xlsx"),
     ],
 )

@@ -59,7 +59,7 @@ def large_task(options: argparse.Namespace) -> Task | None:
     if size == 0 or (size <= LARGE_BYTES and options.max_memory is None and options.dask is None):
         return None
     check_task_options(options)
-    parts = open_parts(paths, given_schema(options))
+    parts = open_parts(paths, *given_schema(options))
     check_given_columns(options, parts.empty.column_names)
     if options.target is None:
         raise CommandError(f"--target must name the column to predict: {listed(parts.empty.column_names)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -41,6 +41,8 @@ MARKUP = {
     b"<html": "a web page",
     b"<svg": "an SVG picture",
 }
+# Of texts that are tables by their names, and no models or code.
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 TEXT, OTHER = "text", "binary data"
 HEAD_BYTES = 4096
 
@@ -79,12 +81,24 @@ def check_output(path: str, kind: str | None, inputs: Sequence[str | None], over
         if given is not None and os.path.exists(given) and os.path.samefile(path, given):
             raise CommandError(f"will not write over {path}, which is read; choose another file, or add --overwrite")
     found = _kind_of_file(path)
+    if kind == TEXT and found == TEXT and os.path.splitext(path)[1].lower() in TABLE_SUFFIXES:
+        raise CommandError(
+            f"will not write over {path}, whose name is that of a table; choose another file, or add --overwrite"
+        )
     expected = kind or BY_SUFFIX.get(os.path.splitext(path)[1].lower(), TEXT)
     if found not in (None, expected):
         raise CommandError(
             f"will not write {_named(expected)} over {path}, which holds {_named(found)}; "
             "choose another file, or add --overwrite"
         )
+
+
+def check_different(outputs: Mapping[str, str | None]) -> None:
+    """Refuse outputs, by the names of their options, that would be written over each other."""
+    options: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is not None and (other := options.setdefault(os.path.realpath(path), option)) != option:
+            raise CommandError(f"{other} and {option} must be different files; got {path} for both")
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from fastens.cli.table.tables import read_table
 from fastens.files import TableFileError, TableSchema
 from fastens.files.csv_streams import CsvStream
 from fastens.files.formats import CSV, PARQUET, format_of
-from fastens.files.read import as_known, files_of
+from fastens.files.read import Typing, as_known, files_of
 from fastens.files.schema import NUMBER, Column
 from fastens.table.sources import BATCH_ROWS, open_batches
 
@@ -78,27 +79,41 @@ class TableParts:
                 first += part.num_rows
 
 
-def open_parts(paths: Sequence[str], schema: TableSchema) -> TableParts:
-    """Open files of one kind, by their names or patterns; formats other than CSV and Parquet are read as a whole."""
+def open_parts(paths: Sequence[str], schema: TableSchema, given: Mapping[str, Column] | None = None) -> TableParts:
+    """Open files of one kind, by their names or patterns; formats other than CSV and Parquet are read as a whole.
+
+    With `given`, types by the name of their columns, the files are those of training: texts of a Parquet file that are
+    numbers or dates become such. Else columns that the schema lacks stay as they are there.
+    """
     with _faults():
         files = [file for path in paths for file in files_of(path)]
         formats = set(map(format_of, files))
         if formats == {CSV}:
-            stream = CsvStream(files, schema)
+            stream = CsvStream(files, schema, given=given or {})
             empty = stream.arrow_schema.empty_table()
             return TableParts(empty, stream.n_rows, stream.schema, stream.notes, lambda names: _tables(stream, names))
         if formats == {PARQUET}:
             batches = open_batches(files)
             if not batches.shape[0]:
                 raise TableFileError(f"{files[0]} has no rows")
-            return TableParts(
-                batches.typed(), batches.shape[0], schema, [], lambda names: batches.select(names).parts()
-            )
+            return _parquet_parts(batches, schema, given)
     found = read_table(paths[0] if len(paths) == 1 else list(paths), schema)
     table = found.table
     return TableParts(
         table.slice(0, 0), table.num_rows, found.schema, found.notes, lambda names: _slices(table.select(names))
     )
+
+
+def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column] | None) -> TableParts:
+    """Parts of Parquet files, with the types of columns as they are read."""
+    empty, notes = batches.typed(), []
+    if given is not None:
+        head = next(batches.parts())
+        typing = Typing(schema.columns, given, False, True, notes)
+        schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
+    known = {name: schema.columns.get(name) for name in empty.column_names}
+    typed = {name: empty[name] if own is None else _as_known(name, empty[name], own, 0) for name, own in known.items()}
+    return TableParts(pa.table(typed), batches.shape[0], schema, notes, lambda names: batches.select(names).parts())
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.tables import read_table
 from fastens.files import TableFileError, TableSchema
-from fastens.files.read import ReadTable
+from fastens.files.formats import CSV, EXCEL, SQLITE, format_of
+from fastens.files.read import ReadTable, files_of
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, TEXT, Column
 
 CATEGORY = "category"
@@ -33,16 +33,19 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 
 def read_with_options(options: argparse.Namespace) -> ReadTable:
     """Read the table of training."""
+    _check_formats(options)
     found = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
     check_given_columns(options, found.table.column_names)
     return found
 
 
-def given_schema(options: argparse.Namespace) -> TableSchema:
-    """What options say of a table that is read in parts; `check_given_columns` is for those that it lacks."""
-    known = _known_schema(options)
-    types = {name: Column(type_) for name, type_ in given_types(options).items()}
-    return replace(known, columns={**known.columns, **types})
+def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
+    """What options say of a table that is read in parts: of all of it, and of its columns.
+
+    `check_given_columns` is for columns that it lacks.
+    """
+    _check_formats(options)
+    return _known_schema(options), {name: Column(type_) for name, type_ in given_types(options).items()}
 
 
 def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
@@ -50,6 +53,23 @@ def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
     for name in _column_option(options):
         if name not in names:
             raise CommandError(f"--column: the table has no column {name!r}; it has {names}")
+
+
+def _check_formats(options: argparse.Namespace) -> None:
+    """Refuse options that say nothing of files in the formats of these."""
+    try:
+        formats = {format_of(file) for file in files_of(options.table)}
+    except TableFileError as error:
+        raise CommandError(first_line(error)) from error
+    wanted = {
+        "--separator": (options.separator, {CSV}, "CSV files"),
+        "--encoding": (options.encoding, {CSV}, "CSV files"),
+        "--skip-lines": (options.skip_lines, {CSV}, "CSV files"),
+        "--sheet": (options.sheet, {EXCEL, SQLITE}, "workbooks and databases"),
+    }
+    for option, (value, read_by, kinds) in wanted.items():
+        if value and not formats & read_by:
+            raise CommandError(f"{option} is for {kinds}; got {' and '.join(sorted(formats))}")
 
 
 def _known_schema(options: argparse.Namespace) -> TableSchema:
