@@ -277,7 +277,7 @@ def test_errors_say_what_to_do(table, models, name, method, arguments, message):
 
 def test_dependence_is_of_one_target(rng):
     X = rng.normal(size=(20, 2))
-    with pytest.raises(ValueError, match="plot_dependence draws the predictions of one target; the model has 2"):
+    with pytest.raises(ValueError, match="label must be the number of a target or quantile, from 0 to 1; got None"):
         fastens.RandomForestRegressor(2).fit(X, X).plot_dependence(X, 0)
 
 
