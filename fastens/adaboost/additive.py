@@ -15,7 +15,7 @@ from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.plotting import axes, name_ticks, plain, shortened
 from fastens.monitoring.stages import staged_scores
 from fastens.tree_model.tree_model import TreeModel
 
@@ -299,11 +299,14 @@ class AdditiveVotes(BaseClassifier, TreeModel):
                     label=label,
                 )
         if curve.categories:
-            ax.set_xticks(range(len(curve.categories)), [plain(str(category)) for category in curve.categories])
+            name_ticks(ax, "x", [str(category) for category in curve.categories])
         if len(columns) > 1:
             ax.legend(title="class", fontsize="small")
         ax.axhline(0.0, color="0.6", linewidth=0.8)
-        ax.set(xlabel=plain(curve.name), ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes")
+        ax.set(
+            xlabel=plain(shortened(curve.name, 60)),
+            ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes",
+        )
         return ax
 
 

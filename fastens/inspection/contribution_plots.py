@@ -11,8 +11,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.contribution_scatter import Column, draw_scatter
-from fastens.inspection.model_plots import shortened
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.plotting import axes, plain, shortened
 from fastens.parameters import NONE, one_of, whole
 
 Array = NDArray[np.float64]

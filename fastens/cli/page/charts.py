@@ -11,7 +11,7 @@ from fastens.cli.explaining.subject import Dependence
 from fastens.cli.page.markup import Html
 from fastens.cli.page.svg import CHARACTER, N_COLOURS, N_SHADES, Chart, Range, short, steps_text
 from fastens.inspection.contribution_plots import rank_shares, swarm_heights
-from fastens.inspection.model_plots import shortened
+from fastens.inspection.plotting import shortened
 
 Array = NDArray[np.float64]
 # Widths of drawings: across the page, one of two columns, and across a phone.

@@ -1,0 +1,106 @@
+"""Texts of plots can be read: ticks clear of each other, names cut, legends that hold every name."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+
+import fastens
+
+NAMES = ["a rather long name of a category, number one", "another name of a category", "short", "_under"]
+LONG = "a very long name of a column that goes on and on and on until nothing else has room (km/h)"
+
+
+@pytest.fixture(scope="module")
+def table():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({
+        LONG: random.normal(size=120),
+        "kind": pd.Categorical(random.choice(NAMES, 120)),
+        "many": pd.Categorical(random.choice([f"category {place}" for place in range(40)], 120)),
+        "half": np.where(np.arange(120) % 4, random.uniform(0, 100, 120), np.nan),
+        "same": 1.0,
+    })  # fmt: skip
+    return X, X[LONG] + (X["kind"] == "short") + X["half"].fillna(50) / 50
+
+
+@pytest.fixture(scope="module")
+def models(table):
+    X, y = table
+    return {
+        "numbers": fastens.GradientBoostingRegressor(n_estimators=5).fit(X, y),
+        "stumps": fastens.AdaBoostClassifier(n_estimators=5).fit(X, y > y.mean()),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _no_figures():
+    yield
+    pyplot.close("all")
+
+
+def _check_ticks(ax):
+    """The texts along x are turned or clear of each other, and the axes have the most of their figure."""
+    figure = ax.figure
+    figure.canvas.draw()
+    texts = [text for text in ax.get_xticklabels() if text.get_text()]
+    boxes = [text.get_window_extent() for text in texts]
+    lines = [text.get_fontsize() * figure.dpi / 72 for text in texts]
+    for (one, other), height, text in zip(pairwise(boxes), lines, texts, strict=False):
+        if text.get_rotation():
+            assert other.x1 - one.x1 > 0.95 * height
+        else:
+            assert one.x1 < other.x0
+    inner = ax.get_window_extent()
+    assert inner.width > 0.4 * figure.bbox.width and inner.height > 0.3 * figure.bbox.height
+    assert ax.xaxis.label.get_window_extent().x0 >= 0
+
+
+@pytest.mark.parametrize("column", ["kind", "many", "half", LONG, "same"])
+def test_pictures_of_one_column_have_ticks_that_can_be_read(table, models, column):
+    _check_ticks(models["stumps"].plot_contribution(column))
+    _check_ticks(models["numbers"].plot_contributions(table[0], feature=column))
+    _check_ticks(models["numbers"].plot_contributions(table[0], feature=(column, "kind")))
+    (ax,) = models["numbers"].plot_dependence(table[0], [column])
+    _check_ticks(ax)
+
+
+@pytest.mark.parametrize("pair", [("kind", "half"), ("half", "kind"), ("many", "kind")])
+def test_planes_have_ticks_that_can_be_read(table, pair):
+    X = table[0][list(pair)]
+    model = fastens.DecisionTreeClassifier(max_depth=3).fit(X, np.where(table[1] > 0, "a class", "b"))
+    _check_ticks(fastens.plot_decision_boundary(model, X))
+
+
+def test_two_columns_of_categories_together(table, models):
+    """Many cells have no room for numbers."""
+    (ax,) = models["numbers"].plot_dependence(table[0], [("kind", "many")])
+    ax.figure.canvas.draw()
+    assert not ax.texts and ax.get_window_extent().height > 0.3 * ax.figure.bbox.height
+
+
+def test_a_pair_of_numbers_and_categories_is_an_error_before_a_figure(table, models):
+    with pytest.raises(ValueError, match="no pair of a column of numbers and one of categories; got .'half', 'kind'."):
+        models["numbers"].plot_dependence(table[0], [("half", "kind")])
+    assert not pyplot.get_fignums()
+
+
+def test_a_curve_beside_a_picture_of_two_columns_has_numbers(table, models):
+    _, beside = models["numbers"].plot_dependence(table[0], [(0, 3), 0])
+    beside.figure.canvas.draw()
+    assert any(text.get_text() for text in beside.get_yticklabels())
+    assert beside.get_ylabel() == "Partial dependence"
+
+
+def test_dependence_on_one_value_is_a_dot(table, models):
+    (ax,) = models["numbers"].plot_dependence(table[0], ["same"])
+    assert ax.lines[0].get_marker() == "o"
+
+
+def test_parameters_with_long_values_have_ticks_that_can_be_read(table):
+    X = table[0][["half"]].fillna(0)
+    values = [fastens.DecisionTreeRegressor(max_depth=depth, min_samples_leaf=2) for depth in (1, 2, 3)]
+    options = {"param_name": "estimator", "param_range": values, "n_rounds": 2}
+    _check_ticks(fastens.plot_bias_variance(fastens.BaggingRegressor(n_estimators=2), X, table[1], **options))
