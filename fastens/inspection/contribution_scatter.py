@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.inspection.decision_plot import class_colours
 from fastens.inspection.planes import BAND, MARGIN, MISSING
-from fastens.inspection.plotting import name_ticks, number_ticks, plain, shortened
+from fastens.inspection.plotting import name_ticks, number_text, number_ticks, plain, shortened
 
 Array = NDArray[np.float64]
 MOST_COLOURS = 9  # of categories, the most frequent; others are grey
@@ -46,7 +46,7 @@ class Column:
         value = self.values[row]
         if np.isnan(value):
             return MISSING
-        return f"{value:.4g}" if self.categories is None else self.categories[int(value)]
+        return number_text(value) if self.categories is None else self.categories[int(value)]
 
 
 def draw_scatter(ax: Any, column: Column, parts: Array, by: Column | None) -> None:
@@ -73,15 +73,19 @@ def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: 
     names = by.categories or []
     counts = np.bincount(by.values[~np.isnan(by.values)].astype(np.intp), minlength=len(names))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_COLOURS])
+    drawn, texts = [], []
     for code, colour in zip(chosen, class_colours(len(chosen)), strict=True):
         rows = by.values == code
-        ax.scatter(places[rows], parts[rows], color=colour, label=plain(shortened(names[code], 16)), **options)
+        drawn.append(ax.scatter(places[rows], parts[rows], color=colour, **options))
+        texts.append(plain(shortened(names[code], 16)))
     rest = ~np.isin(by.values, chosen)
     if rest.any():
-        ax.scatter(places[rest], parts[rest], color=GREY, label=f"{MISSING} or rare", **options)
+        drawn.append(ax.scatter(places[rest], parts[rest], color=GREY, **options))
+        texts.append(f"{MISSING} or rare")
+    # Given so, names that begin with an underscore are not left out.
     ax.legend(
-        title=plain(shortened(by.name)), frameon=False, fontsize="small", title_fontsize="small", loc="upper left",
-        bbox_to_anchor=(1.01, 1), borderaxespad=0,
+        drawn, texts, title=plain(shortened(by.name)), frameon=False, fontsize="small", title_fontsize="small",
+        loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from fastens.inspection.arguments import POSITION, as_labels, as_numbers, check_same_kind
 from fastens.inspection.planes import BAND, MISSING, Axis, Plane
-from fastens.inspection.plotting import axes, name_ticks, number_ticks, plain, shortened
+from fastens.inspection.plotting import axes, name_ticks, number_text, number_ticks, plain, shortened
 from fastens.parameters import Rule
 
 Array = NDArray[np.float64]
@@ -286,4 +286,4 @@ def _lines(texts: list[str], width: int = 70) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 
 from fastens.inspection.arguments import COUNT
-from fastens.inspection.plotting import axes, name_ticks, plain, shortened
+from fastens.inspection.plotting import axes, name_ticks, plain, shortened, whole_ticks
 from fastens.parameters import one_of, whole
 from fastens.table.frames import is_frame
 
@@ -95,6 +95,7 @@ def plot_training(estimator: Any, ax: Any = None) -> Any:
         ax.annotate(f" best: {best}", (best, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small")
     of_trees = "out of bag" in curves
     ax.set(xlabel="trees" if of_trees else "rounds", ylabel="error" if of_trees else "loss")
+    whole_ticks(ax)
     ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

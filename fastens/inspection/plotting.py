@@ -35,6 +35,11 @@ def shortened(text: str, limit: int = 28) -> str:
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-(limit // 2 - 1) :]}"
 
 
+def number_text(value: float) -> str:
+    """A number with four digits, or all of those before the point: 0.1235, 20150 (and not 2.015e+04)."""
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.7g}"
+
+
 def name_ticks(ax: Any, letter: str, names: Sequence[str], *, limit: int = 16, room: float = 1.0) -> None:
     """Write names, shortened to `limit` letters, at the whole numbers of the axis "x" or "y", clear of each other.
 

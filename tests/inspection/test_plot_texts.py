@@ -54,7 +54,8 @@ def _check_ticks(ax):
         else:
             assert one.x1 < other.x0
     inner = ax.get_window_extent()
-    assert inner.width > 0.4 * figure.bbox.width and inner.height > 0.3 * figure.bbox.height
+    assert inner.width > 0.4 * figure.bbox.width
+    assert inner.height > 0.3 * figure.bbox.height
     assert ax.xaxis.label.get_window_extent().x0 >= 0
 
 
@@ -78,11 +79,12 @@ def test_two_columns_of_categories_together(table, models):
     """Many cells have no room for numbers."""
     (ax,) = models["numbers"].plot_dependence(table[0], [("kind", "many")])
     ax.figure.canvas.draw()
-    assert not ax.texts and ax.get_window_extent().height > 0.3 * ax.figure.bbox.height
+    assert not ax.texts
+    assert ax.get_window_extent().height > 0.3 * ax.figure.bbox.height
 
 
 def test_a_pair_of_numbers_and_categories_is_an_error_before_a_figure(table, models):
-    with pytest.raises(ValueError, match="no pair of a column of numbers and one of categories; got .'half', 'kind'."):
+    with pytest.raises(ValueError, match=r"no pair of a column of numbers and one of categories; got .'half', 'kind'."):
         models["numbers"].plot_dependence(table[0], [("half", "kind")])
     assert not pyplot.get_fignums()
 
@@ -104,3 +106,55 @@ def test_parameters_with_long_values_have_ticks_that_can_be_read(table):
     values = [fastens.DecisionTreeRegressor(max_depth=depth, min_samples_leaf=2) for depth in (1, 2, 3)]
     options = {"param_name": "estimator", "param_range": values, "n_rounds": 2}
     _check_ticks(fastens.plot_bias_variance(fastens.BaggingRegressor(n_estimators=2), X, table[1], **options))
+
+
+def _legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_legends_hold_names_that_begin_with_an_underscore(table):
+    """matplotlib leaves them out unless they are given with what was drawn."""
+    X, y = table
+    labels = np.array(["_low", "$^$", "high"])[np.digitize(y, [0.5, 1.5])]
+    stumps = fastens.AdaBoostClassifier(n_estimators=5).fit(X, labels)
+    assert len(_legend(stumps.plot_contribution("kind"))) == 3
+    assert len(_legend(stumps.plot_contribution("half"))) == 3
+    forest = fastens.RandomForestClassifier(n_estimators=3, random_state=0).fit(X, labels)
+    assert "_low" in _legend(forest.plot_contributions(X))
+    assert "_under" in _legend(forest.plot_contributions(X, feature=("half", "kind"), label="_low"))
+    tossed = fastens.FiniteHypothesisLearner(
+        [[0.5, 0.5], [0.2, 0.8]], outcomes=["_a$^$", "b"], hypotheses=["_fair $^$", "c"]
+    )
+    tossed.fit(["b"] * 3)
+    tossed.plot_posterior().figure.canvas.draw()
+    tossed.plot_predictions("_a$^$").figure.canvas.draw()
+    assert _legend(tossed.plot_posterior()) == [r"_fair \$^\$", "c"]
+
+
+def test_figures_beside_bars_keep_clear_of_names_and_ends(table, models):
+    X, y = table
+    X = X.assign(**{"zip code": np.linspace(20_150, 20_269, 120)})
+    model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X, y)
+    for row in range(4):
+        ax = model.plot_contributions(X, row)
+        ax.figure.canvas.draw()
+        inner = ax.get_window_extent()
+        for text in ax.texts:
+            extent = text.get_window_extent()
+            assert inner.x0 <= extent.x0
+            assert extent.x1 <= inner.x1
+    assert "zip code = 20153" in [text.get_text() for text in ax.get_yticklabels()]
+
+
+def test_dots_of_one_column_leave_the_label_of_their_colours_room(table):
+    X = table[0][["half"]]
+    model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X, table[1])
+    figure = model.plot_contributions(X).figure
+    figure.canvas.draw()
+    assert figure.axes[1].yaxis.label.get_window_extent().y1 <= figure.bbox.height
+
+
+def test_rounds_are_whole_numbers(table):
+    model = fastens.GradientBoostingRegressor(n_estimators=2).fit(*table)
+    ax = model.plot_training()
+    assert all(tick == round(tick) for tick in ax.get_xticks())
