@@ -15,7 +15,7 @@ from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.plotting import axes, name_ticks, plain, shortened
 from fastens.monitoring.stages import staged_scores
 from fastens.tree_model.tree_model import TreeModel
 
@@ -283,27 +283,29 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         curve = self.contribution_curve(feature)
         ax = axes(ax, figsize=(5.5, 3.6))
         columns = np.atleast_2d(curve.values.T) if len(curve.values) else np.empty((0, 0))
-        labels = [plain(str(label)) for label in (self.classes_ if len(columns) > 1 else self.classes_[1:])][
-            : len(columns)
-        ]
-        for place, (column, label) in enumerate(zip(columns, labels, strict=True)):
+        drawn: list[Any] = []
+        for place, column in enumerate(columns):
             if curve.categories:
                 width = 0.8 / len(columns)
-                ax.bar(np.arange(len(column)) + width * (place - 0.5 * (len(columns) - 1)), column, width, label=label)
+                drawn += [ax.bar(np.arange(len(column)) + width * (place - 0.5 * (len(columns) - 1)), column, width)]
             else:
                 ends = _ends(curve.thresholds)
-                ax.step(
+                drawn += ax.step(
                     np.concatenate([ends[:1], curve.thresholds, ends[1:]]),
                     np.append(column, column[-1]),
                     where="post",
-                    label=label,
                 )
         if curve.categories:
-            ax.set_xticks(range(len(curve.categories)), [plain(str(category)) for category in curve.categories])
+            name_ticks(ax, "x", [str(category) for category in curve.categories])
         if len(columns) > 1:
-            ax.legend(title="class", fontsize="small")
+            # Given so, names that begin with an underscore are not left out.
+            labels = [plain(shortened(str(label), 20)) for label in self.classes_]
+            ax.legend(drawn, labels, title="class", fontsize="small")
         ax.axhline(0.0, color="0.6", linewidth=0.8)
-        ax.set(xlabel=plain(curve.name), ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes")
+        ax.set(
+            xlabel=plain(shortened(curve.name, 60)),
+            ylabel="adds to the log odds" if len(columns) == 1 else "adds to the votes",
+        )
         return ax
 
 

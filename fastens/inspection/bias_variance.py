@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from fastens.inspection.arguments import as_labels, as_numbers, check_same_kind
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.plotting import axes, name_ticks
 from fastens.parameters import ESTIMATOR, NONE, one_of, real, whole
 from fastens.table.opening import split_columns
 
@@ -200,7 +200,7 @@ def plot_bias_variance(
         heights = [getattr(part, name) for part in parts]
         if name != "noise" or any(heights):
             ax.plot(position, heights, label=label, marker="o", markersize=4, linewidth=2.5 if name == "loss" else 1.5)
-    ax.set_xticks(position, [plain(str(value)) for value in values])
+    name_ticks(ax, "x", [" ".join(str(value).split()) for value in values], limit=28)
     ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
     ax.set(xlabel=param_name, ylabel="mean squared error" if squared else "0-1 loss")
     ax.legend(frameon=False)

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_outlier_detector
 
 from fastens.inspection.arguments import COUNT
+from fastens.inspection.boxes import measured
 from fastens.inspection.contribution_scatter import Column, draw_scatter
-from fastens.inspection.model_plots import shortened
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.decision_plot import class_colours
+from fastens.inspection.plotting import axes, number_text, plain, shortened
 from fastens.parameters import NONE, one_of, whole
 
 Array = NDArray[np.float64]
 N_DOTS = 1000
 N_HEIGHTS = 50
+SMALL = 8  # points
 UP, DOWN = "#c23b55", "#3b6fb6"
 KIND = one_of("dots", "bars") | NONE
 
@@ -188,14 +190,17 @@ def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
     top = _top(size.sum(axis=1), n_top)
     ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
     start = np.zeros(len(top))
-    for name, sizes in zip(explained.outputs[outputs], size.T, strict=True):
-        ax.barh(range(len(top)), sizes[top], left=start, label=plain(name), height=0.7)
+    drawn = []
+    for sizes, colour in zip(size.T, class_colours(size.shape[1]), strict=True):
+        drawn.append(ax.barh(range(len(top)), sizes[top], left=start, color=colour, height=0.7))
         start += sizes[top]
     _name_rows(ax, [explained.columns[column].name for column in top])
     of_what = f" to the {explained.named(outputs.start or 0)}" if size.shape[1] == 1 else ""
     ax.set_xlabel(plain(f"mean absolute contribution{of_what}"))
     if size.shape[1] > 1:
-        ax.legend(frameon=False, fontsize="small")
+        names = [plain(shortened(name, 20)) for name in explained.outputs[outputs]]
+        options = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0} if len(names) > 8 else {}
+        ax.legend(drawn, names, frameon=False, fontsize="small", ncols=1 + (len(names) - 1) // 16, **options)
     return ax
 
 
@@ -204,7 +209,7 @@ def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
     values = explained.values[..., output]
     every = -(-len(values) // N_DOTS)
     top = _top(np.abs(values).mean(axis=0), n_top)
-    ax = axes(ax, figsize=(6.5, 1.2 + 0.36 * len(top)))
+    ax = axes(ax, figsize=(6.5, max(2.8, 1.2 + 0.36 * len(top))))
     ax.axvline(0, color="0.75", linewidth=0.8, zorder=0)
     drawn = None
     for place, number in enumerate(top):
@@ -256,20 +261,28 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
         steps = np.append(steps, parts.sum() - steps.sum())
     ends = expected + np.cumsum(steps)
     starts = ends - steps
+    is_new = ax is None
     ax = axes(ax, figsize=(6.5, 1.3 + 0.32 * len(steps)))
     ax.barh(range(len(steps)), steps, left=starts, color=np.where(steps > 0, UP, DOWN), height=0.7)
-    for place, (end, step) in enumerate(zip(ends, steps, strict=True)):
+    figures = [f"{step:+.3g}" for step in steps]
+    for place, (end, step, figure) in enumerate(zip(ends, steps, figures, strict=True)):
         ax.annotate(
-            f"{step:+.3g}", (end, place), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
-            ha="left" if step >= 0 else "right", fontsize=8,
+            figure, (end, place), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
+            ha="left" if step >= 0 else "right", fontsize=SMALL,
         )  # fmt: skip
-    for end, text, height in ((expected, "expected", -0.8), (ends[-1], "this row", len(steps) - 0.2)):
+    marks = [f"expected: {number_text(expected)}", f"this row: {number_text(ends[-1])}"]
+    for end, text, height in zip((expected, ends[-1]), marks, (-0.8, len(steps) - 0.2), strict=True):
         ax.axvline(end, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
-        ax.annotate(f"{text}: {end:.4g}", (end, height), ha="center", va="center", fontsize=8, color="0.3")
+        ax.annotate(text, (end, height), ha="center", va="center", fontsize=SMALL, color="0.3")
     ax.set_ylim(-1.2, len(steps) + 0.2)
     _name_rows(ax, texts, limit=48)
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
-    padding = 0.17 * (high - low) or 1.0
+    # Beside the outermost bars there is room for what they add, in figures, and for half of what names the ends.
+    needed = 0.06 + max(measured(ax, figures, SMALL, 0.0)[:, 0].max(), measured(ax, marks, SMALL, 0.0)[:, 0].max() / 2)
+    room = ax.get_window_extent().width / ax.figure.dpi
+    if is_new:
+        room = ax.figure.get_figwidth() - 0.2 - measured(ax, texts, 10, 0.0)[:, 0].max()
+    padding = (high - low) * needed / max(room - 2 * needed, needed) or 1.0
     ax.set_xlim(low - padding, high + padding)
     ax.set_xlabel(plain(explained.named(output)))
     return ax

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.inspection.decision_plot import class_colours
-from fastens.inspection.model_plots import shortened
 from fastens.inspection.planes import BAND, MARGIN, MISSING
-from fastens.inspection.plotting import plain
+from fastens.inspection.plotting import name_ticks, number_text, number_ticks, plain, shortened
 
 Array = NDArray[np.float64]
 MOST_COLOURS = 9  # of categories, the most frequent; others are grey
@@ -47,13 +46,13 @@ class Column:
         value = self.values[row]
         if np.isnan(value):
             return MISSING
-        return f"{value:.4g}" if self.categories is None else self.categories[int(value)]
+        return number_text(value) if self.categories is None else self.categories[int(value)]
 
 
 def draw_scatter(ax: Any, column: Column, parts: Array, by: Column | None) -> None:
     """Draw dots for contributions `parts` over the values of a column; missing values have a place at the end."""
     ax.axhline(0, color="0.75", linewidth=0.8, zorder=0)
-    places = _places(ax, column)
+    places = _places(ax, column, 1.0 if by is None else 0.75)
     options = {"s": 12, "linewidths": 0, "alpha": 0.8}
     if by is None:
         ax.scatter(places, parts, color="C0", **options)
@@ -74,35 +73,37 @@ def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: 
     names = by.categories or []
     counts = np.bincount(by.values[~np.isnan(by.values)].astype(np.intp), minlength=len(names))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_COLOURS])
+    drawn, texts = [], []
     for code, colour in zip(chosen, class_colours(len(chosen)), strict=True):
         rows = by.values == code
-        ax.scatter(places[rows], parts[rows], color=colour, label=plain(shortened(names[code], 16)), **options)
+        drawn.append(ax.scatter(places[rows], parts[rows], color=colour, **options))
+        texts.append(plain(shortened(names[code], 16)))
     rest = ~np.isin(by.values, chosen)
     if rest.any():
-        ax.scatter(places[rest], parts[rest], color=GREY, label=f"{MISSING} or rare", **options)
+        drawn.append(ax.scatter(places[rest], parts[rest], color=GREY, **options))
+        texts.append(f"{MISSING} or rare")
+    # Given so, names that begin with an underscore are not left out.
     ax.legend(
-        title=plain(shortened(by.name)), frameon=False, fontsize="small", title_fontsize="small", loc="upper left",
-        bbox_to_anchor=(1.01, 1), borderaxespad=0,
+        drawn, texts, title=plain(shortened(by.name)), frameon=False, fontsize="small", title_fontsize="small",
+        loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0,
     )  # fmt: skip
 
 
-def _places(ax: Any, column: Column) -> Array:
-    """Where dots stand along the axis, and its ticks."""
+def _places(ax: Any, column: Column, room: float) -> Array:
+    """Where dots stand along the axis, and its ticks; `room` as of `name_ticks`."""
     known = np.isfinite(column.values)
     missing = np.isnan(column.values)
     # Multiples of an irrational number fill a strip evenly (Weyl).
     spread = (np.arange(len(known)) * 0.6180339887 % 1 - 0.5) * 2 * STRIP
     if column.categories is not None:
-        texts = [plain(shortened(text, 16)) for text in column.categories] + [MISSING] * bool(missing.any())
-        turned = sum(map(len, texts)) > 50
-        ax.set_xticks(range(len(texts)), texts, **({"rotation": 45, "ha": "right"} if turned else {}))
+        names = [*column.categories, *[MISSING] * bool(missing.any())]
+        name_ticks(ax, "x", names, room=room)
         return np.where(missing, len(column.categories), column.values) + spread
     low, high = (column.values[known].min(), column.values[known].max()) if known.any() else (0.0, 1.0)
-    room = (high - low) or 1.0
+    width = (high - low) or 1.0
     if not missing.any():
         return column.values
-    end = high + (MARGIN + BAND) * room
-    ticks = [tick for tick in ax.xaxis.get_major_locator().tick_values(low, high) if low <= tick <= high]
-    ax.set_xticks([*ticks, end], [*(f"{tick:g}" for tick in ticks), MISSING])
-    ax.axvline(high + (MARGIN + BAND / 2) / 2 * room, color="0.85", linewidth=0.8)
-    return np.where(missing, end + spread * BAND * room, column.values)
+    end = high + (MARGIN + BAND) * width
+    number_ticks(ax.xaxis, low, high, end, MISSING)
+    ax.axvline(high + (MARGIN + BAND / 2) / 2 * width, color="0.85", linewidth=0.8)
+    return np.where(missing, end + spread * BAND * width, column.values)

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier, is_outlier_detector
 
 from fastens.inspection.arguments import POSITION, as_labels, as_numbers, check_same_kind
-from fastens.inspection.model_plots import shortened
 from fastens.inspection.planes import BAND, MISSING, Axis, Plane
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.plotting import axes, name_ticks, number_text, number_ticks, plain, shortened
 from fastens.parameters import Rule
 
 Array = NDArray[np.float64]
@@ -265,14 +264,10 @@ def _label(ax: Any, plane: Plane) -> None:
         side = getattr(ax, f"{letter}axis")
         side.set_label_text(plain(shortened(axis.name, 60)))
         if axis.categories is not None:
-            texts = [plain(shortened(str(category), 16)) for category in axis.categories]
-            texts += [] if axis.missing is None else [MISSING]
-            turned = letter == "x" and sum(map(len, texts)) > 50
-            side.set_ticks(range(len(texts)), texts, **({"rotation": 45, "ha": "right"} if turned else {}))
+            texts = [*map(str, axis.categories), *([] if axis.missing is None else [MISSING])]
+            name_ticks(ax, letter, texts, room=0.6 if letter == "x" else 1.0)
         elif axis.missing is not None:
-            found = side.get_major_locator().tick_values(axis.low, axis.high)
-            inside = [tick for tick in found if axis.low <= tick <= axis.high]
-            side.set_ticks([*inside, axis.missing], [*(f"{tick:g}" for tick in inside), MISSING])
+            number_ticks(side, axis.low, axis.high, axis.missing, MISSING)
     held = plane.held
     if held:
         lines = [f"{shortened(name, 20)} = {shortened(_text(value), 14)}" for name, value in held.items()]
@@ -291,4 +286,4 @@ def _lines(texts: list[str], width: int = 70) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.inspection.arguments import as_labels, as_numbers, as_truths, check_same_kind, check_same_rows
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.plotting import axes, plain, shortened
 from fastens.parameters import Rule, one_of
 
 Array = NDArray[np.float64]
@@ -214,14 +214,14 @@ def plot_diversity(
     """
     values = diversity(predictions, y, measure)
     names = list(predictions)
-    ax = axes(ax, figsize=(1.5 + 0.8 * len(names), 1 + 0.8 * len(names)))
+    ax = axes(ax, figsize=(2.5 + 0.8 * len(names), 2 + 0.8 * len(names)))
     ends = {"q_statistic": (-1, 1), "error_correlation": (-1, 1), "kappa": (-1, 1)}.get(measure, (0, None))
     image = ax.imshow(values, cmap="RdBu_r" if ends[0] == -1 else "Blues", vmin=ends[0], vmax=ends[1])
     middle = np.nanmax(np.abs(values)) * 0.6 if np.isfinite(values).any() else 0.0
     for row, column in np.ndindex(values.shape):
         colour = "white" if abs(values[row, column]) > middle else "black"
         ax.text(column, row, f"{values[row, column]:.2f}", ha="center", va="center", color=colour)
-    texts = [plain(str(name)) for name in names]
+    texts = [plain(shortened(str(name), 16)) for name in names]
     ax.set_xticks(range(len(names)), texts, rotation=45, ha="right")
     ax.set_yticks(range(len(names)), texts)
     ax.set_title(measure.replace("_", " "))

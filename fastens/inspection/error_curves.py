@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, whole_ticks
 
 
 def staged_errors(
@@ -55,6 +55,7 @@ def plot_errors(
         ax.plot(np.arange(1, len(bound) + 1), bound, color="0.5", linestyle="--", label="bound of the training error")
         highest = max(highest, min(1.0, bound.max()))
     ax.set(xlabel="rounds", ylabel="share of wrong rows", ylim=(0, 1.05 * highest or 1))
+    whole_ticks(ax)
     ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

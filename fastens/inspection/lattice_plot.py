@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastens.inspection.boxes import measured
-from fastens.inspection.model_plots import shortened
 from fastens.inspection.network_plot import draw_layers
+from fastens.inspection.plotting import shortened
 
 LINE = 36  # characters
 LONGEST = 240

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 
 from fastens.inspection.arguments import COUNT
-from fastens.inspection.plotting import axes, plain
+from fastens.inspection.plotting import axes, name_ticks, plain, shortened, whole_ticks
 from fastens.parameters import one_of, whole
 from fastens.table.frames import is_frame
 
@@ -73,11 +73,6 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
     return found.importances_mean, found.importances_std
 
 
-def shortened(text: str, limit: int = 28) -> str:
-    """A text of at most `limit` characters, its middle left out where it is long."""
-    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-(limit // 2 - 1) :]}"
-
-
 def plot_training(estimator: Any, ax: Any = None) -> Any:
     """Draw the loss after each round, or the error out of bag after each tree: `TreeModel.plot_training`."""
     curves = {
@@ -100,6 +95,7 @@ def plot_training(estimator: Any, ax: Any = None) -> Any:
         ax.annotate(f" best: {best}", (best, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small")
     of_trees = "out of bag" in curves
     ax.set(xlabel="trees" if of_trees else "rounds", ylabel="error" if of_trees else "loss")
+    whole_ticks(ax)
     ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -136,6 +132,9 @@ def plot_dependence(
         raise ValueError(f"X must have rows in which none of the columns {columns} is missing; got none.")
     kept = kept[:: -(-len(kept) // n_rows)]
     categorical = _categorical(estimator, columns)
+    for pair in (part for part in features if isinstance(part, tuple | list)):
+        if (pair[0] in categorical) != (pair[1] in categorical):
+            raise ValueError(f"features must have no pair of a column of numbers and one of categories; got {pair!r}.")
     numeric = [column for column in columns if column not in categorical]
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
@@ -149,12 +148,32 @@ def plot_dependence(
         n_cols=min(3, n_pictures),
         ax=axes(ax, figsize=(3.2 * min(3, n_pictures) + 0.8, 2.8 * -(-n_pictures // 3))),
     )
+    from matplotlib.ticker import ScalarFormatter
+
     pictures = [drawn for drawn in display.axes_.ravel() if drawn is not None]
-    for drawn in pictures:
-        drawn.set(xlabel=plain(drawn.get_xlabel()), ylabel=plain(drawn.get_ylabel()))
-        for text in [*drawn.get_xticklabels(), *drawn.get_yticklabels()] if categorical else ():
-            text.set_parse_math(False)
+    for place, (drawn, part) in enumerate(zip(pictures, features, strict=True)):
+        _tidy(drawn, [column in categorical for column in (part if isinstance(part, tuple | list) else (part,))])
+        if isinstance(features[place - place % 3], tuple | list) and not isinstance(part, tuple | list):
+            # scikit-learn leaves the numbers to the first picture of a line, which here is one of two columns.
+            drawn.yaxis.set_major_formatter(ScalarFormatter())
+            drawn.set_ylabel("Partial dependence")
     return np.array(pictures, dtype=object)
+
+
+def _tidy(ax: Any, are_categorical: list[bool]) -> None:
+    """Give names of columns and categories the room there is, and show what one value alone predicts."""
+    ax.set(xlabel=plain(shortened(ax.get_xlabel(), 36)), ylabel=plain(shortened(ax.get_ylabel(), 36)))
+    for letter, is_categorical in zip("xy", are_categorical, strict=False):
+        if is_categorical:
+            name_ticks(ax, letter, [text.get_text() for text in getattr(ax, f"get_{letter}ticklabels")()])
+    if are_categorical == [True, True]:
+        ax.set_aspect("auto")
+        if max(np.diff(ax.get_xlim())[0] / 8, abs(np.diff(ax.get_ylim())[0]) / 12) > 1:
+            for text in list(ax.texts):  # numbers in cells too small for them
+                text.remove()
+    for line in ax.lines:
+        if len(line.get_xdata()) == 1:
+            line.set_marker("o")
 
 
 class _Scores(RegressorMixin, BaseEstimator):

@@ -1,8 +1,13 @@
-"""Shared by all plots: matplotlib, imported when needed, and the axes to draw on."""
+"""Shared by all plots: matplotlib, imported when needed, the axes to draw on, and their ticks."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
+
+CHARACTER, LINE, SMALLEST = 0.6, 1.1, 6.0  # sizes of a font that a letter is wide and a line is high; points
 
 
 def axes(ax: Any = None, **size: Any) -> Any:
@@ -23,3 +28,45 @@ def axes(ax: Any = None, **size: Any) -> Any:
 def plain(text: str) -> str:
     """A text that matplotlib draws as it is, also with dollar signs, which otherwise enclose mathematics."""
     return text.replace("$", r"\$")
+
+
+def shortened(text: str, limit: int = 28) -> str:
+    """A text of at most `limit` characters, its middle left out where it is long."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-(limit // 2 - 1) :]}"
+
+
+def number_text(value: float) -> str:
+    """A number with four digits, or all of those before the point: 0.1235, 20150 (and not 2.015e+04)."""
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.7g}"
+
+
+def name_ticks(ax: Any, letter: str, names: Sequence[str], *, limit: int = 16, room: float = 1.0) -> None:
+    """Write names, shortened to `limit` letters, at the whole numbers of the axis "x" or "y", clear of each other.
+
+    Along x they are turned where they would touch, along both smaller and some left out where there are too many.
+    `room` is the share of the axes that a legend beside them leaves.
+    """
+    extent, size = ax.get_window_extent(), 10.0
+    step = room * (extent.width if letter == "x" else extent.height) / ax.figure.dpi * 72 / max(1, len(names))
+    texts = [shortened(name, limit) for name in names]
+    needed = max((len(one) + len(other) + 2 for one, other in pairwise(texts)), default=0) / 2
+    options: dict[str, Any] = {"rotation": 0, "ha": "center"} if letter == "x" else {}
+    if letter == "y" or needed * CHARACTER * size > step:
+        size = min(size, max(SMALLEST, step / LINE))
+        options = {"fontsize": size} | ({"rotation": 45, "ha": "right"} if letter == "x" else {})
+        every = max(1, math.ceil(round(SMALLEST * LINE / step, 6))) if step > 0 else len(texts)
+        texts = [text if place % every == 0 else "" for place, text in enumerate(texts)]
+    side = getattr(ax, f"{letter}axis")
+    side.set_ticks(range(len(texts)), [plain(text) for text in texts], **options)
+
+
+def number_ticks(side: Any, low: float, high: float, missing: float, text: str) -> None:
+    """Ticks of an axis at its numbers from low to high, and one for missing values, which keeps clear of the others."""
+    ticks = [tick for tick in side.get_major_locator().tick_values(low, high) if low <= tick <= high]
+    near = 0.11 * (missing - low) if side.axis_name == "x" else 0.0
+    side.set_ticks([*ticks, missing], [*(f"{tick:g}" if missing - tick > near else "" for tick in ticks), text])
+
+
+def whole_ticks(ax: Any) -> None:
+    """Ticks of the x axis, which counts, at whole numbers alone."""
+    ax.xaxis.get_major_locator().set_params(integer=True)

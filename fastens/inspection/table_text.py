@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.inspection.model_plots import shortened
+from fastens.inspection.plotting import shortened
 
 LONGEST = 14  # characters of a name or a value
 MOST_VALUES = 6

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.arguments import DECIMALS, DEPTH
 from fastens.inspection.boxes import draw_box, measured, set_inches
-from fastens.inspection.model_plots import shortened
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, shortened
 from fastens.inspection.tree_text import Names, leaf_text, split_at
 
 BESIDE, BETWEEN = 0.16, 0.4  # inches between boxes of one level, and between levels

@@ -208,3 +208,24 @@ def test_rows_without_a_target_are_left_out_of_the_scores(run, houses, write_csv
     write_csv(nothing, "new.csv")
     assert run("explain", "model.fastens", "new.csv", "-o", "new.html").code == 0
     assert "missing in all rows" in run("evaluate", "model.fastens", "new.csv").err
+
+
+def test_rows_shown_singly_are_counted_once(run, houses, write_csv):
+    """The picture of contributions is of the rows that training held out, each of them once."""
+    path = write_csv(houses.drop_columns("sold"))
+    train(run, path, "price", "--n-estimators", 4)
+    assert run("explain", "model.fastens", path).code == 0
+    assert any("Drawn: 60 rows." in text for text in page().texts)
+
+
+def test_steps_keep_their_values_where_names_are_long(run, houses, write_csv):
+    long = "area of the ground and of all floors above it"
+    names = [long if name == "area" else name for name in houses.column_names]
+    table = houses.rename_columns(names).drop_columns("sold")
+    table = table.set_column(0, long, pa.array(np.round(np.asarray(table[long]) * 1000, 1)))
+    path = write_csv(table)
+    train(run, path, "price", "--n-estimators", 4)
+    assert run("explain", "model.fastens", path).code == 0
+    steps = [text for text in page().texts if text.startswith("area") and "…" in text and " = " in text]
+    assert steps
+    assert {step.rpartition(" = ")[2] for step in steps} <= {f"{value:.7g}" for value in table[long].to_pylist()}

@@ -177,3 +177,19 @@ def test_one_row(run, write_csv):
 def test_an_infinite_target(run, write_csv, command):
     path = write_csv("a,y\n" + "1,inf\n2,1.5\n3,2.5\n" * 9)
     assert run(command, path, "--target", "y").err == "fastens: the target 'y' is infinite in 9 of 27 rows\n"
+
+
+def test_columns_of_different_values_say_the_same_in_the_same_order_alone(run, write_csv):
+    """Any two columns without a value that is there twice have a value of the one for each of the other."""
+    random = np.random.default_rng(0)
+    length = random.normal(size=60)
+    width = random.normal(size=60)
+    width[7] = np.nan
+    table = pa.table({
+        "length": length, "width": pa.array(width, from_pandas=True), "name": [f"n{i:02d}" for i in range(60)][::-1],
+        "less": -2.5 * length, "turned": random.permutation(60), "group": random.integers(0, 2, 60),
+    })  # fmt: skip
+    for given in (table, pa.concat_tables([table, table.slice(0, 5)])):
+        found = findings(run("inspect", write_csv(given)).out)
+        assert re.findall(r"'(\w+)' says the same as '(\w+)'", found) == [("less", "length")]
+    assert "says the same" not in findings(run("inspect", write_csv(table.slice(0, 4))).out)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastens.bayes.concepts.conjunctions import ANY, Conjunction, all_conjunctions, space_sizes
 from fastens.inspection.lattice_plot import plot_boundaries, plot_lattice
-from fastens.inspection.model_plots import shortened
+from fastens.inspection.plotting import shortened
 from fastens.parameters import whole
 
 MOST_TRIED = 20_000  # conjunctions to go through, before there is a positive example

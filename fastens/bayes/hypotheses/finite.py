@@ -13,7 +13,7 @@ from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.checked_parameters import with_parameters
 from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, plain, shortened, whole_ticks
 from fastens.parameters import ANYTHING, one_of, whole
 from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
@@ -284,10 +284,10 @@ class FiniteHypothesisLearner(BaseFastens):
         """Draw the probability of each hypothesis against the number of outcomes; returns the axes."""
         self._check_fitted()
         ax = axes(ax, figsize=(6, 3.5))
-        for name, path in zip(self._names, self.posteriors_.T, strict=True):
-            ax.plot(path, marker="o", markersize=3, label=name)
+        drawn = [ax.plot(path, marker="o", markersize=3)[0] for path in self.posteriors_.T]
         ax.set(xlabel="outcomes observed", ylabel="probability of the hypothesis", ylim=(-0.03, 1.03))
-        ax.legend()
+        whole_ticks(ax)
+        ax.legend(drawn, [plain(shortened(str(name))) for name in self._names])
         return ax
 
     def plot_predictions(self, outcome: Any = None, ax: Any = None) -> Any:
@@ -307,8 +307,9 @@ class FiniteHypothesisLearner(BaseFastens):
             first = int(mode == "ml")  # before any outcome all likelihoods are equal
             found = self.predictions(mode)[first:, index]
             ax.plot(np.arange(first, first + len(found)), found, style, markersize=4, label=mode)
-        label = f"probability that the next is {self.classes_[index]}"
+        label = plain(f"probability that the next is {shortened(str(self.classes_[index]), 16)}")
         ax.set(xlabel="outcomes observed", ylabel=label, ylim=(-0.03, 1.03))
+        whole_ticks(ax)
         ax.legend()
         return ax
 

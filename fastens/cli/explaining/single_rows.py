@@ -16,6 +16,7 @@ from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import row_losses
 from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity
+from fastens.inspection.plotting import number_text
 
 Array = NDArray[np.float64]
 N_STEPS = 8
@@ -127,4 +128,4 @@ def _cell(value: pa.Scalar) -> str:
     plain: Any = value.as_py()
     if plain is None or (isinstance(plain, float) and math.isnan(plain)):
         return "missing"
-    return f"{plain:.5g}" if isinstance(plain, float) else str(plain)
+    return number_text(plain) if isinstance(plain, float) else str(plain)

@@ -6,10 +6,13 @@ import hashlib
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 # Beyond this the numbers of groups are numbered anew, long before they overflow.
 MOST_GROUPS = 2**62
+# So many different values are in the same order by chance less than once in ten thousand pairs of columns.
+FEWEST_IN_ORDER = 8
 
 
 def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -50,17 +53,45 @@ def n_contradicting(groups: NDArray[np.int64], target: NDArray[np.int64]) -> int
     return int(np.count_nonzero(several[groups]))
 
 
-def equal_columns(names: list[str], codes: list[NDArray[np.int64]]) -> list[tuple[str, str]]:
-    """Columns that say the same as an earlier one, in other words perhaps: pairs of names, the earlier one first."""
+def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple[str, str]]:
+    """Columns that say the same as an earlier one, in other words perhaps: pairs of names, the earlier one first.
+
+    `codes` are those of all columns. Where most values are different, any two columns have a value of the one for each
+    of the other; so these must also be in the same order, or in the reverse one.
+    """
+    rows = np.unique(row_groups(codes), return_index=True)[1]
     found: dict[bytes, str] = {}
     pairs = []
-    for name, own in zip(names, codes, strict=True):
+    for name, every in zip(table.column_names, codes, strict=True):
+        own = every[rows]
         values, first, numbers = np.unique(own, return_index=True, return_inverse=True)
         if len(values) < 2:
             continue
         rank = np.empty(len(values), dtype=np.int32)
         rank[np.argsort(first)] = np.arange(len(values))
-        key = hashlib.blake2b(rank[numbers].tobytes()).digest()
-        if (earlier := found.setdefault(key, name)) != name:
+        key = rank[numbers]
+        if 2 * np.count_nonzero(values) > np.count_nonzero(own):
+            order = _order(table[name].take(rows), own == 0)
+            if order is None:
+                continue
+            key = np.append(key, order)
+        digest = hashlib.blake2b(key.tobytes()).digest()
+        if (earlier := found.setdefault(digest, name)) != name:
             pairs.append((earlier, name))
     return pairs
+
+
+def _order(column: pa.ChunkedArray, is_missing: NDArray[np.bool_]) -> NDArray[np.int32] | None:
+    """The ranks of different values, up or down; none of few values, whose order may be chance, or of lists."""
+    if np.count_nonzero(~is_missing) < FEWEST_IN_ORDER:
+        return None
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        ranks = pc.rank(column, tiebreaker="dense").to_numpy().astype(np.int32)
+    except pa.ArrowNotImplementedError:
+        return None
+    ranks[is_missing] = 0
+    falling = np.where(is_missing, 0, ranks.max() + 1 - ranks)
+    other = np.flatnonzero(ranks != falling)
+    return falling if len(other) and falling[other[0]] < ranks[other[0]] else ranks

@@ -140,7 +140,7 @@ def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> lis
         )
     if target is not None and (n := n_contradicting(groups, of_target)):
         found.append(f"{n:,} rows are equal in all columns but the target {target.name!r}.")
-    found += [f"{name!r} says the same as {earlier!r}." for earlier, name in equal_columns(others.column_names, codes)]
+    found += [f"{name!r} says the same as {earlier!r}." for earlier, name in equal_columns(others, codes)]
     return [Finding(DUPLICATES, text) for text in found]
 
 

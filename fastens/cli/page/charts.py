@@ -11,7 +11,7 @@ from fastens.cli.explaining.subject import Dependence
 from fastens.cli.page.markup import Html
 from fastens.cli.page.svg import CHARACTER, N_COLOURS, N_SHADES, Chart, Range, short, steps_text
 from fastens.inspection.contribution_plots import rank_shares, swarm_heights
-from fastens.inspection.model_plots import shortened
+from fastens.inspection.plotting import shortened
 
 Array = NDArray[np.float64]
 # Widths of drawings: across the page, one of two columns, and across a phone.
@@ -209,12 +209,15 @@ def _name_length(width: float) -> int:
 
 
 def waterfall(start: float | None, steps: Array, names: Sequence[str], label: str) -> Html:
-    """Bars one after the other from a start to the sum; each from zero where there is no start."""
+    """Bars one after the other from a start to the sum; each from zero where there is no start.
+
+    Of a name with a value, as ``name = value``, the name is shortened first.
+    """
     ends = np.cumsum(steps) + start if start is not None else steps
     starts = ends - steps
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     bottom, top = (-len(names) - 0.4, 1.2) if start is not None else (-len(names) + 0.4, 0.6)
-    ticks = [(-float(place), shortened(name, 22)) for place, name in enumerate(names)]
+    ticks = [(-float(place), _short_step(name)) for place, name in enumerate(names)]
     # Beside the outermost bars there is room for what they add, in figures.
     inner = NARROW - 24 - CHARACTER * max(len(name) for _, name in ticks)
     padding = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
@@ -235,6 +238,15 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
         side, anchor = (1, "note halo") if step > 0 else (-1, "note halo end")
         chart.text(last + side * shift, -place - 0.15, texts[place], anchor)
     return chart.html()
+
+
+def _short_step(text: str, limit: int = 22) -> str:
+    """A name, or one with its value, of at most so many characters."""
+    name, sign, value = text.rpartition(" = ")
+    if not sign:
+        return shortened(text, limit)
+    value = shortened(value, limit - 11)
+    return f"{shortened(name, limit - len(sign) - len(value))}{sign}{value}"
 
 
 def _share(n: int, of: int) -> str:

@@ -108,7 +108,8 @@ def _contributions(subject: Subject, first: list[int]) -> Parts | None:
     if not explains(subject.model):
         return None
     n_rows = min(N_SWARM_ROWS, max(FEWEST_SWARM_ROWS, affordable_rows(subject.model, subject.X, SWARM_SECONDS)))
-    rows = np.append(np.array(first, dtype=np.intp), subject.sample(n_rows))
+    others = subject.sample(n_rows)
+    rows = np.append(np.array(first, dtype=np.intp), others[~np.isin(others, first)])
     return Parts(rows, contributions(subject.model, subject.X.take(rows)))
 
 

@@ -35,12 +35,14 @@ class Range:
         return cls(low - padding, high + padding)
 
     def ticks(self, most: int) -> list[float]:
-        """Round numbers inside, at most so many."""
+        """Round numbers inside, about so many."""
         width = (self.high - self.low) / max(most, 1)
-        power = 10.0 ** math.floor(math.log10(width))
-        step = next(power * factor for factor in (1, 2, 5, 10, 20) if power * factor >= width * (1 - 1e-9))
-        first = math.ceil(self.low / step - 1e-9)
-        return [index * step for index in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        power = 10.0 ** (math.floor(math.log10(width)) - 1)
+        for step in (power * factor for factor in (5, 10, 20, 50, 100, 200)):
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            if last - first < most or step >= width * (1 - 1e-9):
+                break
+        return [index * step for index in range(first, last + 1)]
 
 
 def short(value: float, digits: int = 4) -> str:
