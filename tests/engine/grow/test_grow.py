@@ -187,6 +187,16 @@ def test_threads_do_not_matter(n_rows, n_features, heavy, max_leaf_nodes):
         assert_same_tree(trees[0], tree)
 
 
+def test_threads_that_search_small_nodes_of_a_level_side_by_side(rng):
+    """Of few columns with few codes: each node is too small for two threads, and a level has many of them."""
+    X = rng.integers(0, 12, size=(20_000, 3)).astype(np.float64)
+    gradients = rng.normal(size=20_000).astype(np.float32)
+    rules = GrowthRules(max_leaf_nodes=None, max_depth=7, min_samples_leaf=5)
+    trees = [TreeGrower(bin_rows(X), rules, n_threads=n).grow(gradients, np.ones_like(gradients)) for n in (1, 3)]
+    assert_same_tree(*trees)
+    assert trees[0].n_nodes > 200
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
