@@ -51,6 +51,13 @@ class RowSource:
     is_coded: bool = False
     stays: bool = False
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Not given: other libraries, which read tables whole, get an error that says so."""
+        raise ValueError(
+            "X must be a table in memory for models of other libraries; got one that is read in parts. Give the table "
+            "itself, not a Source of it."
+        )
+
     def _like(self, source: Any) -> None:
         """Take over what is known of another table that this one is made of."""
         for name in ("place", "limits", "kind", "value_bytes"):

@@ -98,3 +98,15 @@ def test_predicting_changes_no_pickle(rows):
     model.predict(X)
     _ = model.estimators_[0], model.feature_importances_
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_bags_are_those_of_fit_whatever_the_parameter_is_by_now(bootstrap, rng, tmp_path):
+    X = rng.normal(size=(30, 2))
+    forest = RandomForestRegressor(3, bootstrap=bootstrap, random_state=0).fit(X, X[:, 0])
+    forest.set_params(bootstrap=not bootstrap)
+    forest.save(tmp_path / "forest")
+    loaded = fastens.load(tmp_path / "forest")
+    np.testing.assert_array_equal(loaded.predict(X), forest.predict(X))
+    if bootstrap:
+        np.testing.assert_array_equal(loaded.in_bag(0), forest.in_bag(0))

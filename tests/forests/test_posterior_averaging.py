@@ -288,3 +288,15 @@ def test_statistics_of_leaves_are_those_of_the_criterion_of_fit(first, then, rng
         np.testing.assert_array_equal(same.reweight(temperature=1.0).predict(X), predicted)
     with pytest.raises(ValueError, match="with averaging and warm_start, as for the first trees"):
         forest.set_params(n_estimators=5).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
+def test_averaged_forests_are_saved_after_averaging_was_set_to_none(kind, rng, tmp_path):
+    X = rng.normal(size=(40, 3))
+    forest = kind(3, averaging="posterior", random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    forest.set_params(averaging=None).save(tmp_path / "forest")
+    loaded = fastens.load(tmp_path / "forest")
+    np.testing.assert_array_equal(said(loaded, X), said(forest, X))
+    np.testing.assert_array_equal(
+        loaded.set_params(averaging="posterior").log_evidence_, forest.set_params(averaging="posterior").log_evidence_
+    )

@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import RidgeClassifier
 
 from fastens import (
     BaggingClassifier,
@@ -172,6 +173,12 @@ def test_members_that_take_rows_in_any_order_need_the_table_itself(member):
     frame, model = frames()[0], StackingClassifier([("member", member)])
     with pytest.raises(MemberError, match=f"a table in memory for {type(member).__name__}, .* not a Source of it"):
         model.fit(Source(frame), np.arange(len(frame)) % 2)
+
+
+def test_members_of_other_libraries_need_the_table_itself():
+    X, model = np.arange(24.0).reshape(12, 2), VotingClassifier([("ridge", RidgeClassifier())])
+    with pytest.raises(MemberError, match=r"a table in memory for models of other libraries; .* not a Source of it"):
+        model.fit(Source(X), np.arange(12) % 2)
 
 
 @pytest.mark.parametrize("model", [RandomForestClassifier(n_estimators=1), ConformalClassifier(MixedNB())])
