@@ -106,7 +106,8 @@ def open_parts(paths: Sequence[str], schema: TableSchema, given: Mapping[str, Co
 
 def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column] | None) -> TableParts:
     """Parts of Parquet files, with the types of columns as they are read."""
-    empty, notes = batches.typed(), []
+    empty = batches.typed()
+    notes: list[str] = []
     if given is not None:
         head = next(batches.parts())
         typing = Typing(schema.columns, given, False, True, notes)
