@@ -50,7 +50,7 @@ def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Co
     `check_given_columns` is for columns that it lacks.
     """
     _check_formats(_of_formats(options), options.table)
-    return _known_schema(options), {name: Column(type_) for name, type_ in given_types(options).items()}
+    return _known_schema(options), {name: Column.given(type_) for name, type_ in given_types(options).items()}
 
 
 def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
