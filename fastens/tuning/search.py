@@ -76,7 +76,12 @@ class Data:
         """How wrong a model is on rows: log loss, root mean squared error, or a score with its sign turned."""
         X, y, weight = rows["X"], rows["y"], rows["sample_weight"]
         if self.metric != LOSS:
-            return -float(get_scorer(self.metric)(model, X, y, sample_weight=weight))
+            try:
+                return -float(get_scorer(self.metric)(model, X, y, sample_weight=weight))
+            except (TypeError, ValueError) as error:
+                weighted = "" if weight is None else " with sample_weight"
+                rule = f"metric must be loss or a scorer that can judge {self.task} of this table{weighted}"
+                raise ValueError(f"{rule}; got {self.metric!r}: {error}") from error
         if self.task != CLASSIFICATION:
             return float(np.sqrt(np.average((model.predict(X) - y) ** 2, weights=weight)))
         places = np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
