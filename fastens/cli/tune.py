@@ -78,8 +78,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace, leaderboard: str, state: str) -> None:
     """Refuse what cannot be searched or written."""
-    if not options.time_limit > 0:
-        raise CommandError(f"--time-limit must be above 0, got {options.time_limit:g}")
+    if not 0 < options.time_limit < float("inf"):
+        raise CommandError(f"--time-limit must be above 0 and finite, got {options.time_limit:g}")
     output_format(leaderboard)
     check_different({"--output": options.output, "--leaderboard": leaderboard, "--state": state})
     inputs = [options.table]

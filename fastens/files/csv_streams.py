@@ -20,8 +20,7 @@ from fastens.files.csv_files import convert_options, parse_options, ragged_error
 from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
 from fastens.files.errors import TableFileError, listed
 from fastens.files.formats import opener
-from fastens.files.numbers import NumberFormat
-from fastens.files.read import Typing, as_known, is_written
+from fastens.files.read import Typing, as_known, is_written, style_of
 from fastens.files.schema import NUMBER, TEXT, Column, TableSchema
 
 # Bytes that are decoded at a time, and that the types of columns are learned from.
@@ -222,8 +221,7 @@ class CsvStream:
             self._take_first(name, value)
         elif type_ in _WIDER and _fits(values, _WIDER[type_]):
             self._stored[name] = self._types[name] = _WIDER[type_]
-        elif self.schema.columns[name].type == NUMBER and NumberFormat().fits(pa.array([value]))[0].as_py():
-            # Such as (5), which Arrow does not parse.
+        elif self._is_number(name, value, dialect):
             self._stored[name], self._types[name] = pa.string(), pa.float64()
         else:
             row -= dialect.n_header_lines
@@ -232,6 +230,19 @@ class CsvStream:
                 f"If the column holds texts, say so: --column {shlex.quote(name)}:text, or "
                 f"schema={{'columns': {{{name!r}: 'text'}}}}"
             ) from error
+
+    def _is_number(self, name: str, value: str, dialect: Dialect) -> bool:
+        """Whether a column of numbers takes what Arrow does not parse: (5), or anything, which is missing, if lenient.
+
+        Its other values are then read from texts too, with the decimal comma of the file.
+        """
+        column = self.schema.columns[name]
+        if dialect.prefers_comma and column.decimal == "." and not column.thousands:
+            column = replace(column, decimal=",")
+        is_one = column.type == NUMBER and (column.lenient or style_of(column).fits(pa.array([value]))[0].as_py())
+        if is_one:
+            self.schema.columns[name] = column
+        return is_one
 
     def _take_first(self, name: str, value: str) -> None:
         """Take the type of the first value of a column that had none in the head."""

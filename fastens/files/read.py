@@ -49,7 +49,7 @@ def read(
     sheet: str | None = None,
 ) -> ReadTable:
     """Read a table; `fastens.read_table` has the parameters. Names that the table lacks are passed over."""
-    given = {name: Column(type_) for name, type_ in column_types.items()}
+    given = {name: Column.given(type_) for name, type_ in column_types.items()}
     typed = {**schema.columns, **given}
     as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
     files = files_of(path)
@@ -127,7 +127,8 @@ class Typing:
             if len(odd):
                 self.notes.append(f"{name!r} is read as numbers; missing is {_where(values, odd)}.")
                 values = pc.if_else(pc.is_in(values, odd), None, values)
-            return _numbers(values, style), Column(NUMBER, style.decimal, style.thousands, style.symbol)
+            written = replace(column, decimal=style.decimal, thousands=style.thousands, symbol=style.symbol)
+            return _numbers(values, style), written
         if column.type == DATE and (found := date_format(distinct)) is not None:
             return pa.chunked_array([parse_dates(values.combine_chunks(), found[0])]), replace(column, format=found[0])
         return as_known(name, values, column), column
@@ -146,10 +147,11 @@ def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0)
         return values
     distinct = values.unique().drop_null()
     if column.type == NUMBER:
-        style = NumberFormat(column.decimal, column.thousands, column.symbol)
+        style = style_of(column)
         odd = distinct.filter(pc.invert(style.fits(distinct)))
-        _refuse(name, values, odd, f"a number written like {str(style)!r}", first)
-        return _numbers(values, style)
+        if not column.lenient:
+            _refuse(name, values, odd, f"a number written like {str(style)!r}", first)
+        return _numbers(pc.if_else(pc.is_in(values, odd), None, values) if len(odd) else values, style)
     if column.type == DATE and column.format:
         odd = distinct.filter(pc.is_null(parse_dates(distinct, column.format)))
         _refuse(name, values, odd, f"a date written as {column.format}", first)
@@ -289,6 +291,11 @@ def files_of(path: Any) -> list[str]:
 def _plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Views of strings as strings, which all functions know; dictionaries of Parquet files stay."""
     return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
+
+
+def style_of(column: Column) -> NumberFormat:
+    """How the numbers of a column are written."""
+    return NumberFormat(column.decimal, column.thousands, column.symbol)
 
 
 def is_written(column: Column) -> bool:

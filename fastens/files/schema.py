@@ -32,6 +32,8 @@ class Column:
         Of numbers: the separators, and the currency or "%" that stands at them.
     format : str
         Of dates: the format of `strptime`; empty for ISO 8601.
+    lenient : bool
+        Of numbers: what is none is missing, not an error; so of columns that were said to hold numbers.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class Column:
     thousands: str = ""
     symbol: str = ""
     format: str = ""
+    lenient: bool = False
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:
@@ -58,6 +61,13 @@ class Column:
         for name in ("symbol", "format"):
             if not isinstance(getattr(self, name), str):
                 raise TableFileError(f"a column's {name} must be a text; got {getattr(self, name)!r}")
+        if not isinstance(self.lenient, bool):
+            raise TableFileError(f"a column's lenient must be True or False; got {self.lenient!r}")
+
+    @classmethod
+    def given(cls, type_: str) -> Column:
+        """A column that a person says to be of a type."""
+        return cls(type_, lenient=type_ == NUMBER)
 
 
 @dataclass(frozen=True)
@@ -126,7 +136,7 @@ class TableSchema:
         for name, described in described_columns.items():
             if not isinstance(described, str | Mapping):
                 raise TableFileError(f"column {name!r} of a schema must be a type or a dict; got {described!r}")
-            parts = {"type": described} if isinstance(described, str) else dict(described)
+            parts: dict[str, Any] = {"type": described} if isinstance(described, str) else dict(described)
             if unknown := sorted(set(parts) - set(Column.__dataclass_fields__)):
                 raise TableFileError(f"column {name!r} of a schema has no {unknown[0]!r}; see fastens.TableSchema")
             columns[name] = Column(**{"type": OTHER, **parts})

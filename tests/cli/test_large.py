@@ -347,6 +347,26 @@ def test_numbers_in_parentheses_beyond_the_first_batch(run, monkeypatch):
     assert predicted.code == 0, predicted.err
 
 
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
+@pytest.mark.parametrize("first", [5, 450])
+def test_what_is_no_number_in_a_column_of_numbers_is_missing_in_predictions_too(run, monkeypatch, name, first):
+    monkeypatch.setattr(csv_streams, "BLOCK_BYTES", 1 << 10)
+    values = ["lost" if row >= first and row % 9 == 0 else f"{row / 4}" for row in range(500)]
+    table = pa.table({"v": values, "y": [float(row % 50) for row in range(500)]})
+    (pa.csv.write_csv if name.endswith(".csv") else pq.write_table)(table, name)
+    given = ("train", name, "--target", "y", "--n-estimators", 3, "--column", "v:number")
+    for memory in ((), ("--max-memory", "1GB")):
+        done = run(*given, *memory, "-o", f"m{len(memory)}")
+        assert done.code == 0, done.err
+    assert Path("m0").read_bytes() == Path("m2").read_bytes()
+    predicted = run("predict", "m0", name, "-o", "out.csv")
+    assert predicted.code == 0, predicted.err
+    assert "Scores on 500 rows" in run("evaluate", "m0", name).out
+    unknown = fastens.load("m0").predict(pa.table({"v": [None]}, schema=pa.schema([("v", pa.float64())])))
+    predictions = pa.csv.read_csv("out.csv")["prediction"].to_numpy()
+    np.testing.assert_allclose(predictions[[value == "lost" for value in values]], unknown[0])
+
+
 PEAK = """
 import resource, sys
 from fastens.cli import main

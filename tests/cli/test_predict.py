@@ -1,11 +1,14 @@
 """`fastens predict` and `fastens evaluate`, with the columns of training and with others."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
@@ -385,3 +388,17 @@ def test_columns_that_no_tree_splits_on_are_not_read(run, tmp_path, monkeypatch,
     np.testing.assert_array_equal(found["probability yes"].to_numpy(), model.predict_proba(X)[:, 1])
     if family in ("boosting", "tree"):
         assert seen == [["other", "used", "day"]]
+
+
+def test_one_of_several_tables_of_a_database(run, houses):
+    with closing(sqlite3.connect("homes.db")) as database:
+        for name, table in (("old", houses[:200]), ("new", houses[200:])):
+            table.select(["area", "rooms", "town", "price"]).to_pandas().to_sql(name, database, index=False)
+    assert run("train", "homes.db", "--sheet", "old", "--target", "price", "--n-estimators", 5).code == 0
+    given = ("model.fastens", "homes.db", "--sheet", "new")
+    assert run("predict", *given, "-o", "out.csv").code == 0
+    assert len(pa.csv.read_csv("out.csv")) == 100
+    assert "Scores on 100 rows" in run("evaluate", *given).out
+    assert run("explain", *given, "--rows", 5, "-o", "page.html").code == 0
+    refused = run("evaluate", "model.fastens", "out.csv", "--sheet", "new")
+    assert (refused.code, "--sheet is for workbooks and databases; got CSV" in refused.err) == (2, True)

@@ -67,6 +67,7 @@ def test_interrupted_it_keeps_what_is_there(run, houses, write_csv, monkeypatch)
     ("options", "message"),
     [
         (("--time-limit", 0), "--time-limit must be above 0"),
+        (("--time-limit", "inf"), "--time-limit must be above 0 and finite, got inf"),
         (("--models", "boosting,trees"), "--models must be"),
         (("--trials", 0), "--trials must be"),
         (("--folds", 1), "--folds must be"),

@@ -184,6 +184,19 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
         ({"y": LABELS}, "y must hold real numbers; it holds <U6"),
         ({"task": "classification", "y": np.array([1, "a"] * 120, object)}, "Unknown label type: y holds int, str"),
         ({"task": "classification", "y": np.array([None, "a"] * 120)}, "Input y contains NaN"),
+        (
+            {"search": fastens.RandomSearch(metric="accuracy", families=("forest",))},
+            "metric must be loss or a scorer that can judge regression of this table; got 'accuracy': continuous",
+        ),
+        (
+            {
+                "y": Y > 0,
+                "task": "classification",
+                "sample_weight": np.full(len(Y), 2.0),
+                "search": fastens.RandomSearch(metric="adjusted_rand_score", families=("forest",)),
+            },
+            "metric must be .* of this table with sample_weight; got 'adjusted_rand_score': got an unexpected keyword",
+        ),
         ({"X": "table.csv", "y": "y"}, "X must be a table in memory, or a BinnedTable, .* got str: 'table.csv'"),
         ({"X": fastens.BinnedTable.from_source(X, Y)}, "search.families must leave out 'extra-trees' where X is a Bin"),
     ],

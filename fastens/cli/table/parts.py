@@ -79,7 +79,9 @@ class TableParts:
                 first += part.num_rows
 
 
-def open_parts(paths: Sequence[str], schema: TableSchema, given: Mapping[str, Column] | None = None) -> TableParts:
+def open_parts(
+    paths: Sequence[str], schema: TableSchema, given: Mapping[str, Column] | None = None, sheet: str | None = None
+) -> TableParts:
     """Open files of one kind, by their names or patterns; formats other than CSV and Parquet are read as a whole.
 
     With `given`, types by the name of their columns, the files are those of training: texts of a Parquet file that are
@@ -97,7 +99,7 @@ def open_parts(paths: Sequence[str], schema: TableSchema, given: Mapping[str, Co
             if not batches.shape[0]:
                 raise TableFileError(f"{files[0]} has no rows")
             return _parquet_parts(batches, schema, given)
-    found = read_table(paths[0] if len(paths) == 1 else list(paths), schema)
+    found = read_table(paths[0] if len(paths) == 1 else list(paths), schema, sheet=sheet)
     table = found.table
     return TableParts(
         table.slice(0, 0), table.num_rows, found.schema, found.notes, lambda names: _slices(table.select(names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastens.cli.table.errors import CommandError, first_line
@@ -27,13 +27,18 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     add("--separator", metavar="SIGN", help="what stands between the values of a CSV file")
     add("--encoding", metavar="NAME", help="encoding of a CSV file")
     add("--skip-lines", type=int, default=0, metavar="N", help="lines above the header of a CSV file")
-    add("--sheet", metavar="NAME", help="sheet of a workbook, or table of a database")
+    add_sheet(group)
     add("--schema", metavar="FILE", help="TOML file of all this, as fastens.TableSchema.save writes it")
+
+
+def add_sheet(parser: argparse._ActionsContainer) -> None:
+    """Add the option that names one of several tables in a file."""
+    parser.add_argument("--sheet", metavar="NAME", help="sheet of a workbook, or table of a database")
 
 
 def read_with_options(options: argparse.Namespace) -> ReadTable:
     """Read the table of training."""
-    _check_formats(options)
+    _check_formats(_of_formats(options), options.table)
     found = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
     check_given_columns(options, found.table.column_names)
     return found
@@ -44,8 +49,8 @@ def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Co
 
     `check_given_columns` is for columns that it lacks.
     """
-    _check_formats(options)
-    return _known_schema(options), {name: Column(type_) for name, type_ in given_types(options).items()}
+    _check_formats(_of_formats(options), options.table)
+    return _known_schema(options), {name: Column.given(type_) for name, type_ in given_types(options).items()}
 
 
 def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
@@ -55,19 +60,25 @@ def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
             raise CommandError(f"--column: the table has no column {name!r}; it has {names}")
 
 
-def _check_formats(options: argparse.Namespace) -> None:
+def _of_formats(options: argparse.Namespace) -> dict[str, Any]:
+    """The options that are for files of some formats alone."""
+    names = {"--separator": "separator", "--encoding": "encoding", "--skip-lines": "skip_lines", "--sheet": "sheet"}
+    return {option: getattr(options, name) for option, name in names.items()}
+
+
+def check_sheet(sheet: str | None, paths: str | Sequence[str]) -> None:
+    """Refuse the name of a sheet where files have none."""
+    _check_formats({"--sheet": sheet}, paths)
+
+
+def _check_formats(given: Mapping[str, Any], paths: str | Sequence[str]) -> None:
     """Refuse options that say nothing of files in the formats of these."""
     try:
-        formats = {format_of(file) for file in files_of(options.table)}
+        formats = {format_of(file) for file in files_of(paths)}
     except TableFileError as error:
         raise CommandError(first_line(error)) from error
-    wanted = {
-        "--separator": (options.separator, {CSV}, "CSV files"),
-        "--encoding": (options.encoding, {CSV}, "CSV files"),
-        "--skip-lines": (options.skip_lines, {CSV}, "CSV files"),
-        "--sheet": (options.sheet, {EXCEL, SQLITE}, "workbooks and databases"),
-    }
-    for option, (value, read_by, kinds) in wanted.items():
+    for option, value in given.items():
+        read_by, kinds = ({EXCEL, SQLITE}, "workbooks and databases") if option == "--sheet" else ({CSV}, "CSV files")
         if value and not formats & read_by:
             raise CommandError(f"{option} is for {kinds}; got {' and '.join(sorted(formats))}")
 
