@@ -211,7 +211,7 @@ def test_mistakes(arguments, message):
 def test_metrics_that_have_no_value_on_a_fold(metric):
     y = (np.arange(240) < 2).astype(int) if metric == "roc_auc" else np.where(np.arange(240) == 7, "z", LABELS)
     search = fastens.RandomSearch(families=("forest",), metric=metric, **QUICK)
-    with pytest.raises(ValueError, match=f"metric must judge models by the rows of each fold; '{metric}'"):
+    with pytest.raises(ValueError, match=f"metric must .*'{metric}'"):
         fastens.tune(X, y, "classification", search=search)
 
 
