@@ -119,7 +119,7 @@ class BaseBagging(BaseOneEstimator):
     oob_scores_: Array = field(init=False)
     _members: list[FittedMember] = field(init=False)
     _bags: Bags | None = field(init=False, default=None)
-    # Whether the bags of all members are drawn from the same rows in the same way, also after a warm start.
+    # Whether all bags are drawn from the same rows in the same way, also after a warm start.
     _drawn_alike: bool = field(init=False, default=True)
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = field(init=False, default=None)
@@ -154,6 +154,8 @@ class BaseBagging(BaseOneEstimator):
         self._check_parameters()
         if self.oob_score and not self.bootstrap:
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+        if self.warm_start and self.__sklearn_is_fitted__():
+            self._check_same_kind()
         self._forest = self._forest_for_trees()
         if self._forest is not None:
             check_metadata(type(self).__name__, metadata)
@@ -162,17 +164,13 @@ class BaseBagging(BaseOneEstimator):
         before = self._bags if kept else None
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
-            if before is not None:
-                check_same_drawing(self.bootstrap, before.draws if isinstance(before.draws, Bootstrap) else None)
             X = self._check_table(X)
         data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
         self._rows = given.rows
         if not kept:
             self._seed = draw_seed(self.random_state)
-        n_features = self.n_features_in_
+        draws, n_features = self._plan(data), self.n_features_in_
         n_wanted = count_of(self.max_features, n_features)
-        draws = self._plan(data)
-        # Models of files do not say how they were drawn.
         self._drawn_alike = not kept or (self._drawn_alike and (before is None or draw_alike(before.draws, draws)))
         if not self._drawn_alike:
             check_no_bags_needed(self)
@@ -209,6 +207,20 @@ class BaseBagging(BaseOneEstimator):
             return None
         template = self._template()
         return FORESTS.get((type(template), getattr(template, "splitter", "")))
+
+    def _check_same_kind(self) -> None:
+        """Raise ValueError for members that cannot stand beside those that a warm start keeps."""
+        if self._kind_of_forest() is not (None if self._forest is None else type(self._forest)):
+            raise ValueError(
+                "estimator must be as in the last fit with warm_start=True, our tree of one splitter or another model; "
+                "bootstrap, bootstrap_features, max_samples and sampling too must let trees grow together as they did."
+            )
+        if self._forest is None and (method := self._members[0].method) != self._response_method():
+            raise ValueError(
+                f"estimator and voting must let members {method}, as in the last fit with warm_start=True."
+            )
+        if self._forest is None and self._bags is not None:
+            check_same_drawing(self.bootstrap, self._bags.draws if isinstance(self._bags.draws, Bootstrap) else None)
 
     def _forest_for_trees(self) -> Any:
         """The forest that bags of this estimator make, kept with a warm start; None where they make none."""

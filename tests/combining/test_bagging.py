@@ -264,6 +264,15 @@ def test_more_members_of_another_table():
         model.fit(X, np.where(y == 2, 7, y))
     with pytest.raises(ValueError, match="bootstrap must be as in the last fit, True, with warm_start=True; got False"):
         clone(model).fit(X, y).set_params(bootstrap=False).fit(X, y)
+    for changed in ({"estimator": DecisionTreeClassifier()}, {"max_features": 2, "bootstrap_features": True}):
+        found = clone(model).set_params(estimator=DecisionTreeClassifier(splitter="random")).fit(X, y)
+        with pytest.raises(ValueError, match="estimator must be as in the last fit with warm_start=True"):
+            found.set_params(n_estimators=4, **changed).fit(X, y)
+        assert len(found) == 3
+    with pytest.raises(ValueError, match="estimator must be as in the last fit with warm_start=True"):
+        clone(model).fit(X, y).set_params(estimator=DecisionTreeClassifier()).fit(X, y)
+    with pytest.raises(ValueError, match="estimator and voting must let members predict_proba"):
+        clone(model).fit(X, y).set_params(voting="hard").fit(X, y)
     assert model.fit(X[y < 2], y[y < 2]).predict_proba(X).shape == (150, 3)
 
 
