@@ -23,6 +23,7 @@ from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import one_of
+from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
 
@@ -41,7 +42,7 @@ class IntervalCalibration:
     @classmethod
     def learn(cls, model: Any, rows: tuple[Any, Any, Any], init_score: Any) -> IntervalCalibration:
         """Learn from a table, its targets and weights."""
-        X, y, sample_weight = rows
+        X, y, sample_weight, init_score = _present(*rows, init_score)
         predicted = _predicted_targets(model, X, init_score)
         targets, weight = _encoded_targets(model, y, len(predicted[0])), check_weights(sample_weight, len(predicted[0]))
         parts = zip(predicted, targets, losses_of_targets(model._loss), strict=True)
@@ -76,7 +77,7 @@ class SetCalibration:
     @classmethod
     def learn(cls, model: Any, rows: tuple[Any, Any, Any], init_score: Any, conformity: str) -> SetCalibration:
         """Learn from a table, its targets and weights."""
-        X, y, sample_weight = rows
+        X, y, sample_weight, init_score = _present(*rows, init_score)
         probabilities, score = _predicted_probabilities(model, X, init_score), SetScore(conformity)
         n_rows = len(probabilities[0])
         targets, weight = _encoded_targets(model, y, n_rows), check_weights(sample_weight, n_rows)
@@ -102,6 +103,13 @@ class SetCalibration:
         name = SET_SCORES[int(arrays[f"{PREFIX}conformity"])]
         known = [SetScores.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
         return cls(SetScore(name), known)
+
+
+def _present(X: Any, y: Any, sample_weight: Any, init_score: Any) -> tuple[Any, Any, Any, Any]:
+    """The same without rows of weight 0."""
+    if init_score is not None:
+        init_score, *_ = present_rows(np.asarray(init_score), y, sample_weight)
+    return *present_rows(X, y, sample_weight), init_score
 
 
 def calibration_of(model: Any, method: str, wrapper: str) -> Any:

@@ -31,6 +31,7 @@ from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
 from fastens.rollback import keeps_model
 from fastens.table.parts import take_columns
+from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -183,6 +184,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             return self._first_batch(X, y, classes, sample_weight)
         if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r}.")
+        X, y, sample_weight = present_rows(X, y, sample_weight)
         table = self._check_table(X)
         index = self._encode_target(column_or_1d(np.asarray(y))).astype(np.intp)
         if len(index) != table.shape[0]:

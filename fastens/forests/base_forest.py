@@ -328,7 +328,8 @@ class BaseForest(TreeParameters, TreeModel):
 
         It is that of the mean over infinitely many trees: the covariance of the number of times each training row is
         drawn with what the trees predict, squared and summed, less what the finite number of trees adds; never below 0.
-        Several times as many trees as rows of training give good estimates.
+        Several times as many trees as rows of training give good estimates. A row of weight 2 is one observation here,
+        which is drawn more often, and not two.
 
         Parameters
         ----------

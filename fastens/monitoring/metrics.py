@@ -154,7 +154,7 @@ class Metrics:
     def _number(self, name: str, metric: Any, raw: Array) -> float:
         try:
             return self._value(metric, raw)
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"eval_metric must give numbers for these targets; {name!r} failed: {error}") from error
 
     def _call(self, metric: Callable[[Any, Any], Any], raw: Array) -> Any:

@@ -131,6 +131,15 @@ def _may_lack_words(table: Table, index: int, column: Any) -> bool:
 class _SelectedTables(SelectedRows):
     """Some of the rows of a source whose parts are tables of any kind."""
 
+    def parts(self) -> Iterator[Any]:
+        """Yield what is left of each part; where there are no rows, a table without rows."""
+        if len(self):
+            yield from super().parts()
+            return
+        for part in self._source.parts():
+            yield take_rows(part, self._rows)
+            return
+
     def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
         return take_rows(part, rows)
 

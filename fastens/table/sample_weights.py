@@ -18,6 +18,8 @@ from fastens.table.columns.vectors import numbers_in
 _MOST_BITS = 100
 # Less than this share of the largest weight is raised to it, which no sum notices: no quotient is of numbers near 0.
 _LEAST_SHARE = 2.0**-100
+# Factors of classes are rounded to multiples of a number that the smallest holds so often.
+_FEWEST_MULTIPLES = 16
 # Below that of any positive number.
 _LEAST_EXPONENT = -5000
 
@@ -75,7 +77,8 @@ def as_multiples(
 ) -> NDArray[np.float64]:
     """Factors of rows as multiples of a power of two, about 2**n_bits of them to the mean: sums of products are exact.
 
-    A row of a whole weight is then the same as so many copies of it. Factors of other weights stay what they are.
+    A row of a whole weight is then the same as so many copies of it. Factors of other weights stay what they are, and
+    so do all where one is so small that this would change it.
     """
     if is_any(comm, not are_copies(weight)):
         return factors
@@ -87,7 +90,8 @@ def as_multiples(
     total, product = in_turn(comm, np.zeros(2), add)
     # The mean is off powers of two, so that the rounding of sums in another order does not show.
     unit = np.ldexp(1.0, n_bits - int(np.frexp(product / total * 1.001)[1]))
-    return np.maximum(np.rint(factors * unit), 1.0) / unit
+    (minus_smallest,) = max_floats(comm, -float(factors.min(initial=np.inf)))
+    return factors if -minus_smallest * unit < _FEWEST_MULTIPLES else np.rint(factors * unit) / unit
 
 
 def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:

@@ -181,6 +181,13 @@ def test_a_metric_must_give_numbers(X, y):
         )
 
 
+def test_scorers_of_probabilities_are_not_for_numbers():
+    X = np.arange(40.0).reshape(20, 2)
+    model = GradientBoostingRegressor(n_estimators=2, early_stopping=EarlyStopping(eval_metric="roc_auc"))
+    with pytest.raises(ValueError, match="eval_metric must give numbers for these targets; 'roc_auc' failed"):
+        model.fit(X, X[:, 0] % 2)
+
+
 def test_weights_of_rows_to_validate_on_are_copies(X, labels):
     weight = np.arange(100) % 3
     copies = np.repeat(np.arange(300, 400), weight)

@@ -135,3 +135,28 @@ def test_other_numbers_of_rows_stay_as_they_are():
     assert present_table(X, data)[0] is X
     with pytest.raises(ValueError, match="same number of rows; got 2 and 3"):
         fastens.DecisionTreeRegressor().fit(X, np.arange(3), [0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("name", ["GradientBoostingClassifier", "GradientBoostingRegressor"])
+def test_rows_to_calibrate_on(name, rows):
+    X, label, weight = _present(rows)
+    given = rows[1]
+    if name == "GradientBoostingRegressor":
+        label, given = X["number"].to_numpy(), np.where(rows[2] > 0, rows[0]["number"], np.nan).astype(float)
+    model = getattr(fastens, name)(n_estimators=2).fit(X, label)
+    start = np.arange(float(N_ROWS)) / N_ROWS
+    sets = [
+        model.calibrate(*each, init_score=of_each).predict_set(X)
+        if hasattr(model, "predict_set")
+        else model.calibrate(*each, init_score=of_each).predict_interval(X)
+        for each, of_each in (((rows[0], given, rows[2]), start), ((X, label, weight), start[rows[2] > 0]))
+    ]
+    np.testing.assert_array_equal(*sets)
+
+
+def test_rows_that_voters_learn_from(rows):
+    X, label, weight = _present(rows)
+    model = fastens.WeightedMajorityClassifier([("tree", fastens.DecisionTreeClassifier(max_depth=1))])
+    other = clone(model).partial_fit(X, label).partial_fit(X, label, sample_weight=weight)
+    model.partial_fit(X, label).partial_fit(*rows[:2], sample_weight=rows[2])
+    assert model.n_seen_ == other.n_seen_ == weight.sum()

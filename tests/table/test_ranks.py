@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from fastens import GradientBoostingRegressor
@@ -72,3 +73,25 @@ def test_a_column_is_categorical_if_it_is_on_any_rank():
     found = on_ranks(4, learn)
     assert {str(encoder.to_state()) for encoder, _ in found} == {str(whole.to_state())}
     np.testing.assert_array_equal(np.concatenate([rows for _, rows in found]), expected)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "stream"])
+def test_a_rank_whose_rows_have_no_weight(kind):
+    frame, y = frame_and_target()
+    weight = np.where(np.arange(N_ROWS) < N_ROWS // 2, 0.0, 1.0)
+    frame["word"] = np.where(weight > 0, "a", "b")
+
+    def made(frame):
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        return (lambda: table.to_reader(40)) if kind == "stream" else KINDS[kind](frame)
+
+    def fit(comm):
+        model, own = GradientBoostingRegressor(n_estimators=2, categorical_features=[1]), rows_of(comm)
+        with model._over(comm):
+            return model.fit(made(frame[own].reset_index(drop=True)), y[own], weight[own])
+
+    there = weight > 0
+    whole = GradientBoostingRegressor(n_estimators=2, categorical_features=[1]).fit(made(frame[there]), y[there])
+    for model in on_ranks(2, fit):
+        assert model._encoder.to_state() == whole._encoder.to_state()
+        np.testing.assert_array_equal(model.predict(frame), whole.predict(frame))

@@ -56,5 +56,7 @@ def test_factors_as_multiples_of_a_power_of_two(weight):
 def test_factors_of_weights_that_are_no_copies_stay():
     factors = np.array([0.1, 0.3])
     assert as_multiples(factors, np.array([0.5, 1.5]), 14) is factors
+    far = np.array([1e-6, 1.0])
+    assert as_multiples(far, None, 14) is far
     weight, scale = whole_multiples(np.array([0.1, 0.3]))
     assert (weight.tolist(), scale) == ([0.1, 0.3], 1.0)
