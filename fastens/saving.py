@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fastens.options import Options
-from fastens.storage import ModelFileError, from_pickle, pickles_allowed, save_model, to_pickle
+from fastens.storage import ModelFileError, class_of_part, from_pickle, pickles_allowed, save_model, to_pickle
 
 STATISTICS = "statistics."
 
@@ -194,6 +194,8 @@ def _hashable(value: Any) -> Any:
 
 
 def _kind(name: Any) -> type[SavedEstimator]:
+    if name not in SavedEstimator._kinds:
+        class_of_part(name)  # of a module that has not been imported yet
     if name not in SavedEstimator._kinds:
         raise ModelFileError(f"holds a {name!r}, which this fastens does not know")
     return SavedEstimator._kinds[name]

@@ -108,6 +108,14 @@ def from_pickle(content: np.ndarray, what: str) -> Any:
 
 # Models --------------------------------------------------
 
+Find = Callable[[str], type[Storable] | None]
+_find: ContextVar[Find] = ContextVar("find", default=lambda name: None)
+
+
+def class_of_part(name: str) -> Any:
+    """The class of a model within the model that is being read, None where no file may ask for it."""
+    return _find.get()(name)
+
 
 def save_model(path: str | os.PathLike[str], model: Storable) -> None:
     """Write a model; its kind is the name of its class.
@@ -123,7 +131,7 @@ def save_model(path: str | os.PathLike[str], model: Storable) -> None:
     save(path, type(model).__name__, arrays, meta)
 
 
-def load_model(path: str | os.PathLike[str], find: Callable[[str], type[Storable] | None], wanted: str) -> Any:
+def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
     """Read a model.
 
     Parameters
@@ -144,12 +152,15 @@ def load_model(path: str | os.PathLike[str], find: Callable[[str], type[Storable
     found = find(kind)
     if found is None:
         raise ModelFileError(f"{os.fspath(path)} holds a {kind!r}, not one of {wanted}")
+    token = _find.set(find)
     try:
         return found._from_state(arrays, meta)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a {kind}: {error}") from error
+    finally:
+        _find.reset(token)
 
 
 def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:

@@ -85,3 +85,14 @@ def test_estimators_leave_for_later_what_a_fit_does_without():
     names = "GradientBoostingClassifier, RandomForestRegressor, AdaBoostClassifier, GaussianNB"
     later = {f"sklearn.{part}" for part in ("ensemble", "inspection", "linear_model", "metrics", "model_selection")}
     assert imported(f"from fastens import {names}") & {*later, "matplotlib"} == set()
+
+
+def test_models_within_models_are_loaded_where_nothing_has_been_imported(tmp_path):
+    """Both as members and as parameters."""
+    X = np.random.default_rng(0).random((60, 2))
+    trees = fastens.BaggingClassifier(fastens.GradientBoostingClassifier(n_estimators=2), 2, random_state=0)
+    model = fastens.StackingClassifier([("trees", trees), ("bayes", fastens.GaussianNB())], cv=2).fit(X, X[:, 0] > 0.5)
+    model.save(tmp_path / "model")
+    code = f"import fastens; print(fastens.load({str(tmp_path / 'model')!r}).predict([[0.9, 0.5]]))"
+    child = subprocess.run([*same_python(), "-c", code], capture_output=True, text=True, check=True)
+    assert child.stdout.strip() == "[ True]"
