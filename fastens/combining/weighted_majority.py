@@ -40,6 +40,8 @@ MAJORITY, HEDGE = "weighted_majority", "hedge"
 ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
 # What bounds the memory of an update.
 _ROWS_AT_ONCE = 1 << 16
+# Sums of weights that differ by less, relatively, are equal but for rounding.
+_ROUNDING = 1e-9
 
 
 @with_parameters
@@ -54,9 +56,9 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     ----------
     {parameters}
     algorithm : {"weighted_majority", "hedge"}, default="weighted_majority"
-        "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`. "hedge": the
-        members' probabilities are averaged, and the weight is multiplied by ``beta ** loss``, where the loss is the
-        probability that a member gave to the wrong classes.
+        "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`; of classes with as
+        many votes the first in `classes_` wins. "hedge": the members' probabilities are averaged, and the weight is
+        multiplied by ``beta ** loss``, where the loss is the probability that a member gave to the wrong classes.
     beta : float, default=0.5
         Factor of the weight for a mistake, above 0 and below 1.
     weighting : {"online", "errors", "covariance"}, default="online"
@@ -267,7 +269,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if self.algorithm == HEDGE:
             own = (weights * losses).sum(axis=0)
         else:
-            own = (weights[:, :, None] * responses).sum(axis=0).argmax(axis=1) != y
+            own = _with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
         self.n_mistakes_ += float((own * weight).sum())
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
@@ -293,12 +295,18 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
         responses = self._responses(X)
-        return (self.weights_[:, None, None] * responses).sum(axis=0)
+        return _with_ties((self.weights_[:, None, None] * responses).sum(axis=0))
 
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*self._of_members, "n_mistakes_", "n_seen_")
+
+
+def _with_ties(votes: Array) -> Array:
+    """Votes of the classes; those as many as the most, up to rounding, are so exactly, and the first class wins."""
+    most = votes.max(axis=1, keepdims=True)
+    return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
 
 def _is_online(model: Any) -> bool:

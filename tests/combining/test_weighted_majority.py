@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -68,6 +69,43 @@ def test_online_is_the_algorithm_row_by_row(table, experts, algorithm, beta):
     assert model.n_mistakes_ == pytest.approx(mistakes)
     assert model.n_seen_ == 400
     assert model.n_mistakes_ <= model.mistake_bound()
+
+
+class OfColumn(ClassifierMixin, BaseEstimator):
+    """Says what a column says."""
+
+    def __init__(self, number=0):
+        self.number = number
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        return self
+
+    def predict(self, X):
+        return self.classes_[X[:, self.number].astype(int)]
+
+
+@pytest.mark.parametrize("seed", [13, 19])
+def test_ties_go_to_the_first_class(seed):
+    """With weights that are powers of 1/2 ties are frequent, and rounding must not decide them."""
+    rng = np.random.default_rng(seed)
+    X, y, cases = rng.integers(0, 2, (60, 6)), rng.integers(0, 2, 60), np.array(list(np.ndindex(*[2] * 6)))
+    says = [(f"column {number}", OfColumn(number).fit(X, y)) for number in range(6)]
+    model = WeightedMajorityClassifier(says, prefit=True).partial_fit(X, y)
+    single = WeightedMajorityClassifier(says, prefit=True)
+    lost, mistakes = np.zeros(6, dtype=int), 0
+    for row, label in zip(X, y, strict=True):
+        single.partial_fit(row[None], [label], classes=[0, 1])
+        mistakes += exact_majority(row, lost) != label
+        lost += row != label
+    assert model.n_mistakes_ == single.n_mistakes_ == mistakes
+    assert model.predict(cases).tolist() == [exact_majority(row, lost) for row in cases]
+
+
+def exact_majority(row, lost):
+    """The class of more weight, that of a member being a power of 1/2, in whole numbers."""
+    weights = [1 << int(lost.max() - each) for each in lost]
+    return int(2 * sum(weight for weight, vote in zip(weights, row, strict=True) if vote) > sum(weights))
 
 
 def test_bounds_are_those_of_the_papers(table, experts):

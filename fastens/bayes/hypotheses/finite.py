@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 # Bytes of an outcome, and for each hypothesis.
 _OUTCOME, _OF_HYPOTHESIS = 100, 48
 MODES = ("bayes", "map", "ml", "gibbs")
+# Probabilities that differ by less, relatively, are equal but for rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -219,13 +221,13 @@ class FiniteHypothesisLearner(BaseFastens):
     @property
     def map_estimator_(self) -> Hypothesis:
         """The most probable hypothesis, the first of equals."""
-        return self._hypothesis(int(self.posterior_.argmax()))
+        return self._hypothesis(int(_most(self.posterior_)))
 
     @property
     def ml_estimator_(self) -> Hypothesis:
         """The hypothesis under which the outcomes are most probable, the first of equals."""
         self._check_fitted()
-        return self._hypothesis(int(self.log_likelihoods_[-1].argmax()))
+        return self._hypothesis(int(_most_of_logs(self.log_likelihoods_[-1])))
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Hypothesis]:
         """Draw hypotheses from the posterior, `n` of them; `random_state` None takes the estimator's."""
@@ -253,7 +255,7 @@ class FiniteHypothesisLearner(BaseFastens):
 
     def predict(self, mode: str = "bayes", random_state: Any = None) -> Any:
         """Return the label of the most probable next outcome, the first of equals."""
-        return self.classes_[self.predict_proba(mode, random_state).argmax()]
+        return self.classes_[_most(self.predict_proba(mode, random_state))]
 
     def predictions(self, mode: str = "bayes") -> Array:
         """Return the probabilities of the next outcome before any outcome and after each: how the modes converge.
@@ -272,8 +274,8 @@ class FiniteHypothesisLearner(BaseFastens):
         if mode == "bayes":
             return self.posteriors_ @ self._table
         if mode == "map":
-            return self._table[self.posteriors_.argmax(axis=1)]
-        return self._table[self.log_likelihoods_.argmax(axis=1)]
+            return self._table[_most(self.posteriors_)]
+        return self._table[_most_of_logs(self.log_likelihoods_)]
 
     def _hypothesis(self, index: int) -> Hypothesis:
         return Hypothesis(index, str(self._names[index]), self._table[index])
@@ -336,6 +338,16 @@ class FiniteHypothesisLearner(BaseFastens):
             raise ValueError("the likelihoods are malformed")
         self.log_likelihoods_ = found
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint[1:], axis=1)])
+
+
+def _most(probabilities: Array) -> Any:
+    """Place of the largest along the last axis, the first of equals, whatever rounding made of them."""
+    return (probabilities >= probabilities.max(axis=-1, keepdims=True) * (1 - _ROUNDING)).argmax(axis=-1)
+
+
+def _most_of_logs(logs: Array) -> Any:
+    """The same of logarithms of probabilities."""
+    return (logs >= logs.max(axis=-1, keepdims=True) - _ROUNDING).argmax(axis=-1)
 
 
 def _check_likelihoods(likelihoods: Any) -> Array:

@@ -205,7 +205,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     @property
     def map_estimator_(self) -> Tree:
-        """The most probable tree: what an exact search over all trees would find."""
+        """The most probable tree: what an exact search over all trees would find; it predicts from `answers(X)`."""
         return self._cube.map_tree(self.questions_)[0]
 
     @property

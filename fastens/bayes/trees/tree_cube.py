@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastens.bayes.counts.count_cube import CountCube
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
@@ -37,9 +37,15 @@ class Tree:
         """Number of leaves."""
         return int(np.count_nonzero(self.question == LEAF))
 
-    def predict_proba(self, answers: NDArray[np.int64]) -> Floats:
-        """Class probabilities of rows of binary features."""
-        node = np.zeros(len(answers), dtype=np.int64)
+    def predict_proba(self, answers: ArrayLike) -> Floats:
+        """Class probabilities of rows of binary features, which `answers(X)` of the model makes of its columns."""
+        found = np.asarray(answers)
+        if found.ndim != 2 or found.shape[1] != len(self.names) or not np.isin(found, (0, 1)).all():
+            raise ValueError(
+                f"answers must be the model's answers(X), a 0 or 1 for each of the {len(self.names)} questions; "
+                f"got {answers!r}."
+            )
+        answers, node = found.astype(np.int64), np.zeros(len(found), dtype=np.int64)
         for _ in range(len(self.names)):
             tested = self.question[node]
             below = self.children[node, answers[np.arange(len(answers)), np.maximum(tested, 0)]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -98,6 +100,18 @@ def test_pieces_and_order_do_not_matter(table, outcomes, data):
 def test_errors(options, outcomes, message):
     with pytest.raises(ValueError, match=message):
         bags(**options).fit(outcomes)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.35])
+def test_the_first_of_equals_in_any_order(share):
+    """Hypotheses that mirror each other, and as many outcomes of both kinds: only rounding tells them apart."""
+    for outcomes in itertools.product([0, 1], repeat=6):
+        model = FiniteHypothesisLearner([[share, 1 - share], [1 - share, share]]).fit(outcomes)
+        best = int(sum(outcomes) < 3)
+        assert model.map_estimator_.index == model.ml_estimator_.index == best
+        assert model.predict() == int(sum(outcomes) > 3)
+        for mode in ("map", "ml"):
+            assert model.predictions(mode)[-1].tolist() == model.likelihoods[best]
 
 
 def test_likelihoods_are_probabilities():

@@ -174,6 +174,17 @@ def test_saving(tmp_path, rng):
         np.testing.assert_array_equal(found.predict(X, "gibbs", 1), model.predict(X, "gibbs", 1))
 
 
+@pytest.mark.parametrize("rows", [[[0, 1, 2]], [[0, 1]], [0, 1, 0], [[0, None, 1]], [["a", "b", "c"]]], ids=str)
+def test_trees_predict_from_answers(rows, rng):
+    X, y = make_data(rng, 3)
+    model = ExactTreeAverageClassifier().fit(X, y)
+    answers = model.answers(X)
+    for tree in (model.map_estimator_, *model.sample_posterior(2, random_state=0)):
+        np.testing.assert_array_equal(tree.predict_proba(answers.tolist()), tree.predict_proba(answers))
+        with pytest.raises(ValueError, match=r"answers must be the model's answers\(X\), a 0 or 1 for each of the 3"):
+            tree.predict_proba(rows)
+
+
 def test_expected_errors(rng):
     X, y = make_data(rng, 3, n=15)
     model = ExactTreeAverageClassifier().fit(X, y)
