@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from rich.table import Table
 
@@ -31,7 +33,12 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     if is_wide:
         table.add_column(one_line("range, or what is frequent"), max_width=CONTENTS_WIDTH)
     for facts in found.columns[:MOST_COLUMNS]:
-        cells = [one_line(facts.name), KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}"]
+        cells: list[Any] = [
+            one_line(facts.name),
+            KINDS.get(facts.kind, facts.kind),
+            missing_share(facts),
+            f"{facts.n_distinct:,}",
+        ]
         alone = [_alone(found, facts.name)] if found.alone else []
         table.add_row(*cells, *alone, *([one_line(contents(facts))] if is_wide else []))
     report.out.print(table)
