@@ -92,7 +92,7 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
 def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
     """Return a node's values in words: the class, if they are shares of classes, and the numbers."""
     shares = np.array([1 - value[0], value[0]]) if len(value) == 1 and names.classes is not None else value
-    numbers = ", ".join(f"{number:.{decimals}f}" for number in shares)
+    numbers = ", ".join(f"{round(float(number), decimals) + 0.0:.{decimals}f}" for number in shares)  # -0 is 0
     if names.classes is not None and len(shares) == len(names.classes):
         return f"class: {names.classes[int(np.argmax(shares))]} [{numbers}]"
     return f"value: {numbers}" if len(shares) == 1 else f"value: [{numbers}]"

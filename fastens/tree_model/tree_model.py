@@ -266,7 +266,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         X : table of shape (n_samples, n_features)
             Rows to average over; 500 at most, evenly spaced, are used.
         features : int, str, pair, or list of these
-            Columns to draw; a pair is a picture of two together.
+            Columns to draw; a pair, of numbers or of categories, is a picture of two together.
         label : object, optional
             With three or more classes: the class whose probability is drawn. With several targets or quantiles of
             numbers: the number of one; with both, targets come first, each with its quantiles.

@@ -189,3 +189,26 @@ def test_warnings_are_a_line_each_once(run, monkeypatch):
 
     monkeypatch.setattr(importlib.import_module("fastens.cli.train"), "read_task", warn)
     assert run("train").err == "fastens: warning: the fit did not converge.\nfastens: no more\n"
+
+
+def test_defaults_that_differ_by_task_name_the_task(tmp_path):
+    """AdaBoost grows stumps for classes, and deeper trees for numbers."""
+    shown = " ".join(fastens_command("train", "--help", folder=tmp_path).stdout.split())
+    assert "adaboost 1, adaboost for regression 3)" in shown
+    assert "(default: adaboost no, adaboost for regression yes)" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--max-depth", "deep"), "argument --max-depth: must be a whole number or none; got 'deep'"),
+        (("--min-samples-leaf", "few"), "argument --min-samples-leaf: must be a count or a share; got 'few'"),
+        (("--ngrams", "1-x"), "argument --ngrams: must be two whole numbers, as 1-2; got '1-x'"),
+    ],
+)
+def test_values_of_no_number_name_the_rule(run, given, message):
+    assert run("train", "table.csv", "--target", "y", *given).err == f"fastens: {message} (see fastens train --help)\n"
+
+
+def test_rows_per_threshold_may_be_their_default(run):
+    assert run("train", "--growth.rows-per-threshold", "auto", "--n-estimators", "2").code == 0

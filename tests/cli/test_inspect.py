@@ -193,3 +193,11 @@ def test_columns_of_different_values_say_the_same_in_the_same_order_alone(run, w
         found = findings(run("inspect", write_csv(given)).out)
         assert re.findall(r"'(\w+)' says the same as '(\w+)'", found) == [("less", "length")]
     assert "says the same" not in findings(run("inspect", write_csv(table.slice(0, 4))).out)
+
+
+@pytest.mark.parametrize("width", ["60", "80"])
+def test_narrow_terminals_cut_no_numbers(run, messy, monkeypatch, width):
+    monkeypatch.setattr("fastens.cli.report.report.PIPED_WIDTH", int(width))
+    out = run("inspect", messy, "--target", "sold").out
+    assert re.search(r"size +numbers +\d+\.\d% +\d+ +0\.\d{4} ", out)
+    assert ("wider terminal" in out) == (width == "60")

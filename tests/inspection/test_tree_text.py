@@ -167,3 +167,10 @@ def test_unfitted_estimators_say_so():
     for method in ("to_text", "to_dataframe", "plot_tree"):
         with pytest.raises(ValueError, match="not fitted"):
             getattr(GradientBoostingRegressor(), method)()
+
+
+def test_values_that_round_to_zero_have_no_sign():
+    X = np.arange(8.0)[:, None]
+    model = GradientBoostingRegressor(n_estimators=1, min_samples_leaf=1).fit(X, np.where(X[:, 0] < 4, -1e-6, 1e-6))
+    assert "-0.00" not in model.to_text()
+    assert "value: 0.00" in model.to_text()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from rich.table import Table
 
 from fastens.cli.inspecting.columns import ColumnFacts
 from fastens.cli.inspecting.inspection import Inspection, score_name
-from fastens.cli.report.report import NO_VALUE, Report, shown
+from fastens.cli.report.report import NO_VALUE, Report, one_line, shown
 from fastens.cli.table.columns import DESCRIPTIONS, TEXT, missing_cells
 from fastens.cli.table.target import CLASSIFICATION
 
 MOST_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
+WIDE = 62  # characters of a terminal with room for what a column holds
 KINDS = {**DESCRIPTIONS, TEXT: "categories"}
 
 
@@ -20,19 +23,27 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     report.facts(table_facts(found, title))
     report.title("Columns")
     table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=24)
+    table.add_column("", max_width=24)
     table.add_column("holds", no_wrap=True)
     for name in ("missing", "different"):
         table.add_column(name, justify="right", no_wrap=True)
     if found.alone:
         table.add_column(f"{score_name(found.target)} alone", justify="right", no_wrap=True)
-    # What is too long here must not narrow the others.
-    table.add_column("range, or what is frequent", overflow="ellipsis", no_wrap=True, max_width=CONTENTS_WIDTH)
+    is_wide = report.out.width >= WIDE + (len(score_name(found.target)) + 8 if found.alone else 0)
+    if is_wide:
+        table.add_column(one_line("range, or what is frequent"), max_width=CONTENTS_WIDTH)
     for facts in found.columns[:MOST_COLUMNS]:
-        cells = [facts.name, KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}"]
+        cells: list[Any] = [
+            one_line(facts.name),
+            KINDS.get(facts.kind, facts.kind),
+            missing_share(facts),
+            f"{facts.n_distinct:,}",
+        ]
         alone = [_alone(found, facts.name)] if found.alone else []
-        table.add_row(*cells, *alone, contents(facts))
+        table.add_row(*cells, *alone, *([one_line(contents(facts))] if is_wide else []))
     report.out.print(table)
+    if not is_wide:
+        report.out.print(" a wider terminal also shows: range, or what is frequent", style="dim")
     if len(found.columns) > MOST_COLUMNS:
         report.out.print(f" and {len(found.columns) - MOST_COLUMNS:,} more columns: -o page.html shows all of them")
     report.title("What to look at" if found.findings else "Nothing stands out")

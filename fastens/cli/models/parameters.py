@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -21,14 +22,25 @@ _PLACE = "parameter "
 _DIRECTION = re.compile(r"(.+?):\s*([+-]?1|0)\s*(?:,|$)")
 
 
+@contextmanager
+def _rule(words: str, text: str) -> Iterator[None]:
+    """An error that says what the value of an option must be."""
+    try:
+        yield
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be {words}; got {text!r}") from error
+
+
 def whole_or_none(text: str) -> int | None:
     """A whole number, or None for "none"."""
-    return None if text.lower() == "none" else int(text)
+    with _rule("a whole number or none", text):
+        return None if text.lower() == "none" else int(text)
 
 
 def count_or_share(text: str) -> int | float:
     """A whole number is a count, a number with a point a share."""
-    return int(text) if text.isdecimal() else float(text)
+    with _rule("a count or a share", text):
+        return int(text) if text.isdecimal() else float(text)
 
 
 def amount(text: str) -> int | float | str | None:
@@ -64,7 +76,8 @@ def directions(text: str) -> dict[str, int]:
 def word_range(text: str) -> tuple[int, int]:
     """Fewest and most words, as in "1-2"; one number is both."""
     first, _, last = text.partition("-")
-    return int(first), int(last or first)
+    with _rule("two whole numbers, as 1-2", text):
+        return int(first), int(last or first)
 
 
 @dataclass(frozen=True)
@@ -115,7 +128,7 @@ GROUPS = {
             "what splits lower: gini, entropy, squared_error, absolute_error, poisson; what networks raise: bic, aic, "
             "bdeu, k2",
         ),
-        Parameter("growth.rows_per_threshold", whole_or_none, "N", "rows for each threshold drawn, or none: all"),
+        Parameter("growth.rows_per_threshold", amount, "N", "rows for each threshold drawn, auto, or none: all"),
         Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
         Parameter("growth.split_criterion", str, "NAME", "gain of boosting: newton or squared_error"),
         Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
@@ -315,10 +328,12 @@ def _shown_defaults(name: str) -> str:
     """The default of a parameter: one, where all models that have the parameter agree, else one for each."""
     found: dict[str, list[str]] = {}
     for family, kind in FAMILIES.items():
-        for estimator in (kind.classifier, kind.regressor):
+        known: list[str] = []
+        for estimator, task in ((kind.classifier, "classification"), (kind.regressor, "regression")):
             signature = {} if estimator is None else _signature(estimator)
-            if name in signature and family not in (models := found.setdefault(_shown(signature[name]), [])):
-                models.append(family)
+            if name in signature and (default := _shown(signature[name])) not in known:
+                known.append(default)
+                found.setdefault(default, []).append(f"{family} for {task}" if known[1:] else family)
     if len(found) == 1:
         return next(iter(found))
     return ", ".join(f"{' and '.join(models)} {default}" for default, models in found.items())

@@ -54,7 +54,7 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
     right.set_xscale("log")
     right.margins(x=0.25)
     right.set_xlabel("seconds of a fit")
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(title, fontsize=10, parse_math=False)
     figure.savefig(path, dpi=150)
 
 

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from fastens.cli.report.leaderboard import Entry
@@ -20,6 +21,7 @@ NO_VALUE = "-"
 N_IMPORTANT = 10
 PIPED_WIDTH = 120
 BAR_WIDTH = 30
+NARROW_NAME = 16
 
 
 class Report:
@@ -67,18 +69,28 @@ class Report:
         self.out.print(table)
 
     def leaderboard(self, title: str, entries: Sequence[Entry]) -> None:
-        """Models from best to worst; below them those that failed, and why."""
+        """Models from best to worst; below them those that failed, and why.
+
+        A terminal that is too narrow shows fewer columns, and none of their numbers in part.
+        """
         self.title(title)
         done = [entry for entry in entries if entry.scores]
         names = list(done[0].scores[0])
+        headers = [*(name.replace(" (one against the rest)", "") for name in names), "fit", "a row", "size"]
+        rows = [[*(with_error(name, one.mean(name), one.error(name)) for name in names), *_costs(one)] for one in done]
+        widths = [3 + max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+        n_shown = len(headers)
+        while n_shown > 1 and NARROW_NAME + sum(widths[:n_shown]) > self.out.width:
+            n_shown -= 1
         table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
-        table.add_column("model", no_wrap=True)
-        for name in (*(name.replace(" (one against the rest)", "") for name in names), "fit", "a row", "size"):
+        table.add_column("model")
+        for name in headers[:n_shown]:
             table.add_column(name, justify="right", no_wrap=True)
-        for entry in done:
-            cells = [with_error(name, entry.mean(name), entry.error(name)) for name in names]
-            table.add_row(entry.name, *cells, *_costs(entry), style="" if entry.fit_seconds else "dim")
+        for entry, row in zip(done, rows, strict=True):
+            table.add_row(one_line(entry.name), *row[:n_shown], style="" if entry.fit_seconds else "dim")
         self.out.print(table)
+        if left_out := headers[n_shown:]:
+            self.out.print(f" a wider terminal also shows: {', '.join(left_out)}", style="dim")
         self.notes([f"{entry.name}: {entry.failure}" for entry in entries if entry.failure])
 
     def importances(self, shares: Iterable[tuple[str, float]]) -> None:
@@ -133,6 +145,11 @@ def shown(name: str, value: float) -> str:
     if name.startswith("AUC") or name.endswith("R²"):
         return f"{round(value, 4) + 0.0:.4f}"  # adding 0 takes the sign off -0
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
+
+
+def one_line(text: str) -> Text:
+    """A cell that is cut where its column is narrow; its column gives way before those that may not wrap."""
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def with_error(name: str, value: float, error: float) -> str:

@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from fastens.cli.report.leaderboard import Entry
 from fastens.cli.report.progress import training_progress
 from fastens.cli.report.report import Report, shown, with_error
 
@@ -74,3 +75,19 @@ def test_progress_is_silent_elsewhere():
 )
 def test_standard_errors_have_two_digits(name, value, error, text):
     assert with_error(name, value, error) == text
+
+
+@pytest.mark.parametrize(("width", "header"), [(120, "R² fit a row size"), (80, "R² fit"), (60, "MAE"), (20, "RMSE")])
+def test_numbers_of_a_leaderboard_are_not_cut(monkeypatch, width, header):
+    scores = [{"RMSE": 1161.4, "MAE": 944.1, "R²": -0.1003}, {"RMSE": 1163.3, "MAE": 974.2, "R²": -0.1006}]
+    report = Report()
+    report.out = Console(file=io.StringIO(), width=width)
+    costs = {"fit_seconds": [0.0171], "predict_seconds": [1e-4], "n_predicted": 30, "n_bytes": 10_240}
+    report.leaderboard(
+        "Leaderboard", [Entry("weighted-majority", scores, **costs), Entry("constant prediction", scores)]
+    )
+    printed = report.out.file.getvalue()
+    lines = printed.splitlines()
+    assert " ".join(lines[2].split()).endswith(header)
+    assert not any(char == "…" for line in lines for char in line[17:])
+    assert ("a wider terminal also shows" in " ".join(printed.split())) == (width < 120)
