@@ -442,8 +442,7 @@ class BaseBagging(BaseOneEstimator):
         self._check_fitted()
         every = np.arange(self.n_features_in_)
         if self._forest is not None:
-            bags = self._forest._bags()
-            drawn = (bags.features(tree) for tree in range(len(self._forest.estimators_)))
+            drawn = map(self._forest._bags().features, range(len(self._forest.estimators_)))
             return [every if columns is None else columns.astype(np.intp) for columns in drawn]
         return [every if member.columns is None else np.array(member.columns) for member in self._members]
 

@@ -454,11 +454,7 @@ class BaseForest(TreeParameters, TreeModel):
         self._check_fitted()
         if self._averaging is None:
             raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
-        fitted = self._as_fitted()
-        fitted.averaging = self.averaging = self._averaging.replaced(fitted, prior)
-        self._parameters_of_fit = {name: old for name, old in self._parameters_of_fit.items() if name != "averaging"}
-        self._ensemble = self._ensemble.with_values(self._averaging.node_values(fitted))
-        self._out_of_bag = None
+        self._averaging.reweight(self, prior)
         return self
 
     def _posteriors(self) -> Iterator[Prunings]:

@@ -147,6 +147,14 @@ class Averaging:
 
     # Another prior --------------------------------------------------
 
+    def reweight(self, forest: Any, prior: Mapping[str, Any]) -> None:
+        """Average the trees of a fitted forest by a prior with some other values."""
+        fitted = forest._as_fitted()
+        fitted.averaging = forest.averaging = self.replaced(fitted, prior)
+        forest._parameters_of_fit = {k: old for k, old in forest._parameters_of_fit.items() if k != "averaging"}
+        forest._ensemble = forest._ensemble.with_values(self.node_values(fitted))
+        forest._out_of_bag = None
+
     def replaced(self, forest: Any, prior: Mapping[str, Any]) -> PosteriorAverage:
         """The options of a forest with some other values; ValueError where they break their rules."""
         if "evidence" in prior:
