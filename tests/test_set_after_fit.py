@@ -130,3 +130,13 @@ def test_new_priors_and_new_leaves_follow_the_fit():
     wanted = plain.refit_leaves(X, y).predict_proba(X)
     changed = plain.set_params(loss="one_vs_rest", learning_rate=1.0).refit_leaves(X, y)
     np.testing.assert_array_equal(changed.predict_proba(X), wanted)
+
+
+@pytest.mark.parametrize("name", ["AODEClassifier", "CategoricalNB"])
+def test_more_rows_are_smoothed_as_was_set(name, tmp_path):
+    X, y = table_for(name)
+    model = fitted(name, {}).set_params(alpha=3.0).partial_fit(X, y)
+    wanted = fitted(name, {"alpha": 3.0}).partial_fit(X, y).predict_proba(X)
+    model.save(tmp_path / "model")
+    for same in (model, fastens.load(tmp_path / "model")):
+        np.testing.assert_array_equal(same.predict_proba(X), wanted)

@@ -180,6 +180,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return self
 
     def _take(self, likelihoods: list[Any], class_count: Array) -> None:
+        self.__dict__.pop("_parameters_of_fit", None)  # counts are smoothed as the parameters are now
         self.class_log_prior_ = self._log_prior(class_count)
         for likelihood in likelihoods:
             likelihood.estimate("bayes")
