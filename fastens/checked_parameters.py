@@ -12,8 +12,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from fastens.docstrings import Docs, complete_docstring, complete_method
 from fastens.foreign_names import hint, hint_to_predict
@@ -98,11 +96,10 @@ class ChecksParameters(BaseEstimator):
                 self._parameters_of_fit = changed
 
     def _is_fitted(self) -> bool:
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return False
-        return True
+        """As scikit-learn tells, which would ask for tags, and these for parameters that may break their rules."""
+        if hasattr(self, "__sklearn_is_fitted__"):
+            return bool(self.__sklearn_is_fitted__())
+        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
 
     def _as_fitted(self) -> Any:
         """The model with the parameters of its fit; all else is shared."""

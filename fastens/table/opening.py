@@ -201,7 +201,7 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
         return True, None
     if not model._is_source(X):
-        if not model._fits_sources:
+        if not (model._fits_sources or model._reads_parts):
             check_in_memory(model, X)  # rows of a Source, for a member
         return False, None
     if not model._fits_sources:

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from fastens.cli.report import report
+
 N = 400
 
 
@@ -197,7 +199,7 @@ def test_columns_of_different_values_say_the_same_in_the_same_order_alone(run, w
 
 @pytest.mark.parametrize("width", ["60", "80"])
 def test_narrow_terminals_cut_no_numbers(run, messy, monkeypatch, width):
-    monkeypatch.setattr("fastens.cli.report.report.PIPED_WIDTH", int(width))
+    monkeypatch.setattr(report, "PIPED_WIDTH", int(width))
     out = run("inspect", messy, "--target", "sold").out
     assert re.search(r"size +numbers +\d+\.\d% +\d+ +0\.\d{4} ", out)
     assert ("wider terminal" in out) == (width == "60")

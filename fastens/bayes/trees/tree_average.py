@@ -175,6 +175,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the Bayes-optimal probability of each class, that of all trees, shape (n_samples, n_classes)."""
+        self._check_fitted()
         return self._table[self._numbers(X)]
 
     def _numbers(self, X: ArrayLike) -> NDArray[np.int64]:
