@@ -64,8 +64,8 @@ class Stumps:
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a stump; of equal ones that on the first feature, at the lowest threshold."""
         stump = self._finder.fit(weights.whole if drawn is None else drawn, self._comm)
-        codes, validation = self.columns[stump.feature], self.rows.validation
-        validation_codes = None if validation is None else validation[stump.feature]
+        column, validation = max(stump.feature, 0), self.rows.validation  # -1: a stump that does not split
+        codes, validation_codes = self.columns[column], None if validation is None else validation[column]
         return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:

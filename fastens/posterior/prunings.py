@@ -68,7 +68,9 @@ class Prunings:
 
         At inner nodes, the mean if the tree stopped there.
         """
-        return kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
+        found = kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
+        # Rounding does not lead beyond the values: shares stay shares.
+        return np.clip(found, values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True))
 
     def map_leaves(self) -> NDArray[np.bool_]:
         """Whether nodes are leaves of the most probable pruning, if they are reached; of equal ones the smaller."""

@@ -324,3 +324,14 @@ def test_any_estimator(estimator, algorithm):
 def test_criterion_error_is_for_stumps():
     with pytest.raises(ValueError, match="criterion must be 'gini' or 'entropy' with max_depth=2"):
         AdaBoostClassifier(criterion="error", max_depth=2).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_stumps_that_do_not_split_read_the_codes_of_one_column():
+    """The last column has more codes than the first, whose cells they would be."""
+    X, index = np.column_stack([np.full(40, 3.0), np.arange(40.0)]), (np.arange(40) % 2).astype(np.uint16)
+    binning = learn_binning(X)
+    rows = BinnedRows(binning, binning.codes(X, 1), None, 1)
+    learner = Stumps(rows, StumpLearner(binning, rows.columns, index, 2, "gini", 1))
+    weak = learner.fit(None, np.eye(40, dtype=np.int64)[0], 0)
+    assert weak.model.feature < 0
+    assert weak.codes.max() < len(weak.cells)

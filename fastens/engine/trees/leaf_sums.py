@@ -51,7 +51,5 @@ def leaf_sums(leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, 
     """
     given = values.astype(np.float64) if weight is None else values * weight
     total = float(np.abs(given).sum())
-    if total == 0:
-        return np.zeros(n_nodes)
-    unit = math.ldexp(1.0, math.frexp(total)[1] - 1 - _BITS)
+    unit = max(math.ldexp(1.0, math.frexp(total)[1] - 1 - _BITS), math.ulp(0.0))
     return np.asarray(np.bincount(leaf, np.rint(given / unit), n_nodes) * unit, dtype=np.float64)
