@@ -493,8 +493,7 @@ class BaseForest(TreeParameters, TreeModel):
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         self._seed = checked_seed(self._seed)
-        # By what there is: the parameter may have been set to another value since the fit.
-        self._bootstrap = Bootstrap.from_arrays(arrays) if Bootstrap.is_in(arrays) else None
+        self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
         self._kept_rows = arrays.get(_KEPT_ROWS)

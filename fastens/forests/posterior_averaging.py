@@ -221,8 +221,7 @@ class ClassAveraging(Averaging):
 
     def leaf_prior(self, forest: Any) -> ClassPrior:
         """A Dirichlet prior of the classes' shares."""
-        options = forest._options("averaging") or _DEFAULTS  # it may have been set to None since the fit
-        return ClassPrior(options.alpha, tuple(forest._targets.counts))
+        return ClassPrior(forest._options("averaging").alpha, tuple(forest._targets.counts))
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
         """As many as are drawn, where the rows of a bag are weighted by class."""
@@ -256,7 +255,7 @@ class NumberAveraging(Averaging):
 
     def leaf_prior(self, forest: Any) -> NumberPrior | RatePrior:
         """A prior of the mean and the variance, or of the rate of counts."""
-        options = forest._options("averaging") or _DEFAULTS
+        options = forest._options("averaging")
         if self.is_of_counts:
             return RatePrior(self.location, options.prior_weight)
         return NumberPrior(self.location, self.variance, options.prior_weight, options.prior_shape, options.prior_scale)

@@ -124,17 +124,10 @@ def plot_dependence(
     _check_columns(columns, table)
     n_outputs = 1 if is_classifier(estimator) else int(np.prod(np.shape(estimator.predict(table[:1]))[1:]))
     _check_label(estimator, label, n_outputs)
-    missing = np.zeros(len(table), dtype=bool)
-    for column in columns:
-        missing |= _is_missing(table, column)
-    kept = np.flatnonzero(~missing)
-    if len(kept) == 0:
-        raise ValueError(f"X must have rows in which none of the columns {columns} is missing; got none.")
-    kept = kept[:: -(-len(kept) // n_rows)]
-    categorical = _categorical(estimator, columns)
-    for pair in (part for part in features if isinstance(part, tuple | list)):
-        if (pair[0] in categorical) != (pair[1] in categorical):
-            raise ValueError(f"features must have no pair of a column of numbers and one of categories; got {pair!r}.")
+    kept, categorical = _rows_to_average(table, columns, n_rows), _categorical(estimator, columns)
+    pairs = [part for part in features if isinstance(part, tuple | list)]
+    if mixed := [pair for pair in pairs if (pair[0] in categorical) != (pair[1] in categorical)]:
+        raise ValueError(f"features must have no pair of a column of numbers and one of categories; got {mixed[0]!r}.")
     numeric = [column for column in columns if column not in categorical]
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
@@ -158,6 +151,17 @@ def plot_dependence(
             drawn.yaxis.set_major_formatter(ScalarFormatter())
             drawn.set_ylabel("Partial dependence")
     return np.array(pictures, dtype=object)
+
+
+def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.intp]:
+    """Which rows the mean is over."""
+    missing = np.zeros(len(table), dtype=bool)
+    for column in columns:
+        missing |= _is_missing(table, column)
+    kept = np.flatnonzero(~missing)
+    if len(kept) == 0:
+        raise ValueError(f"X must have rows in which none of the columns {columns} is missing; got none.")
+    return kept[:: -(-len(kept) // n_rows)]
 
 
 def _tidy(ax: Any, are_categorical: list[bool]) -> None:

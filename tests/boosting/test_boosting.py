@@ -17,11 +17,6 @@ def loss(request):
     return request.param
 
 
-@pytest.fixture
-def X(rng):
-    return rng.standard_normal((400, 4))
-
-
 # Parameters --------------------------------------------------
 
 

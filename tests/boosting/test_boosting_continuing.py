@@ -29,11 +29,6 @@ OPTIONS = {
 }
 
 
-@pytest.fixture
-def X(rng):
-    return rng.standard_normal((400, 4))
-
-
 def assert_same(one, other, X):
     np.testing.assert_array_equal(outputs(one, X), outputs(other, X))
     np.testing.assert_array_equal(one.train_score_, other.train_score_)

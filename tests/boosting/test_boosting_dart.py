@@ -19,11 +19,6 @@ from reference.sklearn_checks import parametrize_with_checks
 DART = {"boosting": Dart(rate_drop=0.3, skip_drop=0.2), "random_state": 0}
 
 
-@pytest.fixture
-def X(rng):
-    return rng.standard_normal((400, 4))
-
-
 @pytest.mark.slow
 def test_which_rounds_are_left_out():
     dropout = Dropout(Dart(0.2, 0.3, None), 0.1, 7)

@@ -25,16 +25,6 @@ from reference.sklearn_checks import parametrize_with_checks
 
 
 @pytest.fixture
-def X(rng):
-    return rng.standard_normal((400, 4))
-
-
-@pytest.fixture
-def y(X, rng):
-    return make_target("squared_error", X, rng)
-
-
-@pytest.fixture
 def labels(X, rng):
     return np.array(["no", "yes"])[make_target("binary", X, rng)]
 

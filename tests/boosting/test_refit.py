@@ -13,17 +13,6 @@ import pytest
 from fastens import GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
 from fastens.options import EarlyStopping
-from reference.models import make_target
-
-
-@pytest.fixture
-def X(rng):
-    return rng.standard_normal((400, 4))
-
-
-@pytest.fixture
-def y(X, rng):
-    return make_target("squared_error", X, rng)
 
 
 def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):

@@ -172,11 +172,6 @@ class Bootstrap:
         names = ("order", "cumulated", "offsets", "draws")
         return {PREFIX + name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    @staticmethod
-    def is_in(arrays: Mapping[str, np.ndarray]) -> bool:
-        """Whether there is any of what `to_arrays` returned."""
-        return any(name.startswith(PREFIX) for name in arrays)
-
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Bootstrap:
         """Make a bootstrap from what `to_arrays` returned; ValueError for anything that is not such a state."""
