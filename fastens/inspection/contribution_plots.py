@@ -264,7 +264,7 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
     is_new = ax is None
     ax = axes(ax, figsize=(6.5, 1.3 + 0.32 * len(steps)))
     ax.barh(range(len(steps)), steps, left=starts, color=np.where(steps > 0, UP, DOWN), height=0.7)
-    figures = [f"{step:+.3g}" for step in steps]
+    figures = ["+" * bool(step >= 0) + number_text(float(f"{step:.3g}")) for step in steps]
     for place, (end, step, figure) in enumerate(zip(ends, steps, figures, strict=True)):
         ax.annotate(
             figure, (end, place), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
