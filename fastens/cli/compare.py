@@ -66,6 +66,9 @@ def run(options: argparse.Namespace) -> None:
         if options.stack:
             stack = _stack({entry.name: models[entry.name] for entry in entries[1:] if entry.scores}, task, options)
             entries.append(cross_validate(STACK, stack, task, folds, partial(advance, STACK)))
+    if not any(entry.scores for entry in entries[1:]):
+        reasons = [f"{entry.name}: {entry.failure}" for entry in entries[1:]]
+        raise CommandError(f"no model can do the table: {'; '.join(reasons)}")
     entries = ranked(entries)
     report.leaderboard(f"Leaderboard ({options.folds} folds, mean ± standard error)", entries)
     if options.output:
@@ -93,6 +96,8 @@ def leaderboard_table(entries: list[Entry]) -> pa.Table:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.n_jobs == 0:
+        raise CommandError("--n-jobs must be an integer other than 0, got 0")
     if options.output:
         output_format(options.output)
     if options.picture:

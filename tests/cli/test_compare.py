@@ -52,6 +52,7 @@ def test_regression_with_weights(run, houses, write_csv):
     [
         (("--models", "boosting,oracle"), "no 'oracle' for classification"),
         (("--folds", 1), "--folds must be at least 2"),
+        (("--n-jobs", 0), "--n-jobs must be an integer other than 0"),
         (("--picture", "board.gif"), "--picture must end in .png"),
         (("--output", "no/such/board.csv"), "no/such"),
     ],
@@ -102,6 +103,12 @@ def test_regression_leaves_out_what_knows_classes_only(run, houses, write_csv):
 def test_a_stack_needs_members(run, houses, write_csv):
     result = run("compare", write_csv(houses), "--target", "sold", "--models", "tree", "--stack")
     assert result.err == "fastens: --stack needs at least two models that can do the table\n"
+
+
+def test_no_model_at_all_is_an_error(run, houses, write_csv, two_families):
+    result = run("compare", write_csv(houses), "--target", "sold", "--models", "hopeless", "--folds", 2)
+    assert result.code == 2
+    assert "no model can do the table: hopeless: The 'strategy' parameter" in result.err
 
 
 def test_whatever_goes_wrong_is_a_row(run, houses, write_csv, monkeypatch):
