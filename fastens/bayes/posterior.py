@@ -283,6 +283,7 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
         )
     if isinstance(y, str) or isinstance(sample_weight, str):
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+    X, y, sample_weight = present_rows(X, y, sample_weight)
     proba = model.predict_proba(X)
     weights = check_weights(sample_weight, len(proba))
     truth = proba if y is None else _share_of_labels(y, proba.shape, model.classes_)

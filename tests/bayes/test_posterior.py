@@ -62,6 +62,7 @@ def test_weights_are_copies_and_order_does_not_matter():
     model, y = fitted(), np.array(["yes", "no", "no", "no"])
     found = estimate_errors(model, X, y, [1, 3, 0, 1])
     assert found == estimate_errors(model, X[[0, 1, 1, 1, 3]], y[[0, 1, 1, 1, 3]])
+    assert found == estimate_errors(model, X, ["yes", "no", "a class that fit has not seen", "no"], [1, 3, 0, 1])
     assert found.bayes == 3 / 5
 
 
