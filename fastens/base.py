@@ -30,7 +30,7 @@ from fastens.table.labels import index_of_labels, learn_labels, share_right
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.opening import opening_tables
 from fastens.table.present_rows import present_table
-from fastens.table.sample_weights import as_multiples, class_factors, multiplied, unless_ones, weights_to_score
+from fastens.table.sample_weights import as_multiples, class_factors, multiplied, rows_to_score, unless_ones
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
 from fastens.table.targets import check_magnitude
@@ -270,7 +270,10 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        return super().score(X, y, weights_to_score(sample_weight, y))
+        from sklearn.metrics import r2_score
+
+        y, predicted, weight = rows_to_score(y, self.predict(X), sample_weight)
+        return float(r2_score(y, predicted, sample_weight=weight))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         return self._encode_target(y)
@@ -321,7 +324,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
-        return share_right(y, self.predict(X), sample_weight=weights_to_score(sample_weight, y))
+        y, predicted, weight = rows_to_score(y, self.predict(X), sample_weight)
+        return share_right(y, predicted, sample_weight=weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,6 +24,7 @@ from fastens.engine.elementary import exp, log, logsumexp
 from fastens.parameters import one_of, whole
 from fastens.table.labels import encode_labels, index_of_labels
 from fastens.table.opening import opening_tables, split_columns
+from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
 
 Array = NDArray[np.float64]
@@ -98,6 +99,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
     @opening_tables
     def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the weighted sum of `score_samples`, the log probabilities of the rows."""
+        X, y, sample_weight = present_rows(X, y, sample_weight)
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
         weight = check_weights(sample_weight, len(found))
         return float(found.sum() if weight is None else (found[weight > 0] * weight[weight > 0]).sum())
@@ -281,6 +283,7 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
         )
     if isinstance(y, str) or isinstance(sample_weight, str):
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
+    X, y, sample_weight = present_rows(X, y, sample_weight)
     proba = model.predict_proba(X)
     weights = check_weights(sample_weight, len(proba))
     truth = proba if y is None else _share_of_labels(y, proba.shape, model.classes_)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.rounds import Rounds
-from fastens.boosting.times import read_times
+from fastens.boosting.times import checked_times, read_times
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import gathered
 from fastens.engine.elementary import exp
@@ -21,7 +21,7 @@ from fastens.engine.trees.used_columns import raw_of_rows
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import rows_to_score
 from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
@@ -84,8 +84,13 @@ class GradientBoostingSurvival(BoostedTrees):
     # The target --------------------------------------------------
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        """Return the bounds of the times, (n_rows, 2)."""
-        return read_times(y)
+        """Return the bounds of the times and the numbers of the rows, (n_rows, 3)."""
+        bounds = read_times(y)
+        return np.column_stack([bounds, np.arange(len(bounds))])
+
+    def _encode_target(self, y: NDArray[Any]) -> Array:
+        """Return the bounds of the rows that have a weight, (n_rows, 2)."""
+        return checked_times(y[:, :2], y[:, 2])
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         # Target statistics of categories are means of the negative gradients before the first round.
@@ -213,10 +218,10 @@ class GradientBoostingSurvival(BoostedTrees):
         return self._score_of(y, self.predict(X, init_score), sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
-        bounds = self._read_target(y)
-        check_same_rows(len(predicted), len(bounds))
-        weight = check_weights(sample_weight, len(predicted))
-        return self._score_of_raw(predicted[:, None], bounds, weight)
+        y = self._read_target(y)
+        check_same_rows(len(predicted), len(y))
+        y, predicted, weight = rows_to_score(y, predicted, sample_weight)
+        return self._score_of_raw(predicted[:, None], self._encode_target(y), weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
         return concordance(y, -raw[:, 0] if self._is_cox else raw[:, 0], weight)

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 def read_times(y: Any) -> Array:
     """Bounds of times, from any way to give them, (n_rows, 2); equal where the time was observed.
 
+    Of rows that have a weight `checked_times` looks at what they are.
+
     Parameters
     ----------
     y : structured array, table or array
@@ -31,17 +33,17 @@ def read_times(y: Any) -> Array:
     if array.dtype.names:
         return _from_columns({name: array[name] for name in array.dtype.names})
     if array.ndim == 2 and array.shape[1] == 2:
-        return _checked(_floats(array))
+        return _floats(array)
     if array.ndim == 2 and array.shape[1] > 2:
         raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
     time = _floats(column_or_1d(array, warn=True))
-    return _checked(np.column_stack([time, time]))
+    return np.column_stack([time, time])
 
 
 def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
     names = sorted(columns)
     if names == ["lower", "upper"]:
-        return _checked(np.column_stack([_floats(columns["lower"]), _floats(columns["upper"])]))
+        return np.column_stack([_floats(columns["lower"]), _floats(columns["upper"])])
     flags = [name for name, values in columns.items() if values.dtype == bool]
     event = "event" if names == ["event", "time"] else flags[0] if len(flags) == 1 else None
     if len(names) != 2 or event is None:
@@ -50,13 +52,13 @@ def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
             f"'upper'; got the columns {list(columns)}."
         )
     happened, time = _floats(columns[event]), _floats(columns[next(name for name in names if name != event)])
-    wrong = np.flatnonzero(~np.isin(happened, (0, 1)))
+    wrong = np.flatnonzero(~np.isin(happened, (0, 1)) & ~np.isnan(happened))
     if len(wrong):
         raise ValueError(
             f"y must hold 0 or 1, or True or False, in its column {event!r} of events; got {happened[wrong[0]]:g} in "
             f"row {wrong[0]}."
         )
-    return _checked(np.column_stack([time, np.where(happened == 1, time, np.inf)]))
+    return np.column_stack([time, np.where(happened == 0, np.inf, np.where(happened == 1, time, np.nan))])
 
 
 def _floats(values: NDArray[Any]) -> Array:
@@ -68,13 +70,13 @@ def _floats(values: NDArray[Any]) -> Array:
         raise ValueError(f"y must hold real numbers: {error}") from error
 
 
-def _checked(bounds: Array) -> Array:
-    """Bounds that make sense; a lower one below 0 is 0."""
+def checked_times(bounds: Array, rows: Array) -> Array:
+    """Bounds that make sense, of rows of these numbers; a lower one below 0 is 0."""
     low, high = np.maximum(bounds[:, 0], 0.0), bounds[:, 1]
     if np.isnan(bounds).any() or np.isinf(low).any():
         raise ValueError("Input y contains " + ("NaN." if np.isnan(bounds).any() else "infinity."))
     wrong = np.flatnonzero((high < low) | (high < 0))
     if len(wrong):
-        found = bounds[wrong[0]].tolist()
-        raise ValueError(f"y must hold times that are not negative, lower bounds first; got {found} in row {wrong[0]}.")
+        found, row = bounds[wrong[0]].tolist(), int(rows[wrong[0]])
+        raise ValueError(f"y must hold times that are not negative, lower bounds first; got {found} in row {row}.")
     return np.column_stack([low, high])

@@ -11,14 +11,14 @@ from sklearn.base import is_classifier
 
 from fastens.engine.losses.numeric_losses import Expectile
 from fastens.table.labels import share_right
-from fastens.table.sample_weights import weights_to_score
+from fastens.table.sample_weights import rows_to_score
 
 
 def score_of(model: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
     """The accuracy of an estimator's predictions, or R2; of several quantiles or expectiles the mean of their D2."""
     from sklearn.metrics import d2_pinball_score, r2_score
 
-    weight = weights_to_score(sample_weight, y)
+    y, predicted, weight = rows_to_score(y, predicted, sample_weight)
     levels = getattr(model, "_predicted_levels", None)
     if levels is None:
         return float((share_right if is_classifier(model) else r2_score)(y, predicted, sample_weight=weight))

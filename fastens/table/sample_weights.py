@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from fastens.engine.comm import LOCAL, Comm, in_turn, is_any, max_floats
 from fastens.engine.whole import MOST_EXACT, are_copies, are_whole
 from fastens.parameters import POSITIVE
-from fastens.table.columns.vectors import numbers_in
+from fastens.table.columns.vectors import numbers_in, unmasked
 
 # The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
@@ -41,9 +42,13 @@ def check_weights(sample_weight: Any, n_rows: int, comm: Comm = LOCAL) -> NDArra
     return _in_range(weight, comm=comm)
 
 
-def weights_to_score(sample_weight: Any, y: Any) -> NDArray[np.float64] | None:
-    """The same for the rows of a target that is scored."""
-    return None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
+def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
+    """Targets, predictions and checked weights of the rows that are scored; those of weight 0 may have any target."""
+    weight = None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
+    if weight is None or weight.all() or len(predicted) != len(weight):
+        return y, predicted, weight
+    rows = np.flatnonzero(weight)
+    return y.tocsr()[rows] if issparse(y) else unmasked(y, "y")[rows], predicted[rows], weight[rows]
 
 
 def _in_range(

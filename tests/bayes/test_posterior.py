@@ -62,6 +62,7 @@ def test_weights_are_copies_and_order_does_not_matter():
     model, y = fitted(), np.array(["yes", "no", "no", "no"])
     found = estimate_errors(model, X, y, [1, 3, 0, 1])
     assert found == estimate_errors(model, X[[0, 1, 1, 1, 3]], y[[0, 1, 1, 1, 3]])
+    assert found == estimate_errors(model, X, ["yes", "no", "a class that fit has not seen", "no"], [1, 3, 0, 1])
     assert found.bayes == 3 / 5
 
 
@@ -81,7 +82,9 @@ def test_rows_of_no_weight_do_not_shift_the_labels():
     for model in (MultinomialNB(), BernoulliNB()):
         model.fit(counts, Y)
         alone = model.log_likelihood(counts[1:], Y[1:], [2, 1, 1])
-        assert model.log_likelihood(counts, Y, [0, 2, 1, 1]) == pytest.approx(alone, abs=1e-12)
+        for of_first in (Y[0], "maybe"):  # a class that fit has not seen
+            labels = np.append([of_first], Y[1:])
+            assert model.log_likelihood(counts, labels, [0, 2, 1, 1]) == pytest.approx(alone, abs=1e-12)
         with pytest.raises(ValueError, match="sample_weight must be finite and not negative"):
             model.log_likelihood(counts, Y, [1, 1, 1, -1])
 

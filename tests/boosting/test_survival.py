@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import fastens
 from fastens import GradientBoostingSurvival
-from fastens.boosting.times import read_times
+from fastens.boosting.times import checked_times, read_times
 from fastens.options import AFTLoss, Growth
 from reference import survival as naive
 from reference.sklearn_checks import parametrize_with_checks
@@ -178,7 +178,20 @@ def test_all_ways_to_give_times():
     ):
         np.testing.assert_array_equal(read_times(y), expected)
     np.testing.assert_array_equal(read_times(time), np.column_stack([time, time]))
-    np.testing.assert_array_equal(read_times([[-np.inf, 2.0]]), [[0.0, 2.0]])
+    np.testing.assert_array_equal(checked_times(read_times([[-np.inf, 2.0]]), [0]), [[0.0, 2.0]])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -1.0, np.inf])
+def test_rows_without_weight_may_have_any_times(wrong, rng):
+    X, time, weight = rng.normal(size=(60, 2)), rng.exponential(size=60), np.arange(60) % 3
+    given = np.where(weight > 0, time, wrong)
+    models = [GradientBoostingSurvival(n_estimators=2).fit(X, y, sample_weight=weight) for y in (time, given)]
+    np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+    scores = [model.score(X, y, sample_weight=weight) for model, y in zip(models, (time, given), strict=True)]
+    assert scores[0] == scores[1]
+    events = pd.DataFrame({"event": np.where(weight > 0, 1.0, wrong if np.isnan(wrong) else 1.0), "time": given})
+    other = GradientBoostingSurvival(n_estimators=2).fit(X, events, sample_weight=weight)
+    np.testing.assert_array_equal(other.predict(X), models[0].predict(X))
 
 
 @pytest.mark.parametrize(

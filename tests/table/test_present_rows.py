@@ -160,3 +160,23 @@ def test_rows_that_voters_learn_from(rows):
     other = clone(model).partial_fit(X, label).partial_fit(X, label, sample_weight=weight)
     model.partial_fit(X, label).partial_fit(*rows[:2], sample_weight=rows[2])
     assert model.n_seen_ == other.n_seen_ == weight.sum()
+
+
+@pytest.mark.parametrize("name", ["DecisionTreeRegressor", "GradientBoostingRegressor", "VotingRegressor"])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e9])
+def test_targets_that_are_not_scored(name, wrong, rng):
+    X, y, weight = rng.normal(size=(40, 2)), rng.normal(size=40), np.arange(40) % 3
+    tree = fastens.DecisionTreeRegressor(max_depth=2)
+    model = getattr(fastens, name)(*[[("tree", tree)]] * (name == "VotingRegressor")).fit(X, y)
+    present, given = weight > 0, np.where(weight > 0, y, wrong)
+    expected = model.score(X[present], y[present], sample_weight=weight[present])
+    assert model.score(X, given, sample_weight=weight) == expected
+    assert model.score(X, pd.Series(given, index=np.arange(40)[::-1]), sample_weight=weight) == expected
+
+
+@pytest.mark.parametrize("wrong", [None, np.nan, "a class that fit has not seen"])
+def test_classes_that_are_not_scored(wrong, rng):
+    X, y, weight = rng.normal(size=(40, 2)), rng.integers(0, 3, 40), np.arange(40) % 3
+    model = fastens.DecisionTreeClassifier(max_depth=2).fit(X, y)
+    given = np.where(weight > 0, y.astype(object), wrong)
+    assert model.score(X, given, sample_weight=weight) == model.score(X, y, sample_weight=weight)

@@ -27,7 +27,7 @@ class FamilyScores:
     1995, eq. 28; Cooper & Herskovits 1992, eq. 12).
 
     Where values are missing, a family's counts are those of the rows in which it is known, scaled up to all rows (Balov
-    2013).
+    2013). Parents that no row shows beside the variable have the score -infinity: nothing speaks for them.
     """
 
     def __init__(self, rows: CodedRows, score: str = "bic", ess: float = 1.0) -> None:
@@ -106,4 +106,5 @@ class FamilyScores:
             of_cells, of_rows = np.repeat(pseudo, n_rows * n_values), np.repeat(pseudo * n_values, n_rows)
             found = np.add.reduceat(gammaln(flat + of_cells) - gammaln(of_cells), cells)
             found += np.add.reduceat(gammaln(of_rows) - gammaln(of_rows + of_parents), rows)
+        found[(total == 0) & [bool(parents) for _, parents in batch]] = -np.inf
         self._found.update(zip(batch, found.tolist(), strict=True))

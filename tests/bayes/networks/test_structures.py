@@ -25,3 +25,15 @@ def test_limited_dependence(rng, max_parents, min_information):
     assert model.parents_["class"] == []
     if min_information:
         assert sum(map(len, expected)) < sum(min(place, max_parents - 1) for place in range(6))
+
+
+@pytest.mark.parametrize("criterion", ["bic", "aic", "bdeu", "k2"])
+@pytest.mark.parametrize("tabu", [0, 5])
+def test_columns_never_known_together_have_no_edge(rng, criterion, tabu):
+    X = np.column_stack([rng.integers(0, 2, 200), rng.integers(0, 2, 200), rng.integers(0, 2, 200)]).astype(float)
+    X[:100, 0] = X[100:, 1] = np.nan  # each is known where the other is not
+    y = (rng.random(200) < np.where(X[:, 2] == 1, 0.9, 0.1)).astype(int)
+    model, other = (BayesianNetwork(criterion=criterion, tabu=tabu, max_bins=4) for _ in range(2))
+    model.fit(X, y)
+    assert not {("x0", "x1"), ("x1", "x0")} & set(model.edges_)
+    assert other.fit(np.column_stack([X, np.full(200, np.nan)]), y).edges_ == model.edges_
