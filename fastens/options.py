@@ -251,7 +251,7 @@ class LinearLeaves(Options):
     ----------
     l2 : float, default=10
         The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
-        variance 1 there.
+        variance 1 there. Where the mean weight of the rows is below 1, times that mean.
 
     Examples
     --------

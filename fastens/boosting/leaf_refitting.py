@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.leaves import damping
-from fastens.engine.grow.growth import leaves_within_limits
+from fastens.engine.grow.growth import leaves_within_limits, weight_unit
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.losses.losses import Loss
@@ -137,7 +137,7 @@ class LinearRefit(LeafRefit):
 
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         super().__init__(model, loss, data, decay)
-        self.X, l2 = as_array(data.X), model._options("linear_leaves").l2
+        self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * weight_unit(data.sample_weight)
         is_categorical = self.ensemble.binning.is_categorical
         self.models = LeafModels(self.X, is_categorical, self.weight, l2, 1, self.rules.monotone)
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeaves]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastens.options import Categories, EarlyStopping, Growth
+from fastens.options import Categories, EarlyStopping, Goss, Growth
 from fastens.parameters import NONE, one_of, real
 
 # Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
@@ -47,7 +47,9 @@ def plain(cls: Any, **parameters: Any) -> Any:
     Parameters
     ----------
     **parameters
-        Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``.
+        Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``. A record
+        (`growth`, `categories`) takes the place of the whole one; ``set_params(growth__max_delta_step=1.0)`` changes a
+        single option.
 
     Returns
     -------
@@ -79,7 +81,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     time_limit : float or None, default=None
         For "best": seconds of `fit`, which has a model by then whatever they are.
     **parameters
-        Any parameters of the class, in place of those of the quality.
+        Any parameters of the class, in place of those of the quality. An `early_stopping` has its own time limit.
 
     Returns
     -------
@@ -88,7 +90,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     Raises
     ------
     ValueError
-        For another quality, and for a time_limit that is not positive or not of "best".
+        For another quality, and for a time_limit that is not positive, not of "best", or beside an `early_stopping`.
 
     Examples
     --------
@@ -101,9 +103,16 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     """
     _QUALITY.check("quality", quality)
     _SECONDS.check("time_limit", time_limit)
+    preset = dict(QUALITIES[quality])
+    if isinstance(sampling := parameters.get("sampling"), Goss) or sampling == "goss":
+        preset.pop("subsample", None)  # it has rates of its own
+    if parameters.get("early_stopping") is False:
+        preset.pop("n_iter_no_change", None)
+    if time_limit is not None and "early_stopping" in parameters:
+        raise ValueError("time_limit must be None with early_stopping, which has one of its own.")
     if quality == "best":
         stopping = EarlyStopping(folds=N_FOLDS, choose_pruning=True, time_limit=time_limit)
         parameters = {"early_stopping": stopping} | parameters
     elif time_limit is not None:
         raise ValueError(f"time_limit must be None with quality={quality!r}, which is not bounded by time.")
-    return cls(**(QUALITIES[quality] | parameters))
+    return cls(**(preset | parameters))

@@ -31,6 +31,7 @@ from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata, own_request
+from fastens.combining.responses import knows_labels
 from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs
 from fastens.engine.grow.constraints import count_of
@@ -279,8 +280,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
         """Fit member `number` on its bag."""
-        drawn = bags.features(number)
-        columns = None if drawn is None else drawn.tolist()
+        columns = None if (drawn := bags.features(number)) is None else drawn.tolist()
         bag = _with_routed_weight(self._bag(spec, data, bags, number), spec.name)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
@@ -290,8 +290,7 @@ class BaseBagging(BaseOneEstimator):
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
         if self.verbose:
             announce(f"[{type(self).__name__}] member {number + 1} of {self.n_estimators}: {seconds_since(began)}")
-        uses_labels = isinstance(fitted, BaseFastens)
-        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, uses_labels)
+        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, knows_labels(fitted))
 
     def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
         """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
@@ -497,4 +496,5 @@ def _with_seed(estimator: Any, seed: int) -> Any:
     """A copy whose random choices, also those of estimators in it, follow from a seed."""
     seeds = np.random.RandomState(seed)
     names = sorted(name for name in estimator.get_params(deep=True) if name.split("__")[-1] == "random_state")
-    return clone(estimator).set_params(**{name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names})
+    copy, limit = clone(estimator), np.iinfo(np.int32).max
+    return copy.set_params(**{name: int(seeds.randint(limit)) for name in names}) or copy  # None of frozen ones

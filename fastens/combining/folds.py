@@ -19,7 +19,7 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import metadata_of_rows
-from fastens.combining.responses import METHODS, MemberError, class_response, number_response
+from fastens.combining.responses import METHODS, MemberError, class_response, knows_labels, number_response
 from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
 from fastens.engine.sharing import shared
@@ -115,10 +115,10 @@ class MemberData:
         return replace(self, X=X, validation=validation)
 
     def labels_for(self, member: Any) -> NDArray[Any]:
-        """The target for a member: labels for our own classifiers, class indices for others."""
+        """The target for a member: labels for those that know them, class indices for others."""
         if self.classes is None:
             return self.y
-        return labels_of(self.y, self.classes) if isinstance(member, BaseFastens) else self.y.astype(np.intp)
+        return labels_of(self.y, self.classes) if knows_labels(member) else self.y.astype(np.intp)
 
 
 @dataclass
@@ -387,7 +387,7 @@ def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
 
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
-    return spec.fitted(models, data.classes, uses_labels=isinstance(spec.estimator, BaseFastens))
+    return spec.fitted(models, data.classes, uses_labels=knows_labels(spec.estimator))
 
 
 def _absent_classes(part: MemberData) -> list[Any]:

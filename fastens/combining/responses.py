@@ -23,6 +23,13 @@ class MemberError(ValueError):
     """A member of an ensemble could not be fitted, or its response is malformed."""
 
 
+def knows_labels(member: Any) -> bool:
+    """Whether a classifier gets labels, as ours and those fitted beforehand do; others get class indices."""
+    from sklearn.frozen import FrozenEstimator
+
+    return isinstance(member, (BaseFastens, FrozenEstimator))
+
+
 def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> None:
     """Raise MemberError for the first label that is not in `labels`."""
     known = set(labels.tolist())

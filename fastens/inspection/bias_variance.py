@@ -136,6 +136,9 @@ def bias_variance_decomposition(
     predictions = np.stack(
         Parallel(n_jobs=n_jobs)(delayed(_one_round)(estimator, rows.X, rows.y, rows.X_test, seed) for seed in seeds)
     )
+    if predictions.ndim != 2:
+        shape = predictions.shape[1:]
+        raise ValueError(f"estimator must predict one value for each row; got predictions of shape {shape}.")
     if kind == "zero_one":
         return _zero_one_parts(predictions, rows.y_test, rows.optimal)
     return _squared_parts(predictions.astype(np.float64), rows.y_test, rows.optimal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ import fastens
 from fastens import (
     Categories,
     EarlyStopping,
+    Goss,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
@@ -238,6 +240,16 @@ def test_qualities():
         GradientBoostingRegressor.with_quality("better")
     with pytest.raises(ValueError, match="time_limit must be None with quality='fast'"):
         GradientBoostingRegressor.with_quality("fast", time_limit=3)
+    with pytest.raises(ValueError, match="time_limit must be None with early_stopping, which has one of its own"):
+        GradientBoostingRegressor.with_quality("best", time_limit=3, early_stopping=EarlyStopping(folds=2))
+
+
+def test_qualities_beside_what_makes_their_parameters_irrelevant():
+    X, y = np.arange(60.0)[:, np.newaxis], np.arange(60.0)
+    for given in ({"sampling": "goss"}, {"sampling": Goss(top_rate=0.3)}, {"early_stopping": False}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            GradientBoostingRegressor.with_quality("best", n_estimators=2, **given).fit(X, y)
 
 
 @pytest.mark.parametrize("noise", [0.0, 2.0])

@@ -141,6 +141,15 @@ def test_early_stopping_measures_the_linear_models(X, rng):
     np.testing.assert_allclose(losses, model.validation_score_[: model.n_iter_], rtol=1e-12)
 
 
+def test_weights_of_any_scale(X, rng):
+    y, weight = make_target("squared_error", X, rng), rng.random(len(X))
+    model = GradientBoostingRegressor(n_estimators=5, **LINEAR).fit(X, y, weight)
+    small = GradientBoostingRegressor(n_estimators=5, **LINEAR).fit(X, y, weight / 1024)
+    np.testing.assert_allclose(small.predict(X), model.predict(X), rtol=1e-9)
+    same = small.refit_leaves(X, y, decay_rate=0.0, sample_weight=weight / 1024)
+    np.testing.assert_allclose(same.predict(X), small.predict(X), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("loss", ["squared_error", "binary", "multiclass", "poisson"])
 def test_refitted_leaves(loss, X, rng):
     y = make_target(loss, X, rng)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
@@ -381,3 +382,15 @@ def test_prefit_members_with_numbers_as_objects():
     vote = VotingClassifier([("rule", rule)], prefit=True).fit(X, Y)
     assert vote.classes_.dtype == Y.dtype
     assert (vote.predict(X) == 2).all()
+
+
+@pytest.mark.parametrize(
+    "ensemble", [BaggingClassifier, StackingClassifier, VotingClassifier, WeightedMajorityClassifier]
+)
+def test_frozen_members_know_labels(ensemble):
+    """A member that was fitted beforehand answers with the labels of its fit, not with places among them."""
+    X, y = load_iris(return_X_y=True)
+    labels = np.array(["setosa", "versicolor", "virginica"])[y]
+    frozen = FrozenEstimator(GaussianNB().fit(X, labels))
+    model = ensemble(frozen if ensemble is BaggingClassifier else [("nb", frozen)]).fit(X, labels)
+    assert model.score(X, labels) > 0.9

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fastens import bias_variance_decomposition, plot_bias_variance
+from fastens import GradientBoostingRegressor, bias_variance_decomposition, plot_bias_variance
 
 mpl.use("Agg")
 
@@ -136,6 +136,12 @@ def test_errors(options, message):
         bias_variance_decomposition(
             **{"estimator": LinearRegression(), "X": np.zeros((9, 1)), "y": np.arange(9.0), **options}
         )
+
+
+def test_several_predictions_a_row():
+    quantiles = GradientBoostingRegressor("quantile", quantile=[0.1, 0.9], n_estimators=1)
+    with pytest.raises(ValueError, match="estimator must predict one value for each row; got predictions of shape"):
+        bias_variance_decomposition(quantiles, np.arange(9.0)[:, np.newaxis], np.arange(9.0), n_rounds=2)
 
 
 @pytest.mark.parametrize(

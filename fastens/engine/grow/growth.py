@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from fastens.engine.trees.trees import Tree
 
 
+def weight_unit(sample_weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> float:
+    """What one row counts as in penalties: the mean weight where that is below 1."""
+    return 1.0 if sample_weight is None else min(1.0, weighted_mean(sample_weight, None, comm))
+
+
 @dataclass(frozen=True, kw_only=True)
 class GrowthRules(Limits):
     """Limits of a tree of Newton steps and of its leaf values, beside those of any tree.
@@ -82,11 +87,11 @@ class GrowthRules(Limits):
 
     def for_weights(self, sample_weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> GrowthRules:
         """The limits for weighted rows: small weights, such as shares of 1, do not mean that there are few rows."""
-        mean = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, comm)
-        if mean >= 1:
+        unit = weight_unit(sample_weight, comm)
+        if unit == 1:
             return self
         scaled = ("min_child_weight", "l2_regularization", "noise_l2")
-        return replace(self, **{name: getattr(self, name) * mean for name in scaled})
+        return replace(self, **{name: getattr(self, name) * unit for name in scaled})
 
     @property
     def bind_values(self) -> bool:

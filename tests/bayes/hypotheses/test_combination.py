@@ -134,6 +134,7 @@ def test_out_of_fold_posterior():
 def test_held_out_ways_agree():
     """Rows to validate on, fitted members, frozen members and a single split say the same."""
     X, y = load_breast_cancer(return_X_y=True)
+    y = np.where(y, "benign", "malignant")
     train, test = np.arange(0, 569, 2), np.arange(1, 569, 2)
     fitted = [(name, member.fit(X[train], y[train])) for name, member in PAIR]
     models = [
