@@ -339,7 +339,8 @@ class BaseForest(TreeParameters, TreeModel):
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_outputs)
-            For two classes, the variance of the probability of the second; for more, of each.
+            For two classes, the variance of the probability of the second; for more, of each. Several targets stand
+            side by side.
 
         Raises
         ------
