@@ -124,13 +124,13 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         super()._check_parameters()
         if self.method == "cqr" and not isinstance(self._template(), GradientBoostingRegressor):
             raise ValueError(
-                "method must be 'auto' where the estimator is not a GradientBoostingRegressor, which can predict "
-                f"several quantiles; got {self.method!r} with {self.estimator!r}."
+                "method must be 'auto' or 'constant' where the estimator is not a GradientBoostingRegressor, which can "
+                f"predict several quantiles; got {self.method!r} with {self.estimator!r}."
             )
         if self.method == "cqr" and self._is_prefit and levels_of(self.estimator) is None:
             raise ValueError(
-                "method must be 'auto' with cv='prefit' where the estimator does not predict several quantiles; "
-                f"got {self.method!r}."
+                "method must be 'auto' or 'constant' with cv='prefit' where the estimator does not predict several "
+                f"quantiles; got {self.method!r}."
             )
 
     def _planned_fits(self, shape: TableShape) -> Fits:

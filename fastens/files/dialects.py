@@ -176,5 +176,9 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
 
 
 def _prefers_comma(text: str, separator: str) -> bool:
-    """Whether a value looks like a number with a decimal comma."""
-    return separator != "," and bool(re.search(rf"(^|[{separator}])-?\d+,\d+($|[{separator}])", text, re.MULTILINE))
+    """Whether a value looks like a number with a decimal comma; "1,234" does only between semicolons."""
+    if separator == ",":
+        return False
+    edge = re.escape(separator)
+    number = r"\d+,\d+" if separator == ";" else r"(?![1-9]\d{0,2},\d{3}\D)\d+,\d+"
+    return bool(re.search(rf'(^|{edge})"?-?{number}"?($|{edge})', text + "\n", re.MULTILINE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -187,7 +187,8 @@ class BaseForest(TreeParameters, TreeModel):
             finish = self._averaging.finisher(self, averager, here, samples, store.n_trees)
 
         def take(number: int, tree: Tree) -> None:
-            store.add(number, finish(number, prune(rescaled(tree, scale), self.ccp_alpha)))
+            tree = finish(number, prune(rescaled(tree, scale), self.ccp_alpha))
+            store.add(number, replace(tree, value=self._targets.of_leaves(tree.value)))
 
         grower.grow_into(take, Samples(bags, grown, store.n_trees, self.n_estimators, own), store.n_trees)
 
@@ -339,7 +340,7 @@ class BaseForest(TreeParameters, TreeModel):
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_outputs)
-            For two classes, the variance of the probability of the second; for more, of each.
+            For two classes, the variance of the probability of the second; for more, of each; targets side by side.
 
         Raises
         ------

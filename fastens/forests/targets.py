@@ -46,6 +46,14 @@ class ClassTargets(NamedTuple):
         """The number of values in a leaf."""
         return sum(self.widths)
 
+    def of_leaves(self, grown: Values) -> Values:
+        """Leaf values as the engine grew them, a single one for up to two classes, as those of these targets."""
+        if not self.has_all:
+            return grown
+        parts = np.split(grown, np.cumsum(self._replace(has_all=False).widths)[:-1], axis=1)
+        pairs = zip(parts, self.counts, strict=True)
+        return np.hstack([part if count > 2 else _shares(part)[:, :count] for part, count in pairs])
+
     def to_grow(self, y: Array, comm: Comm = LOCAL) -> Target:
         """The targets as the engine takes them."""
         return class_target(y, [max(count, 2) for count in self.counts])
@@ -100,6 +108,10 @@ class NumberTargets(NamedTuple):
 
     n_values: int
     dtype: Any = np.float32  # of leaf values
+
+    def of_leaves(self, grown: Values) -> Values:
+        """Leaf values as the engine grew them."""
+        return grown
 
     def to_grow(self, y: Array, comm: Comm = LOCAL) -> Target:
         """The targets as the engine takes them."""

@@ -466,10 +466,10 @@ def test_rows_to_stop_early_by_reach_the_estimator(rng):
         ({"estimator": "ridge"}, "estimator must be an estimator or None; got 'ridge'"),
         ({"estimator": GaussianNB()}, "estimator must be a regressor; got GaussianNB()"),
         ({"method": "bayes"}, "method must be one of 'auto', 'constant', 'cqr'; got 'bayes'"),
-        ({"estimator": Ridge(), "method": "cqr"}, "method must be 'auto' where the estimator is not a Gradient"),
+        ({"estimator": Ridge(), "method": "cqr"}, "method must be 'auto' or 'constant' where the estimator is not"),
         (
             {"estimator": GradientBoostingRegressor(), "method": "cqr", "cv": "prefit"},
-            "method must be 'auto' with cv='prefit' where the estimator does not predict several quantiles; got 'cqr'",
+            "method must be 'auto' or 'constant' with cv='prefit' where the estimator does not predict several",
         ),
         ({"quantiles": [0.9, 0.1]}, "quantiles must be two or more ascending numbers between 0 and 1; got [0.9, 0.1]"),
         ({"quantiles": [0.5]}, "quantiles must be two or more ascending numbers"),

@@ -81,6 +81,22 @@ def test_forests():
     assert len(model) == 8
 
 
+@pytest.mark.parametrize("of_one_class", [False, True])
+def test_forests_of_two_classes_grow_further_trees(of_one_class, tmp_path):
+    first = np.zeros(len(THREE)) if of_one_class else THREE > 0
+    for classes in (first, np.column_stack([first, THREE])):
+        theirs = RandomForestClassifier(5, max_depth=4, random_state=0).fit(FULL, classes)
+        model = from_model(theirs).set_params(warm_start=True, n_estimators=8, random_state=0).fit(FULL, classes)
+        parts = zip(model.predict_proba(FULL), theirs.predict_proba(FULL), strict=True)
+        for found, old in parts if classes.ndim > 1 else [(model.predict_proba(FULL), theirs.predict_proba(FULL))]:
+            assert found.shape == old.shape
+            np.testing.assert_allclose(found.sum(axis=1), 1)
+            assert (found >= old * 5 / 8 - 1e-12).all()
+        again = saved_and_loaded(model, tmp_path)
+        np.testing.assert_array_equal(again.predict(FULL), model.predict(FULL))
+        assert model.score(FULL, classes) >= 0.7
+
+
 def test_rows_of_forests_that_were_not_grown_here_are_unknown(tmp_path):
     ours = fastens.RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
     theirs = RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)

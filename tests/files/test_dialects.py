@@ -134,3 +134,13 @@ def test_what_was_written_is_read(tmp_path_factory, table, dialect):
     assert again.table.equals(found.table)
     found.schema.save(path.with_suffix(".toml"))
     assert TableSchema.load(path.with_suffix(".toml")) == found.schema
+
+
+@pytest.mark.parametrize(("separator", "number"), [("|", 1234), ("\t", 1234), ("^", 1234), (";", 1.234)])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_comma_before_three_digits(tmp_path, separator, number, quote):
+    path = tmp_path / "t.csv"
+    for others, expected in (("x", number), ("1,5", 1.234)):
+        path.write_text(f"a{separator}b\n{quote}1,234{quote}{separator}{others}\n")
+        table = read(str(path), TableSchema.from_dict({"separator": separator}), {}).table
+        assert table["a"].to_pylist() == [expected]
