@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import column_or_1d, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
@@ -159,7 +159,7 @@ class BaseBagging(BaseOneEstimator):
             self._check_same_kind()
         self._forest = self._forest_for_trees()
         if self._forest is not None:
-            check_metadata(type(self).__name__, metadata)
+            check_metadata(self, metadata, known=("sample_weight",))
             return self._fit_forest(X, y, sample_weight)
         kept = self._members if self.warm_start and hasattr(self, "_members") else []
         before = self._bags if kept else None
@@ -239,7 +239,7 @@ class BaseBagging(BaseOneEstimator):
         # Errors of the table bear the name of the bagging, not that of the forest.
         X = X if is_frame(X) else open_table(X, type(self).__name__, self._comm.size == 1).native
         with self._forest._over(self._comm):
-            self._forest.fit(X, column_or_1d(y, warn=True), sample_weight)
+            self._forest.fit(X, self._read_target(y), sample_weight)
         learned = vars(self._forest)
         for name in (*LEARNED, *OF_MEMBERS):
             self.__dict__.pop(name, None)
@@ -360,7 +360,7 @@ class BaseBagging(BaseOneEstimator):
     def _passed_on(self, caller: str, metadata: dict[str, Any]) -> dict[str, Any]:
         """What scikit-learn's metadata routing gives the members' method; without it, arguments are a TypeError."""
         self._check_fitted()
-        check_metadata(type(self).__name__, metadata, caller)
+        check_metadata(self, metadata, caller)
         return getattr(process_routing(self, caller, **metadata).estimator, self._callee(caller)) if metadata else {}
 
     def _callee(self, caller: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from fastens.docstrings import entries
+from fastens.foreign_names import hint
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
@@ -141,15 +142,18 @@ oob_scores_ : array of shape (n_estimators,)
     With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
 """)
 
-KNOWN_METADATA = {"sample_weight", "groups", "X_val", "y_val"}
+KNOWN_METADATA = ("sample_weight", "groups", "X_val", "y_val")
 
 
-def check_metadata(kind: str, metadata: Mapping[str, Any], method: str = "fit") -> None:
+def check_metadata(
+    owner: Any, metadata: Mapping[str, Any], method: str = "fit", known: Collection[str] = KNOWN_METADATA
+) -> None:
     """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is on."""
-    known = KNOWN_METADATA if method == "fit" else set()
-    unknown = [] if routing_enabled() else sorted(set(metadata) - known)
+    unknown = [] if routing_enabled() else sorted(set(metadata).difference(known if method == "fit" else ()))
     if unknown:
-        raise TypeError(f"{kind}.{method} got an unexpected keyword argument {unknown[0]!r}")
+        where, name = f"{type(owner).__name__}.{method}()", unknown[0]
+        help_ = hint(name, known, owner.get_params(deep=False)) if method == "fit" else ""
+        raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
 
 def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[Any] | None:

@@ -240,8 +240,13 @@ def test_errors_name_the_bagging(kind, members):
         model.fit(X, None)
     with pytest.raises(ValueError, match=f"minimum of 1 is required by {name}"):
         model.fit(X[:0].tolist() or np.empty((0, 4)), y[:0])
-    with pytest.raises(TypeError, match=f"{name}.fit got an unexpected keyword argument 'colour'"):
+    with pytest.raises(TypeError, match=rf"{name}\.fit\(\) got an unexpected keyword argument 'colour'"):
         model.fit(X, y, colour="red")
+    with pytest.raises(TypeError, match=r"argument 'sample_wieght'\. Is sample_weight meant\?"):
+        model.fit(X, y, sample_wieght=y)
+    if members == "trees":  # which would read neither
+        with pytest.raises(TypeError, match="unexpected keyword argument 'groups'"):
+            model.fit(X, y, groups=y)
     with pytest.raises(ValueError, match="y should be a 1d array"):
         model.fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match=f"This {name} instance is not fitted yet"):
@@ -306,3 +311,13 @@ def test_more_copies_than_fit_into_memory(rng):
         model.fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
     model.set_params(max_samples=60, random_state=0).fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
     assert model.score(X, X[:, 0] > 0) > 0.8
+
+
+def test_a_list_of_labels_that_are_not_all_strings():
+    X = np.arange(8.0)[:, None]
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        BaggingClassifier(n_estimators=2).fit(X, ["a", "b"] * 3 + ["a", np.nan])
+    with pytest.raises(ValueError, match="y holds int, str; labels must be all strings or all numbers"):
+        BaggingClassifier(n_estimators=2).fit(X, ["a", "b"] * 3 + ["a", 1])
+    with pytest.raises(ValueError, match=r"y must have no masked values; that of row 7 is masked"):
+        BaggingClassifier(n_estimators=2).fit(X, np.ma.masked_array([0, 1] * 4, mask=[0] * 7 + [1]))

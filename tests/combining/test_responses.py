@@ -375,6 +375,15 @@ def test_labels_to_validate_on_are_those_of_y(name, y_val, message):
         ValueError, match=f"X_val and y_val must be rows and targets like those of X and y: .*{message}"
     ):
         SHARES[name](GaussianNB()).fit(X, NAMES, X_val=X[:3], y_val=y_val)
+    with pytest.raises(ValueError, match=r"X_val and y_val must be rows and targets like .*: X has 2 features"):
+        SHARES[name](GaussianNB()).fit(X, NAMES, X_val=X[:3, :2], y_val=NAMES[:3])
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_a_missing_label_is_no_class_where_rows_are_left_out(name):
+    labels, weight = [*NAMES[:-1].tolist(), np.nan], np.arange(len(Y)) > 0
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        SHARES[name](GaussianNB()).fit(X, labels, sample_weight=weight)
 
 
 def test_prefit_members_with_numbers_as_objects():

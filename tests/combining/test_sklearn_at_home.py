@@ -168,7 +168,7 @@ def test_metadata_reaches_the_method_that_members_answer_with():
         assert_array_equal(numbers.predict(X, lesson=3.5), 3.5)
         with pytest.raises(TypeError, match="not routed"):
             numbers.predict(X, other=1)
-    with pytest.raises(TypeError, match=r"BaggingRegressor.predict got an unexpected keyword argument 'lesson'"):
+    with pytest.raises(TypeError, match=r"BaggingRegressor.predict\(\) got an unexpected keyword argument 'lesson'"):
         numbers.predict(X, lesson=3.5)
 
 

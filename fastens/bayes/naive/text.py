@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
-from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
@@ -233,7 +232,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         texts = texts_of(X, fewest=self._comm.size == 1)
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
-        labels = column_or_1d(np.asarray(y), warn=True)
+        labels = self._read_target(y)
         if len(labels) != len(texts):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
         weight = check_weights(sample_weight, len(texts), self._comm)

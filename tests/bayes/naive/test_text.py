@@ -268,3 +268,10 @@ def test_stemmers_do_not_remember_all_words_that_ever_were(monkeypatch):
     tokenizer = model._vectorizer.tokenizer
     assert len(tokenizer._known) < 8
     assert_array_equal(model.predict_proba(["good playing"]), wanted)
+
+
+def test_a_list_of_labels_that_are_not_all_strings():
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        TextClassifier().fit(TEXTS, [*LABELS[:5], None])
+    with pytest.raises(ValueError, match="y holds int, str; labels must be all strings or all numbers"):
+        TextClassifier().fit(TEXTS, [*LABELS[:5], 1])
