@@ -109,8 +109,8 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
         if not isinstance(self.bootstrap, str):
             return None
-        y = data.y
-        classes = y.astype(np.intp) if y.ndim == 1 else np.unique(y, axis=0, return_inverse=True)[1].ravel()
+        # Rows that a warm start goes on with may lack a class: none is drawn of it.
+        classes = np.unique(data.y, axis=0, return_inverse=True)[1].ravel()
         return classes, self.bootstrap == "balanced"
 
     def _predicting_trees(self) -> TreeEnsemble:

@@ -164,8 +164,9 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         if self._n_targets > 1:
             raise ValueError("keep_leaves must be False with several targets; got True.")
         self._leaf_values, rank = np.unique(everyone.y, return_inverse=True)
-        ones = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
-        weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: ones
+        weight = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
+        weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # the least may be too small for float32
+        weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: weight
         trees, rows = on_used_columns(self._ensemble, data.X)
         [leaf] = gathered(data.comm, [map_parts(trees.apply, rows)])
         self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
@@ -238,5 +239,5 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         super()._restore_fitted(arrays)
         if _LEAF_VALUES in arrays:
             self._leaf_values = arrays[_LEAF_VALUES]
-            n_nodes = len(self._ensemble.feature)
-            self._leaf_rows = LeafRows.from_arrays(arrays, n_nodes, len(self._leaf_values))
+            node_offsets = self._ensemble.node_offsets
+            self._leaf_rows = LeafRows.from_arrays(arrays, node_offsets, len(self._leaf_values))

@@ -104,6 +104,19 @@ def test_warm_start_adds_the_same_trees(kind):
     assert len(model) == 8
 
 
+@pytest.mark.parametrize("weight", [None, np.tile([1.0, 1.5], 30)])
+@pytest.mark.parametrize("bootstrap", ["stratified", "balanced"])
+def test_warm_starts_draw_nothing_of_classes_that_their_rows_lack(bootstrap, weight, tmp_path):
+    X, y = np.arange(90.0)[:, None], np.repeat([0, 1, 2], 30)
+    model = RandomForestClassifier(2, bootstrap=bootstrap, warm_start=True, random_state=0).fit(X, y)
+    model.set_params(n_estimators=4).fit(X[y != 1], y[y != 1], weight)
+    tree = model[3].tree_
+    assert tree.weighted_n_node_samples[0] == 60
+    assert_array_equal(tree.value[0, 0], [0.5, 0.0, 0.5])
+    model.save(tmp_path / "forest.fastens")
+    assert_array_equal(fastens.load(tmp_path / "forest.fastens").predict_proba(X), model.predict_proba(X))
+
+
 def test_an_imported_isolation_forest_grows_on():
     theirs = sklearn.ensemble.IsolationForest(n_estimators=5, max_samples=50, random_state=0).fit(X)
     model = fastens.from_model(theirs)

@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_
 
 import fastens
 from fastens import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from fastens.engine.trees.leaf_rows import LeafRows
 from fastens.forests import forest_regressor
 from fastens.forests.tree_errors import quantiles_of_trees
 
@@ -229,6 +230,28 @@ def test_weights_mean_repetition(rng, patients):
     weighted = RandomForestRegressor(60, **options).fit(X, y, sample_weight=weight)
     many = RandomForestRegressor(60, **options).fit(X[rows], y[rows])
     np.testing.assert_array_equal(weighted.predict_quantiles(X), many.predict_quantiles(X))
+
+
+def test_quantiles_of_rows_next_to_no_weight(patients):
+    X, y = patients
+    weight = np.full(len(X), 1e-60)
+    weight[:5] = 1.0
+    forest = RandomForestRegressor(30, bootstrap=False, keep_leaves=True, min_samples_leaf=60, random_state=0)
+    expected = forest.fit(X, y, weight).predict_quantiles(X)
+    assert (forest._leaf_rows.weights > 0).all()
+    np.testing.assert_array_equal(forest.fit(X, y, weight * 1e-30).predict_quantiles(X), expected)
+    assert (forest._leaf_rows.weights > 0).all()
+
+
+@pytest.mark.parametrize(("name", "change"), [("weights", lambda a: 0 * a), ("first_node", lambda a: a + 1)])
+def test_files_must_hold_the_rows_of_the_leaves(name, change, forest):
+    trees, n_values = forest._ensemble, len(forest._leaf_values)
+    arrays = forest._leaf_rows.to_arrays()
+    LeafRows.from_arrays(arrays, trees.node_offsets, n_values)
+    with pytest.raises(ValueError, match="the arrays do not describe the rows of leaves"):
+        LeafRows.from_arrays(
+            arrays | {f"leaf_rows.{name}": change(arrays[f"leaf_rows.{name}"])}, trees.node_offsets, n_values
+        )
 
 
 @pytest.mark.parametrize(

@@ -127,3 +127,14 @@ def test_numbers_of_any_size_are_kept(unit, rng):
     prior = NumberPrior(np.zeros(1), np.array([y.var()]), 0.02, 1.0, 0.02)
     found = number_statistics(tree, nodes_of(tree).leaf, prior)
     np.testing.assert_allclose(compact(found), found, rtol=1e-6)
+
+
+def test_as_many_rows_as_32_bits_do_not_count(rng):
+    y = rng.normal(size=N_ROWS)
+    weight = np.full(N_ROWS, 2.0**19)
+    weight[0] += 2.0**31 - weight.sum()
+    _, tree = grown(number_target(y, np.float64), rng, weight, max_depth=1)
+    prior = PruningPrior(NumberPrior(np.zeros(1), np.array([1.0]), 0.02, 1.0, 0.02), 0.5, COST)
+    leaves = number_statistics(tree, nodes_of(tree).leaf, prior.leaves)
+    averaged = prior.averaged(tree, nodes_of(tree), [leaves])
+    np.testing.assert_allclose(averaged, by_logarithms(prior, tree, leaves), rtol=1e-9)

@@ -64,7 +64,9 @@ class CountCube:
         Errors are the first class's weight inside and the second's outside; -inf where they are more than
         `most_errors`. Returns the least errors, and the first cell that has them.
         """
-        layout = np.stack([self.sizes, self.strides])
+        # The kernel has room for attributes with values alone: of others there may be any number.
+        known = np.flatnonzero(self.sizes) if self.sizes.any() else np.zeros(1, np.intp)
+        layout = np.stack([self.sizes[known], self.strides[known]])
         return log_weights(self.counts, layout, per_error, per_constraint, most_errors, out)
 
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -76,10 +76,13 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None,
 
 
 def whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.int64]:
-    """Weights as whole numbers below 2**31: rounded to 2**-30 of the largest, unless they are so already."""
+    """Weights as whole numbers below 2**31: rounded to 2**-30 of the largest, unless they are so already.
+
+    None above 0 is rounded to 0: a leaf may have no other rows.
+    """
     if weights is None:
         return np.ones(n_rows, dtype=np.int64)
-    return np.rint(weights * _weight_scale(weights, comm)).astype(np.int64)
+    return np.maximum(np.rint(weights * _weight_scale(weights, comm)).astype(np.int64), weights > 0)
 
 
 class Loss:

@@ -67,7 +67,7 @@ def leaf_quantiles(
     totals[1] = np.diff(leaf_starts)
     comm.sum(totals)
     is_light, n_rows = totals[0] == 0, totals[1]
-    # Where all weights were rounded to none, the least value.
+    # Where all weights are 0, the least value.
     equal = np.where(is_light[leaf], 1, weights)
     needed = np.where(is_light, 1.0, level * totals[0])
     values = smallest_reaching(comm, residuals, equal, leaf, needed)

@@ -31,7 +31,7 @@ class LeafRows:
     members : uint32 array
         Row numbers, or what else stands for rows.
     weights : float32 array or None
-        Their weights; None for ones.
+        Their weights, above 0; None for ones.
     """
 
     first_node: NDArray[np.int64]
@@ -58,7 +58,8 @@ class LeafRows:
         members : uint32 array of shape (n_rows,)
             What stands for each row.
         weight_in : function, optional
-            Gives the weights of the rows in a tree; rows of weight 0 are left out of it.
+            Gives the weights of the rows in a tree; rows of weight 0 are left out of it. Others must be above 0 as
+            float32 too.
         """
         rows, weights, sizes = [], [], []
         for tree in range(leaf.shape[1]):
@@ -95,19 +96,21 @@ class LeafRows:
         return {PREFIX + name: array for name, array in vars(self).items() if array is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], n_nodes: int, n_members: int) -> LeafRows:
+    def from_arrays(cls, arrays: dict[str, np.ndarray], node_offsets: NDArray[np.int64], n_members: int) -> LeafRows:
         """Make the members again; ValueError for arrays that are not such a state."""
         first_node, starts, members = (arrays[PREFIX + name] for name in ("first_node", "starts", "members"))
         weights = arrays.get(PREFIX + "weights")
         is_sound = (
             (first_node.dtype, starts.dtype, members.dtype) == (np.int64, np.int64, np.uint32)
-            and first_node.ndim == starts.ndim == members.ndim == 1
-            and len(starts) == n_nodes + 1
+            and np.array_equal(first_node, node_offsets)
+            and starts.ndim == members.ndim == 1
+            and len(starts) == node_offsets[-1] + 1
             and starts[0] == 0
             and starts[-1] == len(members)
             and (np.diff(starts) >= 0).all()
             and members.max(initial=0) < n_members
             and (weights is None or (weights.dtype == np.float32 and weights.shape == members.shape))
+            and (weights is None or bool(((weights > 0) & (weights < np.inf)).all()))
         )
         if not is_sound:
             raise ValueError("the arrays do not describe the rows of leaves")

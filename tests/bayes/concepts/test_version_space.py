@@ -251,6 +251,16 @@ def test_collapse_to_noise():
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X))
 
 
+@pytest.mark.parametrize("n_empty", [63, 2000])
+def test_any_number_of_attributes_may_have_no_values(n_empty):
+    X, y = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 3), [0, 0, 1, 1] * 3
+    expected = VersionSpaceClassifier(noise=0.1).fit(X, y)
+    many = np.hstack([X[:, :1], np.full((len(X), n_empty), np.nan), X[:, 1:]])
+    model = VersionSpaceClassifier(noise=0.1).fit(many, y)
+    np.testing.assert_allclose(model.predict_proba(many), expected.predict_proba(X), rtol=1e-12)
+    assert model.log_evidence_ == pytest.approx(expected.log_evidence_)
+
+
 # Large spaces --------------------------------------------------
 
 

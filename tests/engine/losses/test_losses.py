@@ -133,6 +133,17 @@ def test_huber_leaves(rng):
     assert value == pytest.approx(naive.huber_leaf_value(residuals, limit, weight), rel=1e-9)
 
 
+def test_leaves_of_rows_of_next_to_no_weight_have_values():
+    loss = MAKE["huber"]()
+    y = np.array([0.0, 1.0, 5.0, 1.0, 2.0, 3.0])
+    weight = np.array([1.0, 1.0, 1.0, 1e-12, 1e-12, 1e-12])
+    loss.start(y, weight)
+    starts = np.array([0, 3, 6])
+    np.testing.assert_allclose(loss.leaf_values(y.copy(), starts, weight)[1], 2.0)
+    absolute = MAKE["absolute_error"]()
+    np.testing.assert_array_equal(absolute.leaf_values(y.copy(), starts, weight), [1.0, 2.0])
+
+
 def test_huber_learns_where_most_residuals_are_zero():
     y = np.zeros(100)
     y[0] = 7.0
