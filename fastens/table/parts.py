@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import PLAIN, Categories, Factorized, listed_values
+from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame, table_from_frame
@@ -107,7 +107,7 @@ def settled(X: Any) -> Any:
     """A table, of whose rows any part is read like the whole by our own estimators.
 
     In a frame of pandas, columns of words and of missing values or numbers become categories by their type: without it,
-    a part that has none of the words may be numbers.
+    a part that has none of the words may be numbers. The words that other rows have are not known of a part.
     """
     if not nw.dependencies.is_pandas_dataframe(X):
         return X
@@ -115,7 +115,9 @@ def settled(X: Any) -> Any:
     for index, column in enumerate(table.arrays):
         if _may_lack_words(table, index, column):
             found = X.copy(deep=False) if found is X else found
-            found.isetitem(index, X.iloc[:, index].astype("category"))
+            words = X.iloc[:, index]
+            kind = words.astype("category").dtype
+            found.isetitem(index, words.astype(type(kind)(kind.categories.rename(FOUND))))
     return found
 
 
