@@ -48,6 +48,7 @@ from fastens.combining.parameters import (
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.arrays import is_plain
+from fastens.table.columns.vectors import array_of
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
@@ -370,7 +371,7 @@ class BaseMembers(BaseFastens):
     def _check_validation_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check validation rows against the columns and classes just learned."""
         X = self._encoder.matched(X, type(self).__name__).native
-        y = np.asarray(y)
+        y = array_of(y)
         try:
             check_same_rows(X.shape[0], len(self._encode_target(self._read_target(y))))
         except ValueError as error:
@@ -492,7 +493,7 @@ def _seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
 
 
 def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
-    y = np.asarray(y)
+    y = array_of(y)
     if y.ndim == 0 or y.shape[0] != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[:1] or 0}.")
     return y[rows]

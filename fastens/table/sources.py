@@ -141,8 +141,10 @@ class Batches(RowSource):
         parts: list[list[Any]] = [[] for _ in columns]
         for batch in self._reader.batches(columns):
             for own, column in zip(parts, batch.columns, strict=True):
-                is_text = column.type in (arrow.string(), arrow.large_string(), arrow.string_view())
-                own.append(column.dictionary_encode() if is_text else column)
+                # Arrow joins no dictionaries that hold missing values.
+                values = column.dictionary_decode() if arrow.types.is_dictionary(column.type) else column
+                is_text = values.type in (arrow.string(), arrow.large_string(), arrow.string_view())
+                own.append(values.dictionary_encode() if is_text else values)
         self._reader.n_rows = sum(map(len, parts[0]))
         return [_as_numpy(own, self._reader.schema.field(name).type) for own, name in zip(parts, columns, strict=True)]
 

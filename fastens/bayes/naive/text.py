@@ -31,6 +31,7 @@ from fastens.engine.elementary import log
 from fastens.engine.parts import RowSource, parts_of
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
 from fastens.saving import SavedEstimator
+from fastens.table.columns.vectors import array_of
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_file_name
@@ -233,7 +234,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         texts = texts_of(X, fewest=self._comm.size == 1)
         if y is None:
             raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
-        labels = column_or_1d(np.asarray(y), warn=True)
+        labels = column_or_1d(array_of(y), warn=True)
         if len(labels) != len(texts):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
         weight = check_weights(sample_weight, len(texts), self._comm)
