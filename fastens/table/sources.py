@@ -194,7 +194,7 @@ def is_stream(X: Any) -> bool:
 
 def open_stream(stream: Any) -> Batches:
     """Return an Arrow stream as a table that can be read once."""
-    opened = _arrow().RecordBatchReader.from_stream(stream)
+    opened = _opened(stream)
     return Batches(Reader(opened.schema, partial(_selected, opened)))
 
 
@@ -226,12 +226,19 @@ def _arrow() -> Any:
     return pyarrow
 
 
+def _opened(stream: Any) -> Any:
+    """A stream as a reader of pyarrow; one of its own as it is, since from another errors come as texts alone."""
+    kind = _arrow().RecordBatchReader
+    return stream if isinstance(stream, kind) else kind.from_stream(stream)
+
+
 def _is_dataset(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "scanner")
 
 
 def _reader_of(source: Any, folder: str | None = None) -> Reader:
-    arrow, source = _arrow(), nw.to_native(source, pass_through=True)
+    _arrow()  # or the error says that it is not installed
+    source = nw.to_native(source, pass_through=True)
     if isinstance(source, str | os.PathLike | list | tuple):
         return _of_files(_paths_of(source))
     if _is_dataset(source):
@@ -239,11 +246,10 @@ def _reader_of(source: Any, folder: str | None = None) -> Reader:
     if nw.dependencies.is_polars_lazyframe(source):
         return _of_lazy_frame(source)
     if is_stream(source):
-        return _of_one_pass(arrow.RecordBatchReader.from_stream(source), folder)
+        return _of_one_pass(_opened(source), folder)
     if hasattr(source, "__arrow_c_stream__"):
         # A stream can be read once: a new one for each pass.
-        schema = arrow.RecordBatchReader.from_stream(source).schema
-        return Reader(schema, lambda columns: _selected(arrow.RecordBatchReader.from_stream(source), columns))
+        return Reader(_opened(source).schema, lambda columns: _selected(_opened(source), columns))
     if callable(source):
         return _of_function(source)
     raise ValueError(f"X must be a table, or what opens one; got {type(source).__name__}.")
