@@ -189,7 +189,7 @@ def is_source(X: Any) -> bool:
 
 def is_stream(X: Any) -> bool:
     """Whether `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
-    return type(X).__name__ in _STREAMS and hasattr(X, "__arrow_c_stream__")
+    return hasattr(X, "__arrow_c_stream__") and any(kind.__name__ in _STREAMS for kind in type(X).__mro__)
 
 
 def open_stream(stream: Any) -> Batches:
@@ -283,7 +283,7 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
         yield from dataset.to_batches(columns=columns, fragment_readahead=0, **frugal)
         return
     for fragment in fragments:
-        with _faults_of(fragment.path):
+        with _faults_of(getattr(fragment, "path", "")):  # none of a table in memory
             if isinstance(fragment, module.ParquetFileFragment):
                 by_page = set(columns) <= set(fragment.physical_schema.names)  # the others are parts of the path
                 for part in fragment.split_by_row_group():
