@@ -52,6 +52,7 @@ from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.memory_limits import TableShape
+from fastens.table.parts import in_one
 
 Array = NDArray[np.float64]
 _FINAL = "final_estimator"
@@ -292,7 +293,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def transform(self, X: ArrayLike) -> Any:
         """Return what the final estimator gets: predictions of levels, and the columns with `passthrough`."""
-        return self._final_table(X)
+        return in_one(self._final_table(X))
 
     def _final_table(self, X: Any) -> Any:
         """The same, whatever kind of table `set_output` wants."""

@@ -30,6 +30,7 @@ from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
 from fastens.rollback import keeps_model
+from fastens.table.columns.vectors import array_of
 from fastens.table.parts import take_columns
 from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
@@ -188,7 +189,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r}.")
         X, y, sample_weight = present_rows(X, y, sample_weight)
         table = self._check_table(X)
-        index = self._encode_target(column_or_1d(np.asarray(y))).astype(np.intp)
+        index = self._encode_target(column_or_1d(array_of(y))).astype(np.intp)
         if len(index) != table.shape[0]:
             raise ValueError(f"X and y must have the same number of rows; got {table.shape[0]} and {len(index)}.")
         weight = check_weights(sample_weight, len(index))

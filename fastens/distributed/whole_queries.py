@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import Comm, is_any
+from fastens.table.columns.vectors import array_of
 
 Part = Mapping[str, Any]
 
@@ -54,14 +55,14 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
 
 
 def _array(values: Any) -> NDArray[Any]:
-    return np.asarray(values).ravel()
+    return array_of(values).ravel()
 
 
 def _column(table: Any, name: str) -> Any:
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame) or name not in frame.columns:
         raise ValueError(f"qid must name a column of X; got {name!r}.")
-    return frame[name].to_numpy()
+    return array_of(frame[name])
 
 
 def _rows(values: Any, chosen: NDArray[np.bool_]) -> Any:

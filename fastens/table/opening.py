@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import kept
 from fastens.table.arrays import table_from_array
+from fastens.table.columns.vectors import array_of
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.labels import columns_of_labels
 from fastens.table.memory_limits import FitNeeds, MemoryLimits
@@ -94,7 +95,7 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
         )
     # By place: narwhals does not select names that are no strings.
     rest = frame.select([frame.columns[place] for place in others]) if is_parted else frame[:, others]
-    columns = frame.values_of(chosen) if is_parted else [frame[name].to_numpy() for name in chosen]
+    columns = frame.values_of(chosen) if is_parted else [array_of(frame[name]) for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
     found = {what: joined_targets({name: values[name] for name in each}) for what, each in listed.items()}
     return [rest if is_parted else rest.to_native(), *(found.get(what, value) for what, value in given.items())]

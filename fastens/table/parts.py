@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded
+from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded, parts_of
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import PLAIN, Categories, Factorized, listed_values
+from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame, table_from_frame
@@ -107,7 +107,7 @@ def settled(X: Any) -> Any:
     """A table, of whose rows any part is read like the whole by our own estimators.
 
     In a frame of pandas, columns of words and of missing values or numbers become categories by their type: without it,
-    a part that has none of the words may be numbers.
+    a part that has none of the words may be numbers. The words that other rows have are not known of a part.
     """
     if not nw.dependencies.is_pandas_dataframe(X):
         return X
@@ -115,7 +115,9 @@ def settled(X: Any) -> Any:
     for index, column in enumerate(table.arrays):
         if _may_lack_words(table, index, column):
             found = X.copy(deep=False) if found is X else found
-            found.isetitem(index, X.iloc[:, index].astype("category"))
+            words = X.iloc[:, index]
+            kind = words.astype("category").dtype
+            found.isetitem(index, words.astype(type(kind)(kind.categories.rename(FOUND))))
     return found
 
 
@@ -202,12 +204,20 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
 
 
 def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
-    """Columns of numbers put before those of a table: a frame of the same kind, an array, or a CSR matrix."""
+    """Columns of numbers put before those of a table: a table of the same kind, or a CSR matrix."""
     if is_coded(X):
         raise ValueError(
             "X must be the table itself, not a BinnedTable, for models that see columns beside those of X (passthrough "
             "of stacks, models of local errors)."
         )
+    if isinstance(X, RowSource):
+
+        def widen(start: int, part: Any) -> Any:
+            return beside(values[start : start + part.shape[0]], names, part)
+
+        widened = MappedRows(X, widen, values.shape[1] + X.shape[1])
+        widened.dtype = None if X.dtype is None else np.result_type(values, X.dtype)
+        return widened
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         if not all(isinstance(name, str) for name in frame.columns):  # as only pandas has them
@@ -224,6 +234,21 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     for rows in row_blocks(*out.shape):
         out[rows] = np.hstack([values[rows], X[rows]])
     return out
+
+
+def in_one(X: Any) -> Any:
+    """A table that is read in parts as one array; any other as it is."""
+    return np.concatenate([_array_of(part) for _, part in parts_of(X)]) if isinstance(X, RowSource) else X
+
+
+def _array_of(part: Any) -> NDArray[Any]:
+    """A frame as an array, of objects where it does not hold numbers alone; an array as it is."""
+    if not is_frame(part):
+        return np.asarray(part)
+    columns = list(nw.from_native(part, eager_only=True).iter_columns())
+    is_time = [column.to_numpy().dtype.kind in "mM" for column in columns]  # as objects they would be whole numbers
+    pairs = zip(columns, is_time, strict=True)
+    return np.column_stack([np.array(own.to_list(), object) if time else own.to_numpy() for own, time in pairs])
 
 
 def as_numbers(X: Any) -> Any:

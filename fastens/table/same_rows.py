@@ -80,5 +80,7 @@ def _of_numbers(values: Any) -> NDArray[np.uint64]:
 
 def _of_values(values: Any) -> NDArray[np.uint64]:
     encoded = values if hasattr(values, "dictionary") else values.dictionary_encode()
-    known = np.array([hash(value) & _MASK for value in encoded.dictionary.to_pylist()] or [0], np.uint64)
+    values = encoded.dictionary.to_pylist()
+    # Each NaN has a hash of its own.
+    known = np.array([hash(value) & _MASK if value == value else 0 for value in values] or [0], np.uint64)  # noqa: PLR0124
     return known[encoded.indices.fill_null(0).to_numpy()]

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from fastens.engine.parts import RowSource
 from fastens.table.columns.factorize import is_missing
+from fastens.table.columns.vectors import array_of
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryLimits, checked_folder, in_bytes
 from fastens.table.sources import BATCH_ROWS, Batches, is_source, open_batches
@@ -183,7 +184,7 @@ class TableParts(RowSource):
 
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
         """Return columns as NumPy arrays."""
-        return [np.concatenate([table[name].to_numpy() for table in self._tables]) for name in columns]
+        return [np.concatenate([array_of(table[name]) for table in self._tables]) for name in columns]
 
 
 def _are_texts(values: NDArray[Any]) -> bool:

@@ -141,8 +141,10 @@ class Batches(RowSource):
         parts: list[list[Any]] = [[] for _ in columns]
         for batch in self._reader.batches(columns):
             for own, column in zip(parts, batch.columns, strict=True):
-                is_text = column.type in (arrow.string(), arrow.large_string(), arrow.string_view())
-                own.append(column.dictionary_encode() if is_text else column)
+                # Arrow joins no dictionaries that hold missing values.
+                values = column.dictionary_decode() if arrow.types.is_dictionary(column.type) else column
+                is_text = values.type in (arrow.string(), arrow.large_string(), arrow.string_view())
+                own.append(values.dictionary_encode() if is_text else values)
         self._reader.n_rows = sum(map(len, parts[0]))
         return [_as_numpy(own, self._reader.schema.field(name).type) for own, name in zip(parts, columns, strict=True)]
 
@@ -187,12 +189,12 @@ def is_source(X: Any) -> bool:
 
 def is_stream(X: Any) -> bool:
     """Whether `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
-    return type(X).__name__ in _STREAMS and hasattr(X, "__arrow_c_stream__")
+    return hasattr(X, "__arrow_c_stream__") and any(kind.__name__ in _STREAMS for kind in type(X).__mro__)
 
 
 def open_stream(stream: Any) -> Batches:
     """Return an Arrow stream as a table that can be read once."""
-    opened = _arrow().RecordBatchReader.from_stream(stream)
+    opened = _opened(stream)
     return Batches(Reader(opened.schema, partial(_selected, opened)))
 
 
@@ -224,12 +226,19 @@ def _arrow() -> Any:
     return pyarrow
 
 
+def _opened(stream: Any) -> Any:
+    """A stream as a reader of pyarrow; one of its own as it is, since from another errors come as texts alone."""
+    kind = _arrow().RecordBatchReader
+    return stream if isinstance(stream, kind) else kind.from_stream(stream)
+
+
 def _is_dataset(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "scanner")
 
 
 def _reader_of(source: Any, folder: str | None = None) -> Reader:
-    arrow, source = _arrow(), nw.to_native(source, pass_through=True)
+    _arrow()  # or the error says that it is not installed
+    source = nw.to_native(source, pass_through=True)
     if isinstance(source, str | os.PathLike | list | tuple):
         return _of_files(_paths_of(source))
     if _is_dataset(source):
@@ -237,11 +246,10 @@ def _reader_of(source: Any, folder: str | None = None) -> Reader:
     if nw.dependencies.is_polars_lazyframe(source):
         return _of_lazy_frame(source)
     if is_stream(source):
-        return _of_one_pass(arrow.RecordBatchReader.from_stream(source), folder)
+        return _of_one_pass(_opened(source), folder)
     if hasattr(source, "__arrow_c_stream__"):
         # A stream can be read once: a new one for each pass.
-        schema = arrow.RecordBatchReader.from_stream(source).schema
-        return Reader(schema, lambda columns: _selected(arrow.RecordBatchReader.from_stream(source), columns))
+        return Reader(_opened(source).schema, lambda columns: _selected(_opened(source), columns))
     if callable(source):
         return _of_function(source)
     raise ValueError(f"X must be a table, or what opens one; got {type(source).__name__}.")
@@ -275,7 +283,7 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
         yield from dataset.to_batches(columns=columns, fragment_readahead=0, **frugal)
         return
     for fragment in fragments:
-        with _faults_of(fragment.path):
+        with _faults_of(getattr(fragment, "path", "")):  # none of a table in memory
             if isinstance(fragment, module.ParquetFileFragment):
                 by_page = set(columns) <= set(fragment.physical_schema.names)  # the others are parts of the path
                 for part in fragment.split_by_row_group():

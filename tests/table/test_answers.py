@@ -85,6 +85,21 @@ def test_every_method_answers_streams(kind, tmp_path):
     assert asked > 0
 
 
+def test_stacks_that_see_the_columns_read_tables_in_batches():
+    frame = X.assign(day=pd.Timestamp("2026-01-01") + pd.to_timedelta(RNG.integers(0, 99, N_ROWS), unit="D"))
+    table = pa.Table.from_pandas(frame.assign(kind=KINDS))
+
+    def fitted(rows):
+        members = [("tree", fe.DecisionTreeClassifier(max_depth=3)), ("bayes", fe.MixedNB())]
+        final = fe.GradientBoostingClassifier(n_estimators=2, random_state=0)
+        return fe.StackingClassifier(members, final, passthrough=True, cv=2).fit(rows, "kind")
+
+    whole, model = fitted(frame.assign(kind=KINDS)), fitted(lambda: stream(table))
+    np.testing.assert_array_equal(model.predict_proba(lambda: stream(table)), whole.predict_proba(frame))
+    found, expected = model.transform(lambda: stream(table)), whole.transform(frame)
+    pd.testing.assert_frame_equal(pd.DataFrame(found, columns=expected.columns), expected, check_dtype=False)
+
+
 def test_names_of_columns():
     model = MODELS["classes"][0].fit(X, KINDS)
     names = {name: getattr(model, name)(stream()).schema.names for name in ("predict", "predict_proba")}

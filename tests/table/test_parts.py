@@ -140,6 +140,16 @@ def test_members_read_the_one_word_of_a_column(make):
     assert len(model.fit(X, np.arange(40) % 2).predict(X)) == 40
 
 
+@pytest.mark.parametrize("word", ["rare", 1])
+def test_bayesian_members_do_not_know_words_of_other_folds(word):
+    X = pd.DataFrame({"a": pd.Series([word, None, *["b", "c"] * 29], dtype=object)})
+    y = np.arange(60) % 2
+    rest = np.arange(20, 60)
+    model = StackingClassifier([("bayes", MixedNB())], cv=[(rest, np.arange(20))]).fit(X, y)
+    probability = MixedNB().fit(X[20:], y[20:]).predict_proba(X[:20])
+    np.testing.assert_array_equal(model.oof_predictions_["bayes"][:20], probability)
+
+
 def test_members_of_other_libraries_get_the_columns_as_they_are():
     class Seen(DummyClassifier):
         def fit(self, X, y, sample_weight=None):

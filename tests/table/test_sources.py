@@ -536,6 +536,14 @@ def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monk
     with pytest.raises(OSError, match="the line is dead"):
         open_table(pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), broken()), "a model")
     assert os.listdir(tmp_path) == []
+
+    def interrupted():
+        yield pa.record_batch({"a": [1]})
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        open_table(pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), interrupted()), "a model")
+    assert os.listdir(tmp_path) == []
     assert not recwarn.list
 
 

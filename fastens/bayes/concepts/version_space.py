@@ -34,6 +34,7 @@ from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
+from fastens.table.columns.vectors import array_of
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import check_in_memory
 from fastens.table.present_rows import present_rows
@@ -184,7 +185,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
         """
         check_in_memory(self, X)
-        X, labels, sample_weight = present_rows(X, np.atleast_1d(np.asarray(y)), sample_weight)
+        X, labels, sample_weight = present_rows(X, np.atleast_1d(array_of(y)), sample_weight)
         if not hasattr(self, "_examples"):
             self._check_parameters()
             self._learn_target(labels if classes is None else read_classes(classes))

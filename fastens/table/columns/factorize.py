@@ -30,7 +30,7 @@ FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
 SORTED_AT_ONCE = 1 << 16  # values: some 25 milliseconds
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
-
+FOUND = "found in the rows"  # the name of categories that were made of rows, so that no type lists them
 
 _MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
 _TIMES = frozenset(("datetime64", "timedelta64"))
@@ -77,11 +77,11 @@ class Categories(NamedTuple):
 def listed_values(dtype: Any) -> list[Any] | None:
     """The values that a column's type lists, whether a row has them or not: pandas' categories, enums; None of others.
 
-    Categories of polars belong to all columns together, and list none of one column.
+    Categories of polars belong to all columns together, and list none of one column. Nor do those named `FOUND`.
     """
     kind = type(dtype).__name__
     if kind == "CategoricalDtype":
-        return _listed(dtype.categories)
+        return None if dtype.categories.name == FOUND else _listed(dtype.categories)
     return list(dtype.categories) if kind == "Enum" else None
 
 

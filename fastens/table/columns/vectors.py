@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,11 +14,22 @@ from fastens.table.columns.faults import shown
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating)
 
 
+def array_of(values: Any) -> NDArray[Any]:
+    """Values, or a column of a frame of narwhals, as an array.
+
+    Dictionaries of Arrow give their values: as an array, chunks of them would have any value where none is.
+    """
+    native = nw.to_native(values, pass_through=True)
+    if hasattr(getattr(native, "type", None), "index_type"):
+        return np.asarray(native.cast(native.type.value_type))
+    return values.to_numpy() if isinstance(values, nw.Series) else np.asarray(values)
+
+
 def unmasked(values: Any, name: str) -> NDArray[Any]:
     """Values as an array; ValueError where one is masked, as a target or a weight cannot be missing."""
     if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
         raise ValueError(f"{name} must have no masked values; that of row {rows[0, 0]} is masked.")
-    array = np.asarray(values)
+    array = array_of(values)
     if array.dtype.kind in "SU" and isinstance(values, list | tuple):
         return np.array(values, dtype=object)  # NumPy makes a word of a number, and of NaN, among words
     return array

@@ -1,0 +1,46 @@
+"""Arrow's columns of codes and the values they stand for, of which any may be missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastens as fe
+
+
+class Stream:
+    """A new stream for each pass."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_nan_among_the_values_is_the_same_at_every_pass():
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 30), pa.array([1.5, float("nan")]))
+    table = pa.table({"a": values, "y": np.arange(60.0) % 3})
+    model, whole = (fe.DecisionTreeRegressor().fit(X, "y") for X in (Stream(table), table))
+    np.testing.assert_array_equal(model.predict(Stream(table)), whole.predict(table))
+
+
+@pytest.mark.parametrize("words", [["a", "b"], ["a", None]], ids=["missing rows", "missing value"])
+@pytest.mark.parametrize("opened", [Stream, lambda table: table, fe.Source], ids=["stream", "table", "source"])
+def test_missing_labels(words, opened):
+    codes = pa.array([0, 1, 0, None if "b" in words else 1] * 5)
+    parts = [pa.DictionaryArray.from_arrays(codes, pa.array(own)) for own in (words, ["c", *words[1:]])]
+    table = pa.table({"x": np.arange(40.0), "y": pa.chunked_array(parts)})
+    for X, y in ((opened(table), "y"), (np.arange(40.0)[:, None], table["y"])):
+        for model in (fe.DecisionTreeClassifier(), fe.MixedNB()):
+            with pytest.raises(ValueError, match="Input y contains NaN"):
+                model.fit(X, y)
+
+
+def test_missing_weights():
+    weights = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array([1, 2]))] * 2)
+    table = pa.table({"x": np.arange(6.0), "y": np.arange(6.0), "w": weights})
+    for X in (table, Stream(table)):
+        with pytest.raises(ValueError, match="sample_weight must be finite and not negative; got nan"):
+            fe.DecisionTreeRegressor().fit(X, "y", sample_weight="w")
