@@ -27,6 +27,7 @@ from fastens.combining.member_weights import LEARNERS, OutOfFold, learn_weights
 from fastens.combining.members import BaseMembers
 from fastens.combining.memory import Fits
 from fastens.combining.parameters import CV, RULES, VERBOSE, NamedMembers
+from fastens.combining.responses import added
 from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.table.memory_limits import TableShape
 
@@ -168,8 +169,8 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
     def _spread(self, responses: Array) -> Array:
         """Weighted standard deviation over the members."""
         weights = self._member_weights()[:, None, None]
-        mean = (responses * weights).sum(axis=0)
-        return np.sqrt((weights * (responses - mean) ** 2).sum(axis=0))
+        mean = added(responses * weights)
+        return np.sqrt(added(weights * (responses - mean) ** 2))
 
     def _member_weights(self) -> Array:
         """One weight for each member; they sum to 1."""

@@ -18,6 +18,7 @@ from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_r
 from fastens.combining.levels import BaseLevels
 from fastens.combining.memory import Fits, responses_of
 from fastens.combining.parameters import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, own_request
+from fastens.combining.responses import added
 from fastens.docstrings import Docs, entries
 from fastens.parameters import real, whole
 from fastens.table.memory_limits import TableShape
@@ -148,7 +149,8 @@ class BaseCascade(BaseLevels):
         self._check_fitted()
         X = self._check_table(X)
         table = self._level_table(self._fitted_levels[:-1], X)
-        return np.mean([member.respond(table) for member in self._fitted_levels[-1]], axis=0)
+        last = self._fitted_levels[-1]
+        return added(member.respond(table) for member in last) / len(last)
 
     @property
     def estimators_(self) -> list[list[Any]]:

@@ -19,7 +19,7 @@ from fastens.combining.defaults import BOOSTING, requesting
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
 from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles, without_last_digits
 from fastens.combining.memory import Fits
-from fastens.combining.responses import joint_classes
+from fastens.combining.responses import added, joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
     SET_SCORES,
@@ -186,7 +186,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         -------
         array of shape (n_samples,)
         """
-        predicted = np.mean(self._responses(X), axis=0)
+        predicted = _mean(self._responses(X))
         return predicted[:, middle_column(levels_of(self._member.models[0]), predicted.shape[1])]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
@@ -212,7 +212,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             scales = [_deviation(model, found) for model, found in zip(self._member.models, predicted, strict=True)]
         else:
             levels = LEVELS
-            predicted = [local_quantiles(self._error_forest, self._check_table(X), np.mean(predicted, axis=0))]
+            predicted = [local_quantiles(self._error_forest, self._check_table(X), _mean(predicted))]
             scales = [np.ones(len(predicted[0]))]
         columns = nearest_columns(levels, predicted[0].shape[1], coverage)
         parts = [part.scores(columns) for part in self._parts]
@@ -238,6 +238,10 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
 def _as_member(forest: RandomForestRegressor) -> FittedMember:
     return FittedMember("errors", None, "predict", [forest], None, uses_labels=False)
+
+
+def _mean(responses: Sequence[Array]) -> Array:
+    return added(responses) / len(responses)
 
 
 def _loss(model: Any) -> Any:
@@ -335,7 +339,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, (n_samples, n_classes); the mean over the folds' models."""
-        return np.mean(self._responses(X), axis=0)
+        return _mean(self._responses(X))
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return, for each row, a set of classes that holds the right one with a given probability.

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from fastens.combining.responses import places_of_classes
 from fastens.inspection.model_plots import column_names
+from fastens.table.columns.dates import part_name, parts_in
 from fastens.table.parts import take_columns
 from fastens.tree_model.explanations import Explanation, for_shap
 from fastens.tree_model.tree_model import TreeModel
@@ -42,17 +43,19 @@ class Rows(NamedTuple):
 
 def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) -> Any:
     """The explanation of the sum of a constant and of parts: of numbers, or of the probabilities of classes."""
-    n_rows, n_columns = rows.X.shape[0], owner.n_features_in_
-    n_outputs = len(owner.classes_) if is_classifier(owner) else 1
-    values = np.zeros((n_rows, *[n_columns] * (1 + rows.pairs), n_outputs))
+    n_rows, n_outputs = rows.X.shape[0], len(owner.classes_) if is_classifier(owner) else 1
     base = np.full((n_rows, n_outputs), constant)
-    data, shown = np.full((n_rows, n_columns), np.nan), np.full((n_rows, n_columns), np.nan, dtype=object)
+    explained = []
     for part in parts:
         if is_classifier(owner) and len(part.model.classes_) == 1:
             base += part.weight * (owner.classes_ == part.model.classes_[0])
-            continue
-        found = _explained(part, rows.of(part.columns))
-        places = np.arange(n_columns) if part.columns is None else np.array(part.columns)
+        else:
+            explained.append((part, _explained(part, rows.of(part.columns))))
+    features, places_of_parts = _features(column_names(owner), explained)
+    n_features = len(features)
+    values = np.zeros((n_rows, *[n_features] * (1 + rows.pairs), n_outputs))
+    data, shown = np.full((n_rows, n_features), np.nan), np.full((n_rows, n_features), np.nan, dtype=object)
+    for (part, found), places in zip(explained, places_of_parts, strict=True):
         of_part, of_base = _by_class(owner, part, found) if is_classifier(owner) else (found.values[..., None], None)
         values[np.ix_(np.arange(n_rows), *[places] * (1 + rows.pairs))] += part.weight * of_part
         base += part.weight * (found.base_values[:, None] if of_base is None else of_base)
@@ -72,10 +75,28 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) 
             base[:, 0] if is_one else base,
             data,
             shown if has_categories else None,
-            column_names(owner),
+            features,
             names,
         )
     )
+
+
+def _features(columns: list[str], explained: Sequence[tuple[Part, Any]]) -> tuple[list[str], list[NDArray[np.intp]]]:
+    """The names of what is explained, columns or parts of dates, and the places among them of each member's."""
+    of_columns: list[list[str]] = [[] for _ in columns]
+    of_members = []
+    for part, found in explained:
+        places = list(range(len(columns))) if part.columns is None else part.columns
+        names = list(found.feature_names)
+        parts = {} if len(names) == len(places) else parts_in(names)
+        of_dates = {column: [part_name(column, each) for each in own] for column, own in parts.items()}
+        of_members.append([(i, name) for i in places for name in of_dates.get(columns[i], [columns[i]])])
+        for place, name in of_members[-1]:
+            if name not in of_columns[place]:
+                of_columns[place].append(name)
+    every = [(place, name) for place, own in enumerate(of_columns) for name in own or [columns[place]]]
+    position = {pair: number for number, pair in enumerate(every)}
+    return [name for _, name in every], [np.array([position[pair] for pair in own]) for own in of_members]
 
 
 def _explained(part: Part, rows: Rows) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,11 @@ def knows_labels(member: Any) -> bool:
     from sklearn.frozen import FrozenEstimator
 
     return isinstance(member, (BaseFastens, FrozenEstimator))
+
+
+def added(parts: Iterable[Array]) -> Array:
+    """The sum of what members say, one after another: NumPy's sums depend on how many rows there are."""
+    return reduce(np.add, parts)
 
 
 def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> None:

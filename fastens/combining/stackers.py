@@ -11,6 +11,7 @@ from scipy.special import log_softmax, logit
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.combining.memory import STACKED
+from fastens.combining.responses import added
 from fastens.engine.elementary import exp, expit, log, softmax
 from fastens.engine.parts import dense_blocks
 from fastens.parameters import real
@@ -64,6 +65,12 @@ class _Columns(BaseFastens):
 
     def _columns(self, X: Array) -> Array:
         return np.nan_to_num((self._log_odds(X) - self.center_) / self.scale_, nan=0.0)
+
+    def _sums(self, X: Any, coefficients: Array) -> Array:
+        """Columns times coefficients (n_outputs, n_columns), added one after another: a row's depend on it alone."""
+        Z = self._columns(self._dense(self._check_table(X)))
+        products = (column[:, None] * of_outputs for column, of_outputs in zip(Z.T, coefficients.T, strict=True))
+        return added(products) + self.intercept_
 
     def _dense(self, X: Any) -> Array:
         return np.concatenate([block for _, block in dense_blocks(X)])
@@ -144,7 +151,7 @@ class LogisticStacker(BaseClassifier, _Columns):
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def _scores(self, X: ArrayLike) -> Array:
-        return self._columns(self._dense(self._check_table(X))) @ self.coef_.T + self.intercept_
+        return self._sums(X, self.coef_)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
@@ -233,4 +240,4 @@ class RidgeStacker(BaseRegressor, _Columns):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted mean of each row, shape (n_samples,)."""
-        return self._columns(self._dense(self._check_table(X))) @ self.coef_ + self.intercept_
+        return self._sums(X, self.coef_[None])[:, 0]

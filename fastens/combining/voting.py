@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseVoting
 from fastens.combining.explaining import Part, Rows
-from fastens.combining.responses import joint_classes
+from fastens.combining.responses import added, joint_classes
 from fastens.parameters import ANYTHING, FLAG, one_of, real
 
 Array = NDArray[np.float64]
@@ -98,7 +98,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def _average(self, responses: Array) -> Array:
         """Weighted sums over the members, (n_samples, n_classes), of which each row sums to 1."""
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
-        total = (responses * weights).sum(axis=0) * self._factors_of_classes
+        total = added(responses * weights) * self._factors_of_classes
         sums = total.sum(axis=1, keepdims=True)
         # Where every class with a vote has the factor 0, all classes are equal.
         return np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1])
@@ -197,7 +197,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,)."""
         responses = self._responses(X)[:, :, 0]
-        return (self._member_weights()[:, None] * responses).sum(axis=0)
+        return added(self._member_weights()[:, None] * responses)
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, shape (n_samples,)."""

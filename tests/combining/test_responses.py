@@ -22,6 +22,8 @@ from fastens import (
     CascadeForestRegressor,
     ConformalClassifier,
     ConformalRegressor,
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
     GibbsClassifier,
     GradientBoostingRegressor,
     MAPClassifier,
@@ -403,3 +405,27 @@ def test_frozen_members_know_labels(ensemble):
     frozen = FrozenEstimator(GaussianNB().fit(X, labels))
     model = ensemble(frozen if ensemble is BaggingClassifier else [("nb", frozen)]).fit(X, labels)
     assert model.score(X, labels) > 0.9
+
+
+@pytest.mark.parametrize("n_members", [3, 5, 9])
+@pytest.mark.parametrize("kind", ["stack", "vote", "conformal"])
+def test_a_row_alone_is_what_it_is_among_others(kind, n_members):
+    trees = [(f"{i}", DecisionTreeRegressor(max_depth=2, splitter="random", random_state=i)) for i in range(n_members)]
+    if kind == "stack":
+        model = StackingRegressor(trees, cv=3)
+    elif kind == "vote":
+        model = VotingRegressor(trees)
+    else:
+        model = ConformalRegressor(trees[0][1], cv=n_members, method="constant")
+    model.fit(X, X[:, 0] * Y)
+    np.testing.assert_array_equal(np.concatenate([model.predict(X[i : i + 1]) for i in range(150)]), model.predict(X))
+
+
+@pytest.mark.parametrize("y", [Y, Y > 0, np.column_stack([Y, Y > 0])], ids=["three", "two", "several targets"])
+def test_stacked_classes_of_a_row_alone(y):
+    trees = [(f"{i}", DecisionTreeClassifier(max_depth=2, splitter="random", random_state=i)) for i in range(5)]
+    model = StackingClassifier(trees, cv=3).fit(X, y)
+    alone, among = [model.predict_proba(row) for row in np.split(X, 150)], model.predict_proba(X)
+    found = [np.concatenate(own) for own in zip(*alone, strict=True)] if y.ndim > 1 else [np.concatenate(alone)]
+    for own, expected in zip(found, among if y.ndim > 1 else [among], strict=True):
+        np.testing.assert_array_equal(own, expected)
