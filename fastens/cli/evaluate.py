@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
 from fastens.cli.report.report import Report
@@ -69,6 +70,8 @@ def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.N
 
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
     """The target's values, all known to the model where they are classes."""
+    if card.task != CLASSIFICATION and not is_regressor(model):
+        raise CommandError(f"{type(model).__name__} predicts no values of a column; score it in Python")
     name = name or card.target
     if name is None:
         raise CommandError(f"--target must name the column that holds the true values: {listed(table.column_names)}")

@@ -77,7 +77,7 @@ def _predicted_parts(
     """The predictions part by part, behind the columns that are kept."""
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not explains(model):
-        raise CommandError(f"--contributions: {type(model).__name__} has none, as it is not made of trees")
+        raise CommandError(f"--contributions: {type(model).__name__} has none: its predictions are no sums of trees")
     parts = table.read(list(dict.fromkeys([*kept, *_needed(model, kinds, table.empty, options)])))
     for part in _pieces(ahead(parts), model, options):
         X = features(_with_unread(part, kinds, table.empty), kinds)

@@ -235,6 +235,12 @@ def test_models_saved_from_python_are_evaluated_or_refused_in_a_line(run, tmp_pa
         refused = run(*command)
         assert (refused.code, refused.err.count("\n")) == (2, 1)
         assert "GradientBoostingRegressor has several outputs" in refused.err
+    fastens.IsolationForest(2).fit(X[["a"]]).save("odd.fastens")
+    fastens.GradientBoostingSurvival(n_estimators=2).fit(X[["a"]], X["a"] + 1).save("times.fastens")
+    for file in ("odd.fastens", "times.fastens"):  # what they predict is no time and no anomaly of a column
+        refused = run("evaluate", file, "table.csv", "--target", "a")
+        assert (refused.code, refused.err.count("\n")) == (2, 1)
+        assert "predicts no values of a column" in refused.err
 
 
 @pytest.mark.slow
@@ -357,7 +363,8 @@ def test_models_without_contributions(run, houses, write_csv):
     path = write_csv(houses)
     run("train", path, "--target", "sold", "--model", "naive-bayes")
     result = run("predict", "model.fastens", path, "--contributions", "-o", "out.csv")
-    assert (result.code, result.err) == (2, "fastens: --contributions: MixedNB has none, as it is not made of trees\n")
+    assert result.code == 2
+    assert result.err == "fastens: --contributions: MixedNB has none: its predictions are no sums of trees\n"
     assert not Path("out.csv").exists()
 
 
