@@ -437,7 +437,7 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def estimators_features_(self) -> list[NDArray[np.intp]]:
-        """The columns of each member."""
+        """The columns of each member: its table, but for our trees, which take the whole one."""
         self._check_fitted()
         every = np.arange(self.n_features_in_)
         if self._forest is not None:

@@ -438,6 +438,6 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
         values = values.astype(str)
     fields = [values.dtype[name] for name in values.dtype.names or ()] or [values.dtype]  # of times with their events
     if any(field.kind not in "biufU" for field in fields):
-        raise ValueError(f"y must hold numbers or texts, none of them missing; it holds {values.dtype}.")
+        raise ValueError(f"y must hold numbers or texts, not both, none of them missing; it holds {values.dtype}.")
     data = TrainingData.of_target(values, weight)
     return data._replace(X=X, sample_weight=unless_ones(data.sample_weight))
