@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from fastens.combining.responses import places_of_classes
 from fastens.inspection.model_plots import column_names
+from fastens.parameters import FLAG
 from fastens.table.parts import take_columns
 from fastens.tree_model.explanations import Explanation, for_shap
 from fastens.tree_model.tree_model import TreeModel
@@ -42,6 +43,7 @@ class Rows(NamedTuple):
 
 def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) -> Any:
     """The explanation of the sum of a constant and of parts: of numbers, or of the probabilities of classes."""
+    FLAG.check("interactions", rows.pairs)
     n_rows, n_columns = rows.X.shape[0], owner.n_features_in_
     n_outputs = len(owner.classes_) if is_classifier(owner) else 1
     values = np.zeros((n_rows, *[n_columns] * (1 + rows.pairs), n_outputs))

@@ -47,6 +47,7 @@ from fastens.combining.parameters import (
 )
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import rows_of
 from fastens.table.arrays import is_plain
 from fastens.table.columns.vectors import unmasked
 from fastens.table.encoder import InputEncoder
@@ -192,7 +193,8 @@ class BaseMembers(BaseFastens):
         True
         """
         self._check_fitted()
-        others = None if background is None else self._check_table(background)
+        with rows_of("background"):
+            others = None if background is None else self._check_table(background)
         rows = Rows(self._check_table(X), others, interactions)
         return explain_sum(self, *self._explained_parts(rows), rows)
 
