@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._repr_html.estimator import _VisualBlock
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import BaseFastens
 from fastens.combining.defaults import default_members
@@ -39,6 +38,7 @@ from fastens.combining.parameters import (
     NamedMembers,
     check_kind,
     check_metadata,
+    check_prefit,
     groups_of_rows,
     metadata_of_rows,
     own_request,
@@ -340,8 +340,7 @@ class BaseMembers(BaseFastens):
         self._check_parameters()
         self._check_target_given(y)
         if self._is_prefit:
-            for _, member in (pair for members in self._levels() for pair in members):
-                check_is_fitted(member)
+            check_prefit(pair for members in self._levels() for pair in members)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be given together.")
         X = X if is_frame(X) or sparse.issparse(X) else open_table(X, type(self).__name__).native
