@@ -387,7 +387,7 @@ def _as_label(found: Any) -> Any:
 
 def _as_list(given: Any) -> list[Any]:
     """The labels of a list, array or column; none of anything else."""
-    return [] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+    return [] if isinstance(given, str) or not np.iterable(given) else list(given)
 
 
 def _as_object_vector(values: Sequence[Any]) -> NDArray[np.object_]:
