@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
@@ -75,6 +76,15 @@ def one_of(*options: Any) -> Rule:
 def instance(kind: type | tuple[type, ...], text: str) -> Rule:
     """An object of a type."""
     return Rule(text, lambda value: isinstance(value, kind))
+
+
+@contextmanager
+def rows_of(name: str) -> Iterator[None]:
+    """Within it, errors of a table of other rows than X name the argument."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name} must be a table of rows like X: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import pickle
@@ -112,3 +113,27 @@ def test_what_cannot_be_fitted_can_be_shown(kind, members):
     look_at(model)
     with pytest.raises(ValueError, match=r"estimators must|Member 'a' must be a classifier"):
         model.fit(*load_iris(return_X_y=True))
+
+
+# That read only what is given, or fit first.
+OF_ANY = ("fit", "partial_fit", "cost_complexity_pruning_path", "with_quality", "plain", "from_tables", "read_bif")
+GIVEN = {"times": [1.0], "format": "c", "path": "model", "feature": 0, "features": [0], "member": 0, "tree": 0}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("given", [{}, {"voting": "soft"}], ids=str)
+def test_methods_before_fit(name, given, tmp_path, monkeypatch):
+    """No AttributeError of a private attribute."""
+    monkeypatch.chdir(tmp_path)
+    if not given.keys() <= inspect.signature(CLASSES[name]).parameters.keys():
+        return
+    X, y = table_for(name)[0], table_for(name)[-1]
+    for method in [each for each in dir(CLASSES[name]) if not each.startswith(("_", "set_", "get_params", "get_meta"))]:
+        asked = getattr(make(name, **given), method, None)
+        if method.startswith(("fit", *OF_ANY)) or not inspect.ismethod(asked):
+            continue
+        needed = [each.name for each in inspect.signature(asked).parameters.values() if each.default is each.empty]
+        arguments = {**GIVEN, "X": X, "y": y}
+        with contextlib.suppress(ValueError, TypeError):  # of missing arguments, and NotFittedError
+            found = asked(**{each: arguments[each] for each in needed if each in arguments})
+            list(found) if hasattr(found, "__next__") else pytest.fail(f"{method} answered")

@@ -28,7 +28,12 @@ from fastens.parameters import NONE, Rule, one_of, parameter, read_with, real
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(
     "a list of such numbers",
-    lambda value: isinstance(value, list | tuple | np.ndarray) and len(value) > 0 and all(map(LEVEL.holds, value)),
+    lambda value: (
+        isinstance(value, list | tuple | np.ndarray)
+        and np.ndim(value) == 1
+        and len(value) > 0
+        and all(map(LEVEL.holds, value))
+    ),
 )
 Array = NDArray[np.float64]
 

@@ -338,6 +338,7 @@ class BaseBagging(BaseOneEstimator):
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
         """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
+        whole(0, len(self) - 1).check("member", member)
         if self._forest is not None:
             return self._forest.in_bag(member)
         if self._bags is None or self._bags.draws is None:
@@ -378,7 +379,6 @@ class BaseBagging(BaseOneEstimator):
 
     def _responses(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Iterator[Array]:
         """Each member's response, (n_samples, n_outputs)."""
-        self._check_fitted()
         X = self._check_table(X)
         if self._forest is not None:
             return self._tree_responses(X)

@@ -137,7 +137,9 @@ class BaseStacking(TransformerMixin, BaseLevels):
     _parameter_rules: ClassVar = {
         **RULES,
         **LEVEL_RULES,
-        "final_estimator": Rule("an estimator", lambda value: hasattr(value, "fit")) | one_of(*STACKERS) | NONE,
+        "final_estimator": Rule("an estimator", lambda value: hasattr(value, "fit") and not isinstance(value, type))
+        | one_of(*STACKERS)
+        | NONE,
         "levels": LEVELS | NONE,
         "passthrough": FLAG,
         "warm_start": FLAG,

@@ -356,4 +356,5 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         bool array of shape (n_samples, n_classes)
         """
         COVERAGE.check("coverage", coverage)
-        return sets(self._parts, [self._score().of(found) for found in self._responses(X)], coverage)
+        scores = [self._score().of(found) for found in self._responses(X)]
+        return sets(self._parts, scores, coverage)

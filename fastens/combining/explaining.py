@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from fastens.combining.responses import places_of_classes
 from fastens.inspection.model_plots import column_names
+from fastens.parameters import FLAG
 from fastens.table.columns.dates import part_name, parts_in
 from fastens.table.parts import take_columns
 from fastens.tree_model.explanations import Explanation, for_shap
@@ -43,6 +44,7 @@ class Rows(NamedTuple):
 
 def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) -> Any:
     """The explanation of the sum of a constant and of parts: of numbers, or of the probabilities of classes."""
+    FLAG.check("interactions", rows.pairs)
     n_rows, n_outputs = rows.X.shape[0], len(owner.classes_) if is_classifier(owner) else 1
     base = np.full((n_rows, n_outputs), constant)
     explained = []

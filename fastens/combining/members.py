@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._repr_html.estimator import _VisualBlock
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import BaseFastens
 from fastens.combining.defaults import default_members
@@ -39,6 +38,7 @@ from fastens.combining.parameters import (
     NamedMembers,
     check_kind,
     check_metadata,
+    check_prefit,
     groups_of_rows,
     metadata_of_rows,
     own_request,
@@ -47,6 +47,7 @@ from fastens.combining.parameters import (
 )
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import rows_of
 from fastens.table.arrays import is_plain
 from fastens.table.columns.vectors import unmasked
 from fastens.table.encoder import InputEncoder
@@ -192,7 +193,8 @@ class BaseMembers(BaseFastens):
         True
         """
         self._check_fitted()
-        others = None if background is None else self._check_table(background)
+        with rows_of("background"):
+            others = None if background is None else self._check_table(background)
         rows = Rows(self._check_table(X), others, interactions)
         return explain_sum(self, *self._explained_parts(rows), rows)
 
@@ -338,8 +340,7 @@ class BaseMembers(BaseFastens):
         self._check_parameters()
         self._check_target_given(y)
         if self._is_prefit:
-            for _, member in (pair for members in self._levels() for pair in members):
-                check_is_fitted(member)
+            check_prefit(pair for members in self._levels() for pair in members)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be given together.")
         X = X if is_frame(X) or sparse.issparse(X) else open_table(X, type(self).__name__).native

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils.validation import check_is_fitted
 
 from fastens.docstrings import entries
 from fastens.foreign_names import hint
@@ -154,6 +155,13 @@ def check_metadata(
         where, name = f"{type(owner).__name__}.{method}()", unknown[0]
         help_ = hint(name, known, owner.get_params(deep=False)) if method == "fit" else ""
         raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
+
+
+def check_prefit(members: Iterable[tuple[str, Any]]) -> None:
+    """Raise NotFittedError for the first member that is not fitted."""
+    for name, member in members:
+        shown = repr(name).replace("%", "%%")  # the message is a format
+        check_is_fitted(member, msg=f"Member {shown} must be fitted already; this %(name)s is not fitted yet.")
 
 
 def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[Any] | None:

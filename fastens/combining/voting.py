@@ -152,6 +152,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         """Return the names of the columns of `transform`."""
         if self.voting == SOFT and not self.flatten_transform:
             raise ValueError("flatten_transform must be True for names of the columns of soft voting; got False.")
+        self._check_fitted()
         return self._names_out(len(self.classes_) if self.voting == SOFT else 1, input_features)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:

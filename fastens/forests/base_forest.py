@@ -281,14 +281,13 @@ class BaseForest(TreeParameters, TreeModel):
 
     def _each_tree(self, X: Any) -> Iterator[NDArray[np.floating]]:
         """The values of one tree after the other, each (n_samples, n_values)."""
-        trees, leaves = self._ensemble, self._leaves(X)
-        for tree, first in enumerate(trees.node_offsets[:-1].tolist()):
-            yield trees.value[first + leaves[:, tree]]
+        leaves, trees = self._leaves(X), self._ensemble
+        return (trees.value[first + leaves[:, tree]] for tree, first in enumerate(trees.node_offsets[:-1].tolist()))
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the classes or numbers that each tree predicts, one tree after the other."""
-        targets = self._targets
-        return (targets.decoded(targets.answers(values)) for values in self._each_tree(X))
+        each, targets = self._each_tree(X), self._targets
+        return (targets.decoded(targets.answers(values)) for values in each)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the number of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
@@ -304,7 +303,8 @@ class BaseForest(TreeParameters, TreeModel):
         n_nodes_ptr : array of shape (n_estimators + 1,)
             The columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are the nodes of tree t.
         """
-        return decision_path(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs))
+        rows = self._check_table(X)
+        return decision_path(self._ensemble, rows, resolve_n_jobs(self.n_jobs))
 
     # Uncertainty --------------------------------------------------
 
@@ -321,7 +321,8 @@ class BaseForest(TreeParameters, TreeModel):
         array of shape (n_samples,) for numbers, (n_samples, n_classes) for probabilities; an axis more, or a list, with
         several targets
         """
-        spread = deviations(map(self._targets.parts, self._each_tree(X)))
+        each = self._each_tree(X)
+        spread = deviations(map(self._targets.parts, each))
         return spread if len(spread) > 1 else spread[0]
 
     def predict_variance(self, X: ArrayLike) -> Array:

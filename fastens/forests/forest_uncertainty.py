@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
+from fastens.parameters import rows_of
 
 Array = NDArray[np.float64]
 # Numbers of the bags and of their products with predictions that are in memory at a time.
@@ -66,7 +67,8 @@ def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
 def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors: int | None) -> csr_matrix:
     """In what share of the trees of a forest two rows fall into the same leaf."""
     leaf = np.ascontiguousarray(forest._leaves(X))
-    other_leaf = leaf if others is None else np.ascontiguousarray(forest._leaves(others))
+    with rows_of("others"):
+        other_leaf = leaf if others is None else np.ascontiguousarray(forest._leaves(others))
     members = np.arange(len(other_leaf), dtype=np.uint32)
     rows = LeafRows.group(forest._ensemble.node_offsets, other_leaf, members)
     return rows.proximity(leaf, len(members), n_neighbors, resolve_n_jobs(forest.n_jobs))

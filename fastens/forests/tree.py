@@ -121,7 +121,8 @@ class BaseDecisionTree(TreeParameters, TreeModel):
 
     def decision_path(self, X: ArrayLike) -> csr_matrix:
         """Return the nodes that each row visits: a CSR matrix of shape (n_samples, n_nodes) of ones."""
-        return decision_path(self._ensemble, self._check_table(X), resolve_n_jobs(self.n_jobs))[0]
+        rows = self._check_table(X)
+        return decision_path(self._ensemble, rows, resolve_n_jobs(self.n_jobs))[0]
 
     def get_depth(self) -> int:
         """Return the number of splits between the root and the deepest leaf."""

@@ -118,7 +118,7 @@ def plot_dependence(
     from sklearn.inspection import PartialDependenceDisplay
 
     COUNT.check("n_rows", n_rows)
-    is_one = isinstance(features, str | tuple) or not hasattr(features, "__iter__")
+    is_one = isinstance(features, str | tuple) or not np.iterable(features)
     features = [features] if is_one else list(features)
     table, columns = _as_scikit_learn_reads(_in_features(estimator, X)), _drawn(features)
     _check_columns(columns, table)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastens.engine.parts import as_array
 from fastens.inspection.contribution_plots import explained_quantity, output_labels
 from fastens.inspection.model_plots import column_names
-from fastens.parameters import one_of
+from fastens.parameters import FLAG, one_of, rows_of
 from fastens.tree_model.contributions import Scales, raw_contributions
 
 Array = NDArray[np.float64]
@@ -50,8 +50,11 @@ class Explanation:
 
 def explain(model: Any, X: Any, background: Any, output: str, *, interactions: bool, y: Any) -> Any:
     """What `TreeModel.explain` of a fitted model returns."""
+    FLAG.check("interactions", interactions)
     _check(model, background, output, y)
-    rows, others = model._check_table(X), None if background is None else model._check_table(background)
+    rows = model._check_table(X)
+    with rows_of("background"):
+        others = None if background is None else model._check_table(background)
     game = None if output == "raw" or others is None else _game_of(model, rows, others, output, y)
     parts = raw_contributions(
         model, rows, pairs=interactions, background=others, scales=None if game is None else game.scales

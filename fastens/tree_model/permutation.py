@@ -13,6 +13,7 @@ from fastens.engine.parts import column_of, map_parts, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Shuffled
 from fastens.inspection.arguments import COUNT
+from fastens.parameters import RANDOM_STATE
 
 Array = NDArray[np.float64]
 Shuffles = list[NDArray[np.uint32]]
@@ -25,6 +26,7 @@ def permutation_importance(
 ) -> Bunch:
     """Return by how much a fitted TreeModel's loss grows when the values of a feature are shuffled among the rows."""
     COUNT.check("n_repeats", n_repeats)
+    RANDOM_STATE.check("random_state", random_state)
     data = model._check_validation(X, y, sample_weight)
     weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
     generator = check_random_state(random_state)

@@ -15,6 +15,7 @@ from fastens.inspection.contribution_plots import output_place, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
 from fastens.inspection.tree_plot import plot_tree
 from fastens.inspection.tree_text import Names, to_dataframe, to_text
+from fastens.parameters import FLAG
 from fastens.tree_model.contributions import raw_contributions
 from fastens.tree_model.explanations import explain
 from fastens.tree_model.permutation import permutation_importance, score_of_predictions
@@ -78,6 +79,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         True
         """
         self._check_fitted()
+        FLAG.check("interactions", interactions)
         explained = raw_contributions(self, self._check_table(X), pairs=interactions)
         return explained[:, 0] if explained.shape[1] == 1 else explained
 
@@ -220,7 +222,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
             that they divide.
         """
         self._check_fitted()
-        if kind not in ("gain", "split", "cover"):
+        if not isinstance(kind, str) or kind not in ("gain", "split", "cover"):
             raise ValueError(f"kind must be 'gain', 'split' or 'cover'; got {kind!r}.")
         if kind == "gain":
             return self.feature_importances_

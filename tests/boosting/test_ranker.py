@@ -52,6 +52,9 @@ def test_scores_after_each_round(table):
     np.testing.assert_allclose(staged, 1 - model.train_score_)
     *_, last = model.staged_score(X, y, qid=qid, query_weight=weight)
     assert last == model.score(X, y, qid=qid, query_weight=weight) != staged[-1]
+    for score in (model.score, lambda *given: next(model.staged_score(*given))):
+        with pytest.raises(ValueError, match="Ranker requires y to be passed, but the target y is None"):
+            score(X, None)
     assert model.n_outputs_ == 1
 
 

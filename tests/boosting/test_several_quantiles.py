@@ -283,3 +283,5 @@ def test_errors_of_expectiles(data):
         expectiles_of([0.9, 0.1]).fit(X, Y)
     with pytest.raises(ValueError, match="quantile must be between 0 and 1 for loss='expectile'; got None"):
         expectiles_of(None).fit(X, Y)
+    with pytest.raises(ValueError, match=r"quantile must be a number .* got array\(0.5\)"):
+        expectiles_of(np.array(0.5)).fit(X, Y)

@@ -321,3 +321,11 @@ def test_a_list_of_labels_that_are_not_all_strings():
         BaggingClassifier(n_estimators=2).fit(X, ["a", "b"] * 3 + ["a", 1])
     with pytest.raises(ValueError, match=r"y must have no masked values; that of row 7 is masked"):
         BaggingClassifier(n_estimators=2).fit(X, np.ma.masked_array([0, 1] * 4, mask=[0] * 7 + [1]))
+
+
+@pytest.mark.parametrize("estimator", [None, KNeighborsClassifier()])
+def test_bags_of_members_that_there_are_not(estimator):
+    model = BaggingClassifier(estimator, 2).fit(*load_iris(return_X_y=True))
+    for member in (2, -1, 1.0, True, "0"):
+        with pytest.raises(ValueError, match=f"member must be a whole number from 0 to 1; got {member!r}"):
+            model.in_bag(member)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -194,6 +195,8 @@ def test_a_prefit_rule_without_classes_votes():
         np.testing.assert_array_equal(model.fit(X, NAMES).predict(X), Rule().predict(X))
     with pytest.raises(ValueError, match=r"Member 'rule' must have the method predict_proba"):
         VotingClassifier([("rule", Rule())], voting="soft", prefit=True).fit(X, NAMES)
+    with pytest.raises(NotFittedError, match="Member '50 % bayes' must be fitted already; this GaussianNB is not"):
+        VotingClassifier([("rule", Rule()), ("50 % bayes", GaussianNB())], prefit=True).fit(X, NAMES)
 
 
 def test_a_final_estimator_that_answers_an_unknown_label():

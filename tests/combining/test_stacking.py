@@ -385,6 +385,7 @@ def test_parameters_by_name(binary):
         ({"estimators": [("a", GradientBoostingRegressor())]}, "'a' must be a classifier"),
         ({"estimators": "a"}, "estimators must be a list"),
         ({"final_estimator": LinearRegression()}, "final_estimator must be a classifier"),
+        ({"final_estimator": LinearRegression}, "final_estimator must be an estimator .* got <class"),
         ({"final_estimator": "forest"}, "final_estimator must be an estimator or one of|final_estimator must be"),
         ({"cv": [([0, 1, 2], [2, 3])]}, "a row is in both"),
         (

@@ -10,6 +10,7 @@ from fastens.engine import threads
 
 def test_a_positive_number_is_taken_as_given():
     assert threads.resolve_n_jobs(3) == 3
+    assert threads.resolve_n_jobs(10**12) == 2**31 - 1  # the largest int of a kernel
 
 
 def test_negative_counts_back_from_all():

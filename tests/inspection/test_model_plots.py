@@ -249,10 +249,18 @@ def models(table):
 @pytest.mark.parametrize(
     ("name", "method", "arguments", "message"),
     [
+        ("two", "importances", {"kind": np.zeros(2)}, "kind must be 'gain', 'split' or 'cover'; got array"),
+        ("two", "predict_contributions", {"interactions": "no"}, "interactions must be True or False; got 'no'"),
+        ("two", "explain", {"interactions": 2}, "interactions must be True or False; got 2"),
+        ("two", "explain", {"background": np.zeros((2, 3))}, "background must be a table of rows like X: X has 3 feat"),
+        ("two", "proximity", {"others": np.zeros((2, 3))}, "others must be a table of rows like X: X has 3 features"),
+        ("two", "export", {"format": ["onnx"]}, r"format must be one of .*; got \['onnx'\]"),
+        ("two", "permutation_importance", {"random_state": "1", "y": None}, "random_state must be .* got '1'"),
         ("two", "importances", {"kind": ["gain"]}, r"kind must be 'gain', 'split' or 'cover'; got \['gain'\]"),
         ("two", "plot_importance", {"kind": ["gain"]}, r"kind must be one of .* got \['gain'\]"),
         ("two", "plot_importance", {"ax": 5}, "ax must be matplotlib Axes or None; got int"),
         ("two", "plot_dependence", {"features": None}, "features must hold positions from 0 to 3; got None"),
+        ("two", "plot_dependence", {"features": np.array(3)}, "features must hold positions from 0 to 3; got array"),
         ("two", "plot_dependence", {"features": 1.5}, "features must hold positions from 0 to 3; got 1.5"),
         ("two", "plot_dependence", {"features": True}, "features must hold positions from 0 to 3; got True"),
         ("two", "plot_dependence", {"features": []}, "features must be columns and pairs of two different ones"),
@@ -270,7 +278,8 @@ def models(table):
     ],
 )
 def test_errors_say_what_to_do(table, models, name, method, arguments, message):
-    given = {"X": table[0], **arguments} if method in ("plot_dependence", "plot_contributions") else arguments
+    without_rows = ("importances", "plot_importance", "export")
+    given = arguments if method in without_rows else {"X": table[0], **arguments}
     with pytest.raises(ValueError, match=message):
         getattr(models[name], method)(**given)
 

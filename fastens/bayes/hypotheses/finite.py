@@ -255,7 +255,8 @@ class FiniteHypothesisLearner(BaseFastens):
 
     def predict(self, mode: str = "bayes", random_state: Any = None) -> Any:
         """Return the label of the most probable next outcome, the first of equals."""
-        return self.classes_[_most(self.predict_proba(mode, random_state))]
+        place = _most(self.predict_proba(mode, random_state))
+        return self.classes_[place]
 
     def predictions(self, mode: str = "bayes") -> Array:
         """Return the probabilities of the next outcome before any outcome and after each: how the modes converge.
@@ -386,7 +387,7 @@ def _as_label(found: Any) -> Any:
 
 def _as_list(given: Any) -> list[Any]:
     """The labels of a list, array or column; none of anything else."""
-    return [] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+    return [] if isinstance(given, str) or not np.iterable(given) else list(given)
 
 
 def _as_object_vector(values: Sequence[Any]) -> NDArray[np.object_]:

@@ -20,7 +20,7 @@ from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, N
 from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, check_alpha, smoothing_of
 from fastens.checked_parameters import with_parameters
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
-from fastens.parameters import NONE, Rule, instance, one_of, real, whole
+from fastens.parameters import NONE, Rule, one_of, real, whole
 from fastens.table.arrays import ArrayTable, checked_array
 from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
@@ -30,6 +30,10 @@ from fastens.table.opening import open_table
 from fastens.table.tables import Table
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
+KINDS_OF_COLUMNS = Rule(
+    "a dict or list of kinds",
+    lambda value: isinstance(value, Mapping | list | tuple | np.ndarray) and np.iterable(value),
+)
 FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
 
 
@@ -178,7 +182,7 @@ def n_declared(encoder: InputEncoder) -> NDArray[np.int64]:
 
 def check_feature_prior(model: Any) -> None:
     """Raise ValueError where an average over subsets of the columns has no evidence to weigh them."""
-    has_prior = model.smoothing != "none" and (model.smoothing != "laplace" or np.min(model.alpha) > 0)
+    has_prior = model.smoothing != "none" and (model.smoothing != "laplace" or np.all(np.asarray(model.alpha) > 0))
     if model.feature_prior is not None and not has_prior:
         raise ValueError(
             f"feature_prior must be None without pseudo-counts (smoothing={model.smoothing!r}, alpha={model.alpha!r}); "
@@ -224,7 +228,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     _parameter_rules: ClassVar = {
         **SmoothingParameters._parameter_rules,
-        "kinds": one_of("from_dtype") | instance((Mapping, list, tuple, np.ndarray), "a dict or list of kinds"),
+        "kinds": one_of("from_dtype") | KINDS_OF_COLUMNS,
         "binarize": FINITE | NONE,
         "var_smoothing": real(0),
         "unseen": UNSEEN,

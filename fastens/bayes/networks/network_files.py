@@ -130,6 +130,7 @@ class NetworkFiles:
         A path that ends in .gz is compressed by gzip.
         """
         self._check_fitted()  # type: ignore[attr-defined]
+        instance(str, "a text").check("title", title)
         data = format_bif(self._network, title).encode()
         with replacing(path) as unfinished:
             Path(unfinished).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)

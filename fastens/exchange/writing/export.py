@@ -38,7 +38,7 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
     ValueError
         For an unknown format, or a model that it cannot hold.
     """
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}.")
     write = import_module(f"fastens.exchange.writing.{FORMATS[format]}").write
     with refusals(model, format):

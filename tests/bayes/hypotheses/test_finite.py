@@ -92,6 +92,7 @@ def test_pieces_and_order_do_not_matter(table, outcomes, data):
         ({"prior": [1, 2]}, [], "prior must have one probability for each of the 5 hypotheses"),
         ({"prior": [1, 2, -3, 1, 1]}, [], "prior must hold finite numbers, not negative"),
         ({"outcomes": ["a", "a"]}, [], "outcomes must be 2 distinct labels"),
+        ({"outcomes": np.array(3)}, [], r"outcomes must be 2 distinct labels; got array\(3\)"),
         ({"hypotheses": ["a"]}, [], "hypotheses must be 5 distinct labels"),
         ({}, ["lemon"], "outcomes must be among .*'lemon'"),
         ({"prior": [1, 0, 0, 0, 1]}, ["lime", "cherry"], "none is left after number 2, 'cherry'"),

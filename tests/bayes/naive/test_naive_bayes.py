@@ -391,6 +391,7 @@ def test_mixed_is_the_product_of_its_columns(rng):
     [
         ({"nothing": "gaussian"}, "kinds must name columns of X; got 'nothing'"),
         ({"size": "normal"}, r"kinds\['size'\] must be one of .* got 'normal'"),
+        (np.array("gaussian"), "kinds must be 'from_dtype' or a dict or list of kinds; got array"),
         (["gaussian"], "kinds must have a kind for each of the 5 columns; got 1"),
         ({"word": "gaussian"}, "Column 'word' must hold numbers"),
         ({"size": "multinomial"}, "column 'size' must hold finite numbers of at least 0"),
@@ -399,6 +400,11 @@ def test_mixed_is_the_product_of_its_columns(rng):
 def test_kinds_that_do_not_fit(rng, kinds, message):
     with pytest.raises(ValueError, match=message):
         MixedNB(kinds=kinds).fit(*make_frame(rng))
+
+
+def test_an_empty_list_of_pseudo_counts():
+    with pytest.raises(ValueError, match="alpha must be a number or have one for each of the 1 columns; got 0"):
+        CategoricalNB(alpha=[]).fit([[0], [1]], [0, 1])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -79,6 +79,8 @@ def test_tables_of_cancer_and_earthquake(read_published):
 def test_a_file_is_read_compressed_or_not(read_published, tmp_path):
     model = read_published("asia")
     model.write_bif(tmp_path / "plain.bif")
+    with pytest.raises(ValueError, match="title must be a text; got 7"):
+        model.write_bif(tmp_path / "none.bif", 7)
     model.write_bif(tmp_path / "small.bif.gz")
     plain = (tmp_path / "plain.bif").read_bytes()
     assert gzip.decompress((tmp_path / "small.bif.gz").read_bytes()) == plain
