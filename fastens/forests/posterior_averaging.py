@@ -207,7 +207,14 @@ class Averaging:
         sound = all(part.shape == (n_rows, n_leaves) and np.isfinite(part).all() for part in new.leaf_statistics)
         if not new.leaf_statistics or not sound:
             raise ValueError("the leaves' statistics and the trees do not fit together")
+        if any((cls.weights_among(part) < 0).any() for part in new.leaf_statistics):
+            raise ValueError("the leaves' statistics are malformed")
         return new
+
+    @staticmethod
+    def weights_among(statistics: NDArray[Any]) -> NDArray[Any]:
+        """Those of the statistics that are weights of rows: of all, or of each class."""
+        return statistics[:1]
 
     def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """What only classes or numbers have."""
@@ -222,6 +229,11 @@ class ClassAveraging(Averaging):
     def leaf_prior(self, forest: Any) -> ClassPrior:
         """A Dirichlet prior of the classes' shares."""
         return ClassPrior(forest._options("averaging").alpha, tuple(forest._targets.counts))
+
+    @staticmethod
+    def weights_among(statistics: NDArray[Any]) -> NDArray[Any]:
+        """All of them."""
+        return statistics
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
         """As many as are drawn, where the rows of a bag are weighted by class."""

@@ -25,8 +25,6 @@ from fastens.posterior.prunings import Prunings
 from fastens.posterior.split_priors import SearchCost, split_probability
 
 Array = NDArray[np.float64]
-# A tree that is averaged quickly has fewer: nodes count them in 32 bits.
-_MOST_ROWS = 2.0**31
 # Largest weight of a tree whose class counts can be recovered from float32 probabilities.
 MOST_COUNTED = 2.0**23
 
@@ -69,8 +67,6 @@ class PruningPrior:
         return np.ascontiguousarray(averaged.T, dtype=tree.value.dtype)
 
     def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
-        if tree.weight[0] >= _MOST_ROWS:
-            return None
         split = np.broadcast_to(split_probability(self.split, tree, self.cost), tree.n_nodes)
         found = self.leaves.posterior(nodes, leaves, split)
         if found is None:

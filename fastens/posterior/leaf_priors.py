@@ -28,6 +28,8 @@ _SMALL_TABLE = 256
 _MOST_FEW, _LARGEST_LOG = 1024, 600.0
 # A power of two, so that no digit changes.
 _SCALE = 64.0
+# Rows that nodes count in 32 bits are fewer.
+_MOST_ROWS = 2.0**31
 # More rows, or counts, say nothing more in float64; SciPy gives NaN, or 1, for many more.
 _MANY = 2.0**50
 # Of distributions that would have all their mass in one place.
@@ -72,6 +74,8 @@ class LeafPrior(Protocol):
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """That of all nodes, from the statistics of the leaves, (n_statistics, n_leaves), if weights are whole.
+
+        None for others, and for more rows than 32 bits count.
 
         `split` is the prior probability that a node splits, (n_nodes,).
         """
@@ -174,6 +178,8 @@ class ClassPrior:
         """By tables of products and of log gammas, where all classes have the same alpha."""
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None
+        if leaves.sum(dtype=np.float64) >= _MOST_ROWS:
+            return None
         alpha, n_classes = self.alpha, self.n_classes
         few = _few_of_classes(alpha, n_classes, float(split.max()))
         tables = (
@@ -271,7 +277,7 @@ class NumberPrior:
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """By a table of factors, but for that of the sum of squares."""
         total, n_targets = leaves[0], len(self.location)
-        if not are_whole(total):
+        if not are_whole(total) or total.sum(dtype=np.float64) >= _MOST_ROWS:
             return None
         rows, rate = np.arange(_MOST_FEW), self._rate
         squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)

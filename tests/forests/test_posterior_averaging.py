@@ -207,6 +207,17 @@ def test_several_targets(classes):
     np.testing.assert_allclose(numbers.predict(X)[:, 0], -numbers.predict(X)[:, 1], rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
+def test_files_must_hold_weights_of_leaves(kind, classes, rng):
+    X, y = classes
+    forest = kind(2, averaging="posterior", bootstrap=False, random_state=0).fit(X, y, rng.random(len(y)))
+    arrays = forest._averaging.to_arrays()
+    type(forest._averaging).from_arrays(forest, arrays)
+    arrays["averaging.leaves.0"] = -np.abs(arrays["averaging.leaves.0"])
+    with pytest.raises(ValueError, match="the leaves' statistics are malformed"):
+        type(forest._averaging).from_arrays(forest, arrays)
+
+
 def test_out_of_bag_predictions_are_averaged_too(classes):
     X, y = classes
     forest = RandomForestClassifier(60, averaging="posterior", oob_score=True, random_state=0).fit(X, y)
