@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,7 @@ from reference.rank_fits import (
     T,
     X,
     assert_same_models,
+    assert_saved_models_are_the_same,
     fit_on_ranks,
     rows_of,
     state,
@@ -211,6 +214,11 @@ def test_linear_models_in_leaves(weights, size):
     weight = WEIGHTS.get(weights)
     assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, weight)
     assert_same_models(size, lambda: GradientBoostingClassifier(subsample=0.5, **options), CLASSES, weight)
+
+
+def test_linear_models_of_columns_from_zero(tmp_path):
+    make = partial(GradientBoostingRegressor, linear_leaves=True, n_estimators=1, n_jobs=1)
+    assert_saved_models_are_the_same(2, make, T, None, tmp_path / "model")
 
 
 @pytest.mark.slow

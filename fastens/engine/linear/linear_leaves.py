@@ -429,7 +429,8 @@ class LeafModels:
                 reduce_sums(self.comm, leaf_rows.sums, np.diff(starts), stages[1])
             wrong = np.zeros(1, bool) if self._monotone is None else self._monotone[features] * terms[0] < 0
             if not wrong.any():
-                return LinearLeaves.of_terms(nodes[leaf], features, terms, tree.n_nodes)
+                # No zero has a sign, which several ranks would lose.
+                return LinearLeaves.of_terms(nodes[leaf], features, terms + 0.0, tree.n_nodes)
             leaf, features = leaf[~wrong], features[~wrong]
 
     def _features_of(self, tree: Tree) -> list[tuple[int, ...]]:
