@@ -25,8 +25,8 @@ from fastens.combining.folds import (
     fit_member,
     members_from_arrays,
     members_to_arrays,
-    resolve_method,
 )
+from fastens.combining.member_interface import knows_labels, resolve_method
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
@@ -290,8 +290,7 @@ class BaseBagging(BaseOneEstimator):
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
         if self.verbose:
             announce(f"[{type(self).__name__}] member {number + 1} of {self.n_estimators}: {seconds_since(began)}")
-        uses_labels = isinstance(fitted, BaseFastens)
-        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, uses_labels)
+        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, knows_labels(fitted))
 
     def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
         """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
@@ -497,4 +496,5 @@ def _with_seed(estimator: Any, seed: int) -> Any:
     """A copy whose random choices, also those of estimators in it, follow from a seed."""
     seeds = np.random.RandomState(seed)
     names = sorted(name for name in estimator.get_params(deep=True) if name.split("__")[-1] == "random_state")
-    return clone(estimator).set_params(**{name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names})
+    drawn = {name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names}
+    return clone(estimator).set_params(**drawn) if drawn else clone(estimator)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
-from fastens.base import BaseClassifier, BaseFastens
+from fastens.base import BaseClassifier
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.folds import (
@@ -22,6 +22,7 @@ from fastens.combining.folds import (
     MemberSpec,
     known_rows,
 )
+from fastens.combining.member_interface import knows_labels
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.parameters import CV, RULES
 from fastens.combining.responses import joined_labels, labels_of_members
@@ -329,7 +330,7 @@ def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
     """A member that learns batch by batch, after its first one; it knows all classes from the start."""
     assert data.classes is not None
     model = clone(spec.estimator)
-    uses_labels = isinstance(model, BaseFastens)
+    uses_labels = knows_labels(model)
     classes = data.classes if uses_labels else np.arange(len(data.classes))
     return _taught(spec.fitted([model], data.classes, uses_labels), model, data, classes=classes)
 
