@@ -25,13 +25,12 @@ from fastens.combining.folds import (
     fit_member,
     members_from_arrays,
     members_to_arrays,
-    resolve_method,
 )
+from fastens.combining.member_interface import knows_labels, resolve_method
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata, own_request
-from fastens.combining.responses import knows_labels
 from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs
 from fastens.engine.grow.constraints import count_of
@@ -496,5 +495,5 @@ def _with_seed(estimator: Any, seed: int) -> Any:
     """A copy whose random choices, also those of estimators in it, follow from a seed."""
     seeds = np.random.RandomState(seed)
     names = sorted(name for name in estimator.get_params(deep=True) if name.split("__")[-1] == "random_state")
-    copy, limit = clone(estimator), np.iinfo(np.int32).max
-    return copy.set_params(**{name: int(seeds.randint(limit)) for name in names}) or copy  # None of frozen ones
+    drawn = {name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names}
+    return clone(estimator).set_params(**drawn) if drawn else clone(estimator)

@@ -17,9 +17,10 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
+from fastens.combining.member_interface import knows_labels, weight_name
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import metadata_of_rows
-from fastens.combining.responses import METHODS, MemberError, class_response, knows_labels, number_response
+from fastens.combining.responses import METHODS, MemberError, class_response, number_response
 from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
 from fastens.engine.sharing import shared
@@ -115,7 +116,7 @@ class MemberData:
         return replace(self, X=X, validation=validation)
 
     def labels_for(self, member: Any) -> NDArray[Any]:
-        """The target for a member: labels for those that know them, class indices for others."""
+        """The target for a member: labels where it knows these, else class indices."""
         if self.classes is None:
             return self.y
         return labels_of(self.y, self.classes) if knows_labels(member) else self.y.astype(np.intp)
@@ -165,16 +166,6 @@ class FittedMember:
             return several_response(what, model, X, self.method, several, options)
         labels = self.classes if self.uses_labels else np.arange(len(self.classes))
         return class_response(what, model, X, self.method, labels, options)
-
-
-def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
-    """The method whose responses are used; an error ends with the remedy."""
-    if not is_classification:
-        return "predict"
-    for method in METHODS if wanted == "auto" else (wanted,):
-        if hasattr(member, method):
-            return method
-    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.{remedy}")
 
 
 # Folds --------------------------------------------------
@@ -439,21 +430,16 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
             found["groups"] = data.groups
     if data.validation is not None and (stops_early if data.routed is None else {"X_val", "y_val"} <= {*found}):
         X_val, y_val = data.validation
-        if not isinstance(member, BaseFastens) and data.classes is not None:
+        if not knows_labels(member) and data.classes is not None:
             y_val = places_in(data.classes, y_val)
         found |= {"X_val": take_columns(X_val, spec.columns), "y_val": y_val}
     return found
 
 
 def _weight_name(spec: MemberSpec) -> str:
-    from sklearn.pipeline import Pipeline
-
-    member = spec.estimator
-    if has_fit_parameter(member, "sample_weight"):
-        return "sample_weight"
-    if isinstance(member, Pipeline) and has_fit_parameter(member.steps[-1][1], "sample_weight"):
-        return f"{member.steps[-1][0]}__sample_weight"
-    raise ValueError(f"sample_weight must be None with member {spec.name!r}: its fit takes no sample_weight.")
+    if (found := weight_name(spec.estimator)) is None:
+        raise ValueError(f"sample_weight must be None with member {spec.name!r}: its fit takes no sample_weight.")
+    return found
 
 
 def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: LevelPlan) -> Array:

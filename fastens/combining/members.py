@@ -27,8 +27,8 @@ from fastens.combining.folds import (
     MemberSpec,
     fit_level,
     make_folds,
-    resolve_method,
 )
+from fastens.combining.member_interface import resolve_method
 from fastens.combining.memory import Fits, limits_of_members, n_folds_of, needs_of_members
 from fastens.combining.parameters import (
     DOCS,

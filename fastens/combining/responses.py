@@ -24,13 +24,6 @@ class MemberError(ValueError):
     """A member of an ensemble could not be fitted, or its response is malformed."""
 
 
-def knows_labels(member: Any) -> bool:
-    """Whether a classifier gets labels, as ours and those fitted beforehand do; others get class indices."""
-    from sklearn.frozen import FrozenEstimator
-
-    return isinstance(member, (BaseFastens, FrozenEstimator))
-
-
 def added(parts: Iterable[Array]) -> Array:
     """The sum of what members say, one after another: NumPy's sums depend on how many rows there are."""
     return reduce(np.add, parts)

@@ -1,0 +1,99 @@
+"""Members that wrap models of scikit-learn: searches, stacks, votes, frozen models and targets transformed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_iris
+from sklearn.ensemble import StackingClassifier as OtherStack
+from sklearn.ensemble import VotingClassifier as OtherVote
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fastens import (
+    BaggingClassifier,
+    BayesOptimalClassifier,
+    CascadeForestClassifier,
+    ConformalClassifier,
+    DecisionTreeClassifier,
+    StackingClassifier,
+    VotingClassifier,
+    VotingRegressor,
+    WeightedMajorityClassifier,
+)
+from fastens.combining.responses import MemberError
+
+X, Y = load_iris(return_X_y=True)
+X, Y = X[::2], np.array(["setosa", "versicolor", "virginica"])[Y[::2]]
+WEIGHT = np.arange(len(Y)) % 3
+
+
+def ensembles(member):
+    named = [("member", member), ("tree", DecisionTreeClassifier(max_depth=2))]
+    return [
+        VotingClassifier(named),
+        VotingClassifier(named, voting="soft"),
+        StackingClassifier(named, cv=2),
+        WeightedMajorityClassifier(named),
+        BayesOptimalClassifier(named, cv=2),
+        CascadeForestClassifier(named, max_layers=1, cv=2, random_state=0),
+        BaggingClassifier(member, n_estimators=2, random_state=0),
+        ConformalClassifier(member, cv=2),
+    ]
+
+
+@pytest.mark.parametrize("wrap", [lambda stack: stack, make_pipeline])
+def test_stacks_of_scikit_learn_know_their_methods_once_they_are_fitted(wrap):
+    for model in ensembles(wrap(OtherStack([("nb", GaussianNB())], cv=2))):
+        assert model.fit(X, Y).score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize("wrap", [lambda frozen: frozen, lambda frozen: make_pipeline("passthrough", frozen)])
+def test_frozen_members_answer_with_their_own_labels(wrap):
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    for model in ensembles(wrap(frozen)):
+        assert model.fit(X, Y, sample_weight=WEIGHT).score(X, Y) > 0.9
+    bag = BaggingClassifier(wrap(frozen), n_estimators=2, random_state=0).fit(X, Y)
+    assert_array_equal(bag.predict(X), frozen.predict(X))
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=2),
+        make_pipeline(StandardScaler(), make_pipeline("passthrough", GaussianNB())),
+        GridSearchCV(make_pipeline(StandardScaler(), GaussianNB()), {}, cv=2),
+        OtherVote([("nb", GaussianNB())], voting="soft"),
+    ],
+)
+def test_weights_reach_what_a_member_wraps(member):
+    model = VotingClassifier([("member", member)], voting="soft").fit(X, Y, sample_weight=WEIGHT)
+    alone = GaussianNB().fit(X, Y, sample_weight=WEIGHT)
+    assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-6)
+
+
+def test_weights_reach_the_regressor_of_a_transformed_target():
+    member = TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=np.expm1)
+    model = VotingRegressor([("member", member)]).fit(X[:, :3], X[:, 3], sample_weight=WEIGHT)
+    alone = Ridge().fit(X[:, :3], np.log1p(X[:, 3]), sample_weight=WEIGHT)
+    assert_allclose(model.predict(X[:, :3]), np.expm1(alone.predict(X[:, :3])))
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        GridSearchCV(KNeighborsClassifier(), {}, cv=2),
+        make_pipeline(StandardScaler(), KNeighborsClassifier()),
+        OtherVote([("knn", KNeighborsClassifier()), ("line", LogisticRegression())]),
+    ],
+)
+def test_what_wraps_a_model_without_weights_is_named(member):
+    with pytest.raises(MemberError, match=r"Member 'wrapped' failed.*sample.weight"):
+        VotingClassifier([("wrapped", member)]).fit(X, Y, sample_weight=WEIGHT)
