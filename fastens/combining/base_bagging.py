@@ -26,11 +26,11 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.member_interface import knows_labels, resolve_method
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata, own_request
+from fastens.combining.responses import knows_labels, resolve_method
 from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs
 from fastens.engine.grow.constraints import count_of

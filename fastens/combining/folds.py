@@ -17,10 +17,9 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
-from fastens.combining.member_interface import knows_labels, weight_name
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import metadata_of_rows
-from fastens.combining.responses import METHODS, MemberError, class_response, number_response
+from fastens.combining.responses import METHODS, MemberError, class_response, knows_labels, number_response, weight_name
 from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
 from fastens.engine.sharing import shared

@@ -28,7 +28,6 @@ from fastens.combining.folds import (
     fit_level,
     make_folds,
 )
-from fastens.combining.member_interface import resolve_method
 from fastens.combining.memory import Fits, limits_of_members, n_folds_of, needs_of_members
 from fastens.combining.parameters import (
     DOCS,
@@ -45,6 +44,7 @@ from fastens.combining.parameters import (
     routing_enabled,
     tags_of,
 )
+from fastens.combining.responses import resolve_method
 from fastens.docstrings import Docs
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import rows_of

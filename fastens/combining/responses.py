@@ -1,13 +1,17 @@
-"""Responses of members: checked, and in the order of the ensemble's classes."""
+"""What members offer: labels they know, weights they take, responses, checked and in the order of the classes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
 from fastens.combining.parameters import NamedMembers
@@ -15,6 +19,7 @@ from fastens.combining.parameters import NamedMembers
 Array = NDArray[np.float64]
 Options = Mapping[str, Any]
 
+WEIGHT = "sample_weight"
 METHODS = ("predict_proba", "decision_function", "predict")
 # Probabilities may be float16, or have been rounded one by one.
 _SUM_TOLERANCE = 1e-2
@@ -22,6 +27,47 @@ _SUM_TOLERANCE = 1e-2
 
 class MemberError(ValueError):
     """A member of an ensemble could not be fitted, or its response is malformed."""
+
+
+def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
+    """The method whose responses are used; an error ends with the remedy."""
+    if not is_classification:
+        return "predict"
+    # A stack of scikit-learn with its default final estimator, by itself or in a pipeline, has them once it is fitted.
+    found: Any = member if hasattr(member, "predict") else type(member)
+    for method in METHODS if wanted == "auto" else (wanted,):
+        if hasattr(found, method):
+            return method
+    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.{remedy}")
+
+
+def knows_labels(member: Any) -> bool:
+    """Whether a classifier knows the labels: ours, and what was fitted before. Others learn the places of classes."""
+    last = member
+    while isinstance(last, Pipeline):
+        last = last.steps[-1][1]
+    return isinstance(member, BaseFastens) or isinstance(last, FrozenEstimator)
+
+
+def weight_name(member: Any) -> str | None:
+    """What `fit` of a member calls the weights of rows, for itself or for what it wraps; None where it takes none."""
+    if has_fit_parameter(member, WEIGHT) or isinstance(member, FrozenEstimator):
+        return WEIGHT
+    if isinstance(member, Pipeline):
+        step, last = member.steps[-1]
+        found = weight_name(last)
+        return None if found is None else f"{step}__{found}"
+    if not _passes_on(member):
+        return None
+    if isinstance(getattr(member, "estimators", None), list | tuple):  # votes and stacks of scikit-learn
+        return WEIGHT
+    wrapped = getattr(member, "estimator", getattr(member, "regressor", None))
+    return None if wrapped is None else weight_name(wrapped)
+
+
+def _passes_on(member: Any) -> bool:
+    """Whether `fit` takes arguments by any name, as searches and other wrappers of scikit-learn do."""
+    return any(each.kind is Parameter.VAR_KEYWORD for each in signature(member.fit).parameters.values())
 
 
 def added(parts: Iterable[Array]) -> Array:

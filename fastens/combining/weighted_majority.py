@@ -22,10 +22,9 @@ from fastens.combining.folds import (
     MemberSpec,
     known_rows,
 )
-from fastens.combining.member_interface import knows_labels
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.parameters import CV, RULES
-from fastens.combining.responses import joined_labels, labels_of_members
+from fastens.combining.responses import joined_labels, knows_labels, labels_of_members
 from fastens.engine.elementary import exp, log
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies

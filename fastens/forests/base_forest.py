@@ -401,10 +401,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def oob_error_curve_(self) -> Array:
-        """Error out of bag after each tree, (n_estimators,), with `oob_score`.
-
-        The share of rows predicted wrongly, or the mean squared error.
-        """
+        """Share of rows wrong, or mean squared error, out of bag after each tree, (n_estimators,), with `oob_score`."""
         return self._measured().error_curve
 
     def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
