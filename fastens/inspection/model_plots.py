@@ -124,8 +124,11 @@ def plot_dependence(
     _check_columns(columns, table)
     n_outputs = 1 if is_classifier(estimator) else int(np.prod(np.shape(estimator.predict(table[:1]))[1:]))
     _check_label(estimator, label, n_outputs)
-    kept, categorical = _rows_to_average(table, columns, n_rows), _categorical(estimator, columns)
+    kept, categorical = _rows_to_average(table, columns, n_rows), _categorical(estimator, table, columns)
     pairs = [part for part in features if isinstance(part, tuple | list)]
+    names = list(getattr(table, "columns", ()))
+    if any(len({names.index(end) if isinstance(end, str) else end for end in pair}) < 2 for pair in pairs):
+        raise ValueError(f"features must be columns and pairs of two different ones, at least one; got {features!r}.")
     if mixed := [pair for pair in pairs if (pair[0] in categorical) != (pair[1] in categorical)]:
         raise ValueError(f"features must have no pair of a column of numbers and one of categories; got {mixed[0]!r}.")
     numeric = [column for column in columns if column not in categorical]
@@ -274,11 +277,11 @@ def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
     return (found.replace([np.inf, -np.inf], np.nan) if is_float else found).isna().to_numpy()
 
 
-def _categorical(estimator: Any, columns: list[Any]) -> list[Any]:
+def _categorical(estimator: Any, table: Any, columns: list[Any]) -> list[Any]:
     """Those that hold categories."""
     encoder = getattr(estimator, "_encoder", None)
     if encoder is None:
         return []
-    names = column_names(estimator)
+    names = list(getattr(estimator, "feature_names_in_", getattr(table, "columns", ())))
     flags = encoder.is_categorical
     return [column for column in columns if flags[names.index(column) if isinstance(column, str) else column]]

@@ -79,6 +79,12 @@ class Plane:
         n_columns = self._table.shape[1]
         own = [f"x{column}" for column in range(n_columns)] if self._is_array else [*map(str, self._table.columns)]
         self.names = names if self._is_array and names is not None and len(names) == n_columns else own
+        # Names that are no texts, which pandas may have, and narwhals does not take.
+        self._other_names = None
+        if not self._is_array and not all(isinstance(name, str) for name in self._table.columns):
+            frame = nw.to_native(self._table)
+            self._other_names = frame.columns
+            self._table = nw.from_native(frame.set_axis([*map(str, range(n_columns))], axis=1), eager_only=True)
         flags = np.zeros(n_columns, dtype=bool) if categorical is None else np.asarray(categorical)
         self._flags = flags if len(flags) == n_columns else np.zeros(n_columns, dtype=bool)
         first, second = self._pair(features, n_columns)
@@ -221,7 +227,8 @@ class Plane:
             else:
                 columns[name] = self._table[name][source.tolist()]
         blank = self._table[[0] * len(source)]
-        return nw.to_native(blank.with_columns(**columns))
+        frame = nw.to_native(blank.with_columns(**columns))
+        return frame if self._other_names is None else frame.set_axis(self._other_names, axis=1)
 
 
 def _sources_along(axis: Axis, places: Array) -> NDArray[Any]:

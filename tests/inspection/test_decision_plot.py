@@ -254,3 +254,17 @@ def test_one_target_only(rng):
         model = kind(n_estimators=2).fit(X, y.astype(int) if y is not X else y)
         with pytest.raises(ValueError, match="the decision boundary is that of one target"):
             plot_decision_boundary(model, X)
+
+
+@pytest.mark.parametrize("names", [range(3), [2, 0, 1], [("k", 0), ("k", 1), ("l", 0)], [1, "colour", None]])
+def test_frames_whose_names_are_no_texts(names, rng):
+    table = pd.DataFrame({"size": rng.normal(size=60), "colour": rng.choice(["red", "blue"], 60), "age": range(60)})
+    y = (table["size"] > 0) & (table["colour"] == "red")
+    other = table.copy()
+    other.columns = pd.MultiIndex.from_tuples(names) if isinstance(names[0], tuple) else pd.Index(names)
+    images = []
+    for X in (table, other):
+        model = fastens.DecisionTreeClassifier(max_depth=3).fit(X, y)
+        ax = plot_decision_boundary(model, X, y, features=[0, 1], held={2: 9})
+        images.append(ax.images[0].get_array())
+    np.testing.assert_array_equal(*images)

@@ -112,3 +112,13 @@ def test_in_a_pipeline(table):
     model = make_pipeline(FunctionTransformer(), fastens.GradientBoostingRegressor(n_estimators=5)).fit(X, y)
     found = partial_dependence(model, X, ["a"], grid_resolution=5)
     assert found["average"].shape == (1, 5)
+
+
+def test_names_that_are_texts_and_numbers(table):
+    X, y = table
+    mixed = X.set_axis([1, "b", 2, "kind"], axis=1)
+    model = fastens.DecisionTreeRegressor(max_depth=3).fit(mixed, y)
+    drawn = model.plot_dependence(mixed, ["b", "kind", ("b", 0)])
+    assert len(drawn) == 3
+    with pytest.raises(ValueError, match="pairs of two different ones"):
+        model.plot_dependence(mixed, [("b", 1)])
