@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
-from sklearn.model_selection import GroupKFold, GroupShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 import fastens
 from fastens import (
@@ -475,3 +475,9 @@ def test_a_splitter_without_splits():
         ValueError, match=r"early_stopping\.validation must give a split of the rows; TimeSeries.* gave none"
     ):
         GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_a_splitter_that_cannot_split():
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(validation=StratifiedKFold(2)))
+    with pytest.raises(ValueError, match=r"early_stopping\.validation=Stratified.* cannot split the rows: Sup"):
+        model.fit([[1.0], [2.0], [3.0]], [1.5, 2.0, 3.0])
