@@ -373,7 +373,13 @@ def test_pruning_of_trials(X, y, monkeypatch):
     assert [step for step, _ in trial.reported] == [0, 1, 2, 3]
     np.testing.assert_array_equal([value for _, value in trial.reported], model.validation_score_)
     with pytest.raises(ValueError, match="metric must be one measured on rows to validate on"):
-        GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y)
+        GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(ValueError, match="OptunaPruning needs rows to validate on"):
+        GradientBoostingRegressor(callbacks=[OptunaPruning(trial)]).fit(X, y)
+    of_folds = Trial(0)
+    options = {"n_estimators": 5, "early_stopping": EarlyStopping(folds=2)}
+    GradientBoostingRegressor(callbacks=[OptunaPruning(of_folds)], **options).fit(X, y)
+    assert [step for step, _ in of_folds.reported] == [0, 1, 2, 3, 4]
 
 
 def test_callbacks_are_not_saved(X, y, tmp_path):
