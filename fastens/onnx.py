@@ -22,8 +22,8 @@ _CLASS_OPTIONS = {
     "zipmap": [True, False, "columns"],
     "nocl": [True, False],
     "output_class_labels": [False, True],
-    "raw_scores": [True, False],
 }
+_DECISIONS = {"raw_scores": [True, False]}
 
 
 def register() -> None:
@@ -59,7 +59,14 @@ def register() -> None:
         if not hasattr(kind, "export") or issubclass(kind, TransformerMixin):
             continue
         options = _CLASS_OPTIONS if issubclass(kind, ClassifierMixin) else None
+        if _decides(kind):
+            options = _CLASS_OPTIONS | _DECISIONS
         update_registered_converter(kind, f"Fastens{name}", _set_types, _convert, options=options)
+
+
+def _decides(kind: type) -> bool:
+    """Whether classifiers of trees have a `decision_function`: calibration asks for it where they have the option."""
+    return issubclass(kind, fastens.GradientBoostingClassifier | fastens.AdaBoostClassifier)
 
 
 def _set_types(operator: Any) -> None:
@@ -71,8 +78,8 @@ def _set_types(operator: Any) -> None:
     number = data_types.DoubleTensorType if is_double else data_types.FloatTensorType
     n_rows = operator.inputs[0].get_first_dimension()
     if len(operator.outputs) == 1:
-        with refusals(model, "onnx"):
-            operator.outputs[0].set_type(number([n_rows, view_of(model).n_outputs]))
+        with refusals(_with_trees(model), "onnx"):
+            operator.outputs[0].set_type(number([n_rows, view_of(_with_trees(model)).n_outputs]))
     elif not isinstance(model, ClassifierMixin):
         operator.outputs[0].set_type(data_types.Int64TensorType([n_rows, 1]))
         operator.outputs[1].set_type(number([n_rows, 1]))
@@ -81,6 +88,12 @@ def _set_types(operator: Any) -> None:
         label = data_types.StringTensorType if labels.dtype.kind in "UO" else data_types.Int64TensorType
         operator.outputs[0].set_type(label([n_rows]))
         operator.outputs[1].set_type(number([n_rows, len(labels)]))
+
+
+def _with_trees(model: Any) -> Any:
+    """The forest that a bag of trees is; other models themselves."""
+    forest = getattr(model, "_forest", None)
+    return model if forest is None else forest
 
 
 def _labels(model: Any, scope: Any) -> Any:
@@ -102,8 +115,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         if (got := container.target_opset_any_domain(domain)) < least:
             raise ValueError(f"target_opset of {domain!r} must be at least {least} for fastens; got {got}.")
     graph = Graph(_LEAST_OPSETS[_ML], scope.get_unique_operator_name("fastens"))
-    with refusals(model, "onnx"):
-        view = view_of(model)
+    with refusals(_with_trees(model), "onnx"):
+        view = view_of(_with_trees(model))
         raw = add_trees(graph, view, _values(graph, operator.inputs, view))
         target = view.only_target
         if target.classes is not None:
@@ -111,7 +124,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         add_target(graph, target, raw, view.n_outputs, "")
     results = list(graph.results.values())
     # A stack of decisions sets its members' option in the container.
-    if target.classes is not None and container.get_options(model, {"raw_scores": False})["raw_scores"]:
+    if _decides(type(model)) and container.get_options(model, {"raw_scores": False})["raw_scores"]:
         results[1] = _decision(graph, model, view, raw)
     _copy(graph, container)
     for result, output in zip(results, operator.outputs, strict=True):
@@ -122,8 +135,6 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 def _decision(graph: Graph, model: Any, view: ModelView, raw: str) -> str:
     """The `decision_function` of a model; of two classes a column for each, the first negated, as skl2onnx has it."""
-    if not hasattr(model, "decision_function"):
-        raise ValueError(f"{type(model).__name__} has no decision_function, which the option raw_scores asks for.")
     decision = graph.add("Div", raw, graph.constant(np.array(targets_of(model)[1], graph.float_type)))
     return graph.add("Concat", graph.add("Neg", decision), decision, axis=1) if view.n_outputs == 1 else decision
 

@@ -119,7 +119,10 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
             raise ValueError(f"groups must have one for each of the {data.n_given} rows; got shape {groups.shape}.")
         groups = groups[slice(None) if data.rows is None else data.rows]
     target, groups = gathered(data.comm, [model._target_for_hashing(data.y), groups])
-    splits = list(splitter.split(np.empty((len(target), 0)), target, groups))
+    try:
+        splits = list(splitter.split(np.empty((len(target), 0)), target, groups))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"early_stopping.validation={splitter!r} cannot split the rows: {error}") from error
     if not splits:
         raise ValueError(f"early_stopping.validation must give a split of the rows; {splitter!r} gave none.")
     return own_split(data, splits[-1])

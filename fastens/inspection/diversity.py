@@ -193,6 +193,8 @@ def _labels_of(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict
     """The labels that each member predicts and the true ones, of as many rows."""
     MEMBERS.check("predictions", predictions)
     truth = as_labels("y", y)
+    if truth.dtype.kind == "f" and (fractions := truth[truth % 1 != 0]).size:
+        raise ValueError(f"y must hold labels; it holds {fractions[0]}. ambiguity_decomposition is for numbers.")
     labels = {name: as_labels(f"predictions[{name!r}]", found) for name, found in predictions.items()}
     for name, found in labels.items():
         check_same_rows(**{"y": truth, f"predictions[{name!r}]": found})

@@ -142,6 +142,8 @@ class Checkpoint:
 class OptunaPruning:
     """A callback that reports the validation score after each round to an Optuna trial, and prunes the trial.
 
+    A trial takes each round once: of `EarlyStopping(folds=...)` the first fold is reported.
+
     Parameters
     ----------
     trial : optuna.Trial
@@ -164,14 +166,21 @@ class OptunaPruning:
 
     def __init__(self, trial: Any, metric: str | None = None) -> None:
         self.trial, self.metric = trial, metric
+        self._last, self._is_over = -1, False
 
     def __call__(self, env: CallbackEnv) -> None:
         """Report, and prune."""
         measured = [each for each in env.evaluation_result_list if each.dataset_name == "validation"]
         found = [each for each in measured if self.metric in (None, each.metric_name)]
+        if not measured:
+            raise ValueError("OptunaPruning needs rows to validate on: give X_val and y_val, or early_stopping=True.")
         if not found:
             names = [each.metric_name for each in measured]
             raise ValueError(f"metric must be one measured on rows to validate on, {names}; got {self.metric!r}.")
+        self._is_over = self._is_over or env.iteration <= self._last
+        if self._is_over:
+            return
+        self._last = env.iteration
         self.trial.report(found[0].metric_value, step=env.iteration)
         if self.trial.should_prune():
             import optuna

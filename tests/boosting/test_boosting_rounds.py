@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
-from sklearn.model_selection import GroupKFold, GroupShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 import fastens
 from fastens import (
@@ -373,7 +373,13 @@ def test_pruning_of_trials(X, y, monkeypatch):
     assert [step for step, _ in trial.reported] == [0, 1, 2, 3]
     np.testing.assert_array_equal([value for _, value in trial.reported], model.validation_score_)
     with pytest.raises(ValueError, match="metric must be one measured on rows to validate on"):
-        GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y)
+        GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(ValueError, match="OptunaPruning needs rows to validate on"):
+        GradientBoostingRegressor(callbacks=[OptunaPruning(trial)]).fit(X, y)
+    of_folds = Trial(0)
+    options = {"n_estimators": 5, "early_stopping": EarlyStopping(folds=2)}
+    GradientBoostingRegressor(callbacks=[OptunaPruning(of_folds)], **options).fit(X, y)
+    assert [step for step, _ in of_folds.reported] == [0, 1, 2, 3, 4]
 
 
 def test_callbacks_are_not_saved(X, y, tmp_path):
@@ -475,3 +481,9 @@ def test_a_splitter_without_splits():
         ValueError, match=r"early_stopping\.validation must give a split of the rows; TimeSeries.* gave none"
     ):
         GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_a_splitter_that_cannot_split():
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(validation=StratifiedKFold(2)))
+    with pytest.raises(ValueError, match=r"early_stopping\.validation=Stratified.* cannot split the rows: Sup"):
+        model.fit([[1.0], [2.0], [3.0]], [1.5, 2.0, 3.0])

@@ -126,6 +126,7 @@ def test_ambiguity_decomposition(rng):
         (lambda: theory.diversity({"a": [1]}, [1, 0]), r"y and predictions\['a'\] must have the same.*got 2 and 1"),
         (lambda: theory.diversity({"a": [1, np.nan]}, [1, 0]), r"predictions\['a'\] must hold labels without missing"),
         (lambda: theory.diversity({"a": [1, 0]}, ["1", "0"]), r"predictions\['a'\] and y must hold labels of one kind"),
+        (lambda: theory.diversity({"a": [1.2, 2]}, [0.5, 2]), "y must hold labels; it holds 0.5"),
         (lambda: theory.diversity({}, [1]), "predictions must be a dict of labels by member"),
         (lambda: theory.diversity([[1, 0]], [1, 0]), "predictions must be a dict of labels by member"),
         (lambda: theory.plot_kappa_error({"a": [1]}, [1]), "predictions must have at least two members"),

@@ -127,6 +127,10 @@ def test_stacks_votes_searches_and_calibration(n_classes):
     check_classes(VotingClassifier(members, voting="soft", flatten_transform=False).fit(X, y), X)
     check_classes(GridSearchCV(boosting, {"learning_rate": [0.1, 0.3]}, cv=2).fit(X, y), X)
     check_classes(CalibratedClassifierCV(boosting, cv=2).fit(X, y), X)
+    forest, bag = members[1][1], fastens.BaggingClassifier(n_estimators=3, random_state=0)
+    for member, method in ((forest, "sigmoid"), (bag, "isotonic")):  # these have no decision_function
+        check_classes(CalibratedClassifierCV(member, method=method, cv=2).fit(X, y), X)
+    check_classes(bag.fit(X, y), X)
 
 
 def test_stack_of_decisions():
@@ -217,7 +221,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=message):
             outputs(model, X, options={"zipmap": False} if hasattr(model, "classes_") else None)
     forest = fitted("forest of two classes")
-    with pytest.raises(ValueError, match="RandomForestClassifier has no decision_function"):
+    with pytest.raises(NameError, match=r"Option 'raw_scores' not in .* for class 'RandomForestClassifier'"):
         outputs(forest, rows_for(forest), options=options)
     with pytest.raises(ValueError, match="target_opset of '' must be at least 13"):
         skl2onnx.convert_sklearn(tree, initial_types=[("X", FloatTensorType([None, 5]))], target_opset=12)
