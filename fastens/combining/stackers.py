@@ -144,7 +144,7 @@ class LogisticStacker(BaseClassifier, _Columns):
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def _scores(self, X: ArrayLike) -> Array:
-        return self._columns(self._dense(self._check_table(X))) @ self.coef_.T + self.intercept_
+        return _products(self._columns(self._dense(self._check_table(X))), self.coef_.T) + self.intercept_
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
@@ -159,6 +159,14 @@ class LogisticStacker(BaseClassifier, _Columns):
 
     def _outputs(self) -> tuple[int, ...]:
         return (1 if len(self.classes_) == 2 else len(self.classes_),)
+
+
+def _products(Z: Array, coefficients: Array) -> Array:
+    """Rows times coefficients, added up in one order: those of a matrix product depend on the number of rows."""
+    total = np.zeros((len(Z), *coefficients.shape[1:]))
+    for column, of_column in zip(Z.T, coefficients, strict=True):
+        total += np.multiply.outer(column, of_column)
+    return total
 
 
 def _is_of_members(X: Array, n_classes: int) -> bool:
@@ -233,4 +241,4 @@ class RidgeStacker(BaseRegressor, _Columns):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted mean of each row, shape (n_samples,)."""
-        return self._columns(self._dense(self._check_table(X))) @ self.coef_ + self.intercept_
+        return _products(self._columns(self._dense(self._check_table(X))), self.coef_) + self.intercept_

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -381,3 +381,13 @@ def test_prefit_members_with_numbers_as_objects():
     vote = VotingClassifier([("rule", rule)], prefit=True).fit(X, Y)
     assert vote.classes_.dtype == Y.dtype
     assert (vote.predict(X) == 2).all()
+
+
+@pytest.mark.parametrize("passthrough", [False, True])
+@pytest.mark.parametrize("y", [NAMES, Y > 0, Y.astype(float)], ids=["classes", "two", "numbers"])
+def test_stacks_answer_a_row_alone_as_among_others(y, passthrough):
+    kind = StackingRegressor if y.dtype == float else StackingClassifier
+    inner = GradientBoostingRegressor(n_estimators=3) if y.dtype == float else GaussianNB()
+    model = kind([("one", inner), ("two", clone(inner))], passthrough=passthrough).fit(X, y)
+    answer = model.predict if y.dtype == float else model.predict_proba
+    np.testing.assert_array_equal(np.concatenate([answer(row[None]) for row in X]), answer(X))
