@@ -148,12 +148,12 @@ def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dic
         found: dict[str, Any] = {}
         of_targets = getattr(model, "classes_", [None] * len(answer))
         for target, (own, classes) in enumerate(zip(answer, of_targets, strict=True)):
-            columns = _named(own, ANSWERS[method], [_of_axis(model, method, n, given, classes) for n in own.shape[1:]])
+            columns = _named(own, ANSWERS[method], _of_axes(model, method, own.shape[1:], given, classes))
             found |= {f"{name} of target {target}": values for name, values in columns.items()}
         return found
     answer = answer.toarray() if sparse.issparse(answer) else np.asarray(answer)
     classes = getattr(model, "classes_", None)
-    return _named(answer, ANSWERS[method], [_of_axis(model, method, n, given, classes) for n in answer.shape[1:]])
+    return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], given, classes))
 
 
 def _named(answer: Any, name: str, axes: list[list[str]]) -> dict[str, Any]:
@@ -161,20 +161,32 @@ def _named(answer: Any, name: str, axes: list[list[str]]) -> dict[str, Any]:
     return dict(zip((" ".join([name, *labels]) for labels in product(*axes)), columns, strict=True))
 
 
-def _of_axis(model: Any, method: str, size: int, given: dict[str, Any], classes: Any) -> list[str]:
-    """What the places of an axis stand for."""
+def _of_axes(model: Any, method: str, sizes: tuple[int, ...], given: dict[str, Any], classes: Any) -> list[list[str]]:
+    """What the places of the axes stand for: columns, ends, quantiles and times are on the last, classes on the first.
+
+    As their numbers may be the same, a size does not tell which they are.
+    """
+    n_inner = 2 if given.get("interactions") else 1
+    outer = [_of_outputs(model, method, size, classes) for size in sizes[:-n_inner]]
+    return outer + [_of_inner(model, method, size, given, classes) for size in sizes[-n_inner:]]
+
+
+def _of_inner(model: Any, method: str, size: int, given: dict[str, Any], classes: Any) -> list[str]:
     names = getattr(model, "feature_names_in_", None)
-    levels = getattr(model, "_predicted_levels", None)
     listed = given.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
-    found: Any = range(size)
-    if "interval" in method and size == 2:
-        found = "lower", "upper"
-    elif method == "predict_contributions" and size == model.n_features_in_ + 1:
-        found = [*(range(size - 1) if names is None else names), "expected"]
-    elif listed is not None and np.size(listed) == size:
-        found = [f"{value:g}" for value in np.ravel(listed)]
-    elif isinstance(classes, np.ndarray) and len(classes) == size and method not in ("apply", "transform"):
-        found = classes
-    elif levels is not None and len(levels) == size:
-        found = [f"{level:g}" for level in levels]
-    return list(map(str, found))
+    if "interval" in method:
+        return ["lower", "upper"]
+    if method == "predict_contributions" and size == model.n_features_in_ + 1:
+        return [*map(str, range(size - 1) if names is None else names), "expected"]
+    if listed is not None and np.size(listed) == size:
+        return [f"{value:g}" for value in np.ravel(listed)]
+    return _of_outputs(model, method, size, classes, has_levels=method == "predict")
+
+
+def _of_outputs(model: Any, method: str, size: int, classes: Any, *, has_levels: bool = False) -> list[str]:
+    levels = getattr(model, "_predicted_levels", None)
+    if isinstance(classes, np.ndarray) and len(classes) == size and method not in ("apply", "transform"):
+        return list(map(str, classes))
+    if levels is not None and len(levels) == size and (has_levels or method == "predict_contributions"):
+        return [f"{level:g}" for level in levels]
+    return list(map(str, range(size)))

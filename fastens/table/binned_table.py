@@ -233,6 +233,7 @@ class BinnedTable(RowSource):
         """
         if self.rows is not None:
             raise ValueError("append must be called on the whole table; got some of its rows.")
+        self._check_newest()
         y = self.y_name if y is None else y
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if (given is None) != (getattr(self._arrays, name) is None):
@@ -245,6 +246,17 @@ class BinnedTable(RowSource):
             place = self.options.place((len(self) + len(data.y), self.shape[1]))
             return replace(self, _arrays=self._arrays.joined(data, self.binning, place, n_threads))
         return self._written(data)
+
+    def _check_newest(self) -> None:
+        """ValueError where the folder holds a later table than this one, whose rows would be lost."""
+        if self.path is None:
+            return
+        newest = json.loads((self.path / _DESCRIPTION).read_text(encoding="utf-8"))["generation"]
+        if newest != self.generation:
+            raise ValueError(
+                "append must be called on the table that its folder holds; rows have been appended to this one: take "
+                f"what that returned, or BinnedTable.open({str(self.path)!r})."
+            )
 
     def _written(self, data: TrainingData) -> BinnedTable:
         """The table with more rows in new files of its folder; the old ones stay until the new ones are whole."""
@@ -327,6 +339,8 @@ class BinnedTable(RowSource):
         if isinstance(rows, tuple):  # of scikit-learn, with an ellipsis
             rows = rows[0]
         numbers = np.arange(len(self))[rows]
+        if numbers.ndim != 1:
+            raise ValueError(f"rows must be given as a list of row numbers, a mask or a slice; got {rows!r}.")
         return replace(self, rows=numbers if self.rows is None else self.rows[numbers])
 
     def __repr__(self) -> str:

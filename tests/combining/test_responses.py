@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
@@ -432,3 +432,13 @@ def test_stacked_classes_of_a_row_alone(y):
     found = [np.concatenate(own) for own in zip(*alone, strict=True)] if y.ndim > 1 else [np.concatenate(alone)]
     for own, expected in zip(found, among if y.ndim > 1 else [among], strict=True):
         np.testing.assert_array_equal(own, expected)
+
+
+@pytest.mark.parametrize("passthrough", [False, True])
+@pytest.mark.parametrize("y", [NAMES, Y > 0, Y.astype(float)], ids=["classes", "two", "numbers"])
+def test_stacks_answer_a_row_alone_as_among_others(y, passthrough):
+    kind = StackingRegressor if y.dtype == float else StackingClassifier
+    inner = GradientBoostingRegressor(n_estimators=3) if y.dtype == float else GaussianNB()
+    model = kind([("one", inner), ("two", clone(inner))], passthrough=passthrough).fit(X, y)
+    answer = model.predict if y.dtype == float else model.predict_proba
+    np.testing.assert_array_equal(np.concatenate([answer(row[None]) for row in X]), answer(X))

@@ -119,6 +119,24 @@ def test_names_of_columns():
     assert forest.predict_quantiles(stream(), [0.25, 0.75]).schema.names == ["quantile 0.25", "quantile 0.75"]
 
 
+def test_names_where_axes_are_of_one_length():
+    """As many columns and a mean as classes, as many targets as quantiles or ends of intervals."""
+    two = X[["size", "count"]]
+    given = lambda: stream(pa.Table.from_pandas(two))  # noqa: E731
+    model = fe.GradientBoostingClassifier(**SMALL).fit(two, KINDS)
+    of_class = [f"contribution {kind} {name}" for kind in model.classes_ for name in ("size", "count", "expected")]
+    assert model.predict_contributions(given()).schema.names == of_class
+    y = np.column_stack([NUMBERS, NUMBERS])
+    several = fe.GradientBoostingRegressor("quantile", quantile=[0.1, 0.9], **SMALL).fit(two, y).calibrate(two, y)
+    names = [f"prediction {target} {level}" for target in (0, 1) for level in (0.1, 0.9)]
+    assert several.predict(given()).schema.names == names
+    names = [f"interval {target} {end}" for target in (0, 1) for end in ("lower", "upper")]
+    assert several.predict_interval(given()).schema.names == names
+    tree = fe.BayesTreeClassifier().fit(two, KINDS == "fair")
+    names = [f"interval {kind} {end}" for kind in (False, True) for end in ("lower", "upper")]
+    assert tree.predict_proba_interval(given()).schema.names == names
+
+
 def test_several_targets():
     y = np.column_stack([KINDS, NUMBERS > 0.5])
     model = fe.GradientBoostingClassifier(**SMALL).fit(X, y)

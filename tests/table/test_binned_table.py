@@ -293,6 +293,25 @@ def test_rows_are_appended_with_the_same_bins(files, tmp_path):
         both.append(parts[1], "price")
 
 
+def test_rows_are_not_appended_to_a_table_that_has_been_replaced(tmp_path):
+    part = FRAME.drop(columns="kind")[:50]
+    first = fe.BinnedTable.from_source(part, "price", "copies", tmp_path / "t")
+    both = first.append(part, sample_weight="copies")
+    assert len(both.append(part, sample_weight="copies")) == 3 * len(first)
+    for old in (first, both):
+        with pytest.raises(ValueError, match="append must be called on the table that its folder holds"):
+            old.append(part, sample_weight="copies")
+    newest = fe.BinnedTable.open(tmp_path / "t")
+    assert len(newest) == 3 * len(first)
+    assert len(newest.append(part, sample_weight="copies")) == 4 * len(first)
+
+
+def test_a_row_is_no_list_of_rows():
+    table = fe.BinnedTable.from_source(X)
+    with pytest.raises(ValueError, match="rows must be given as a list of row numbers, a mask or a slice; got 3"):
+        table[3]
+
+
 def test_tables_without_a_folder(n_binned):
     for options in ({}, {"max_memory": "1GB"}):
         table = fe.BinnedTable.from_source(X, FRAME["price"].to_numpy(), **options)
@@ -409,8 +428,9 @@ def test_a_source_that_fails_leaves_nothing(tmp_path):
         return X
 
     def append_all():
+        whole = table
         while True:
-            table.append(fewer)
+            whole = whole.append(fewer)
 
     with pytest.raises(OSError, match="the disk is gone"):
         append_all()

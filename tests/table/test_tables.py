@@ -91,8 +91,10 @@ def test_codes_of_categories_do_not_count():
         pd.Categorical(pd.to_datetime(["2020-01-01", "2021-01-01", "2020-01-01"])),
         pd.Categorical(pd.PeriodIndex(["2020-01", "2021-01", "2020-01"], freq="M")),
         pd.Categorical(pd.to_timedelta([1, 3, 1], unit="D")),
+        pd.Categorical([datetime.date(2020, 1, 1), datetime.date(2021, 1, 1), datetime.date(2020, 1, 1)]),
+        pd.Categorical([datetime.time(5), datetime.time(6), datetime.time(5)]),
     ],
-    ids=["intervals", "dates", "periods", "durations"],
+    ids=["intervals", "dates", "periods", "durations", "days", "times"],
 )
 def test_categories_known_by_their_text(values, tmp_path):
     frame = pd.DataFrame({"a": values})
@@ -289,7 +291,7 @@ def test_errors_of_categorical_features(chosen, message):
 
 
 def test_categories_must_be_plain():
-    frame = pd.DataFrame({"a": pd.Categorical([datetime.date(2026, 1, 1)])})
+    frame = pd.DataFrame({"a": pd.Categorical([b"2026"])})
     with pytest.raises(ValueError, match="Column 'a' must hold categories that are strings, numbers or booleans"):
         fit(frame)
 

@@ -5,6 +5,7 @@ What takes time with Python's objects is done once for each distinct value, not 
 
 from __future__ import annotations
 
+import datetime
 import math
 from bisect import bisect
 from collections.abc import Callable
@@ -34,6 +35,7 @@ FOUND = "found in the rows"  # the name of categories that were made of rows, so
 
 _MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
 _TIMES = frozenset(("datetime64", "timedelta64"))
+_DAYS_AND_TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
 
 class Factorized(NamedTuple):
@@ -170,7 +172,9 @@ def _of_pandas(array: Any) -> Factorized | None:
 def _listed(categories: Any) -> list[Any]:
     """The categories that a type of pandas lists; intervals, as those of `pandas.cut`, and dates by their text."""
     is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
-    return list(map(str if is_text else _plain, categories if is_text else index_values(categories)))
+    if is_text:
+        return list(map(str, categories))
+    return [str(value) if isinstance(value, _DAYS_AND_TIMES) else _plain(value) for value in index_values(categories)]
 
 
 def index_values(index: Any) -> list[Any]:
