@@ -13,6 +13,7 @@ from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
 from fastens.table.opening import in_parts
+from fastens.table.training_data import split_of_rows
 
 Array = NDArray[np.float64]
 RowNumbers = NDArray[np.intp]
@@ -122,7 +123,13 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     splits = list(splitter.split(np.empty((len(target), 0)), target, groups))
     if not splits:
         raise ValueError(f"early_stopping.validation must give a split of the rows; {splitter!r} gave none.")
-    return own_split(data, splits[-1])
+    train, validation = split_of_rows("early_stopping.validation", splits[-1], len(target))
+    if not (len(train) and len(validation)):
+        raise ValueError(
+            "early_stopping.validation must give rows to train on and rows to validate on; got "
+            f"{len(train)} and {len(validation)}."
+        )
+    return own_split(data, (train, validation))
 
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
