@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
+from fastens.table.columns.vectors import numbers_in
 from fastens.table.opening import in_parts
 from fastens.table.training_data import split_of_rows
 
@@ -145,10 +146,7 @@ def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
 
     Quantiles of several targets may have an axis for each.
     """
-    try:
-        offset = np.asarray(init_score, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"init_score must hold numbers: {error}") from error
+    offset = numbers_in(init_score, "init_score")
     shape = offset.shape
     if offset.ndim in (1, 3):
         offset = offset.reshape(len(offset), math.prod(shape[1:]))
