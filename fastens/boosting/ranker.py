@@ -352,8 +352,7 @@ class GradientBoostingRanker(BoostedTrees):
         return super().staged_score(X, labels, weight, init_score=init_score)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check_target_given(y)
         target = y.read()
         check_same_rows(len(predicted), len(target))
         if sample_weight is not None:
