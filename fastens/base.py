@@ -124,8 +124,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any, n_validation: int = 0) -> TrainingData:
         """The same with parameters already checked; there may be rows of another table to validate on."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check_target_given(y)
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         self._check_ranks()
         target = self._learn_target(data.y)
@@ -139,8 +138,13 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         if self._comm.size > 1 and not self._takes_parts:
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {self._comm.size} ranks.")
 
+    def _check_target_given(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as several columns where the estimator takes several targets."""
+        self._check_target_given(y)
         if issparse(y):
             raise TypeError(f"y must be a dense array; got a {type(y).__name__}, whose toarray() gives one.")
         y = unmasked(y, "y")

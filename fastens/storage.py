@@ -33,6 +33,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fastens.parameters import FLAG
+
 MAGIC = b"\x93FASTENS"
 VERSION = 1
 PREFIX = struct.Struct("<8sIQ")
@@ -78,6 +80,7 @@ _pickles_allowed: ContextVar[bool] = ContextVar("pickles_allowed", default=False
 @contextmanager
 def pickles_allowed(allowed: bool) -> Iterator[None]:
     """Within it, parts of a model may be pickled or unpickled, if `allowed`."""
+    FLAG.check("allow_pickle", allowed)
     token = _pickles_allowed.set(bool(allowed))
     try:
         yield
@@ -207,7 +210,7 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict
     ModelFileError
         If the file is truncated, changed, from another program or from a later version of fastens.
     """
-    with open(path, "rb") as file:
+    with open(os.fspath(path), "rb") as file:  # a number would be that of an open file, and close it
         content = memoryview(file.read())
     try:
         header, end = _read_header(content)

@@ -171,6 +171,7 @@ def test_numbers_as_targets(as_given):
         ([np.inf] + [1.0] * 5, "Input y contains infinity"),
         (list("abcdef"), "y must hold real numbers"),
         (np.ones((6, 2)), "y should be a 1d array"),
+        ([[1, 2], *[[1]] * 5], "y must have one value for each row, or as many: setting an array element"),
         (["a", 1, 2, 3, 4, None], "y must hold real numbers"),
     ],
 )

@@ -230,3 +230,11 @@ def test_models(path):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         storage.load(tmp_path / "nothing")
+
+
+def test_a_path_is_no_number(path):
+    """That of an open file, which would be closed."""
+    with open(path, "wb") as file, pytest.raises(TypeError, match="not int"):
+        storage.load(file.fileno())
+    with pytest.raises(ValueError, match="allow_pickle must be True or False; got 'no'"):
+        fastens.load(path, allow_pickle="no")

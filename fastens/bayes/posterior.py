@@ -23,7 +23,7 @@ from sklearn.utils.validation import column_or_1d
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.parameters import one_of, whole
 from fastens.table.columns.vectors import array_of
-from fastens.table.labels import encode_labels, index_of_labels
+from fastens.table.labels import index_of_labels
 from fastens.table.opening import opening_tables, split_columns
 from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
@@ -205,24 +205,6 @@ def check_prior(name: str, prior: Any, n: int) -> Array:
     if not (np.isfinite(found) & (found >= 0)).all() or not found.any():
         raise ValueError(f"{name} must hold finite numbers, not negative and not all zero; got {found.tolist()}.")
     return found / found.sum()
-
-
-def read_classes(classes: Any) -> NDArray[Any]:
-    """The labels that a user gives as `classes`, sorted; ValueError where they are none."""
-    try:
-        labels = encode_labels(np.atleast_1d(np.asarray(classes)).ravel())[0]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"classes must be a list of labels; got {classes!r}. {error}") from error
-    if labels.size < 2:
-        raise ValueError(f"classes must hold at least 2 classes; got {labels.tolist()}.")
-    return labels
-
-
-def check_classes(classes: Any, known: NDArray[Any]) -> None:
-    """Raise ValueError where the labels given for more rows are not those of the first."""
-    labels = read_classes(classes)
-    if not np.array_equal(labels, known):
-        raise ValueError(f"classes must be those of the first rows, {known.tolist()}; got {labels.tolist()}.")
 
 
 class ErrorEstimate(NamedTuple):

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
+from fastens.table.columns.vectors import numbers_in
 from fastens.table.opening import in_parts
+from fastens.table.training_data import split_of_rows
 
 Array = NDArray[np.float64]
 RowNumbers = NDArray[np.intp]
@@ -125,7 +127,13 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
         raise ValueError(f"early_stopping.validation={splitter!r} cannot split the rows: {error}") from error
     if not splits:
         raise ValueError(f"early_stopping.validation must give a split of the rows; {splitter!r} gave none.")
-    return own_split(data, splits[-1])
+    train, validation = split_of_rows("early_stopping.validation", splits[-1], len(target))
+    if not (len(train) and len(validation)):
+        raise ValueError(
+            "early_stopping.validation must give rows to train on and rows to validate on; got "
+            f"{len(train)} and {len(validation)}."
+        )
+    return own_split(data, (train, validation))
 
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
@@ -141,10 +149,7 @@ def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
 
     Quantiles of several targets may have an axis for each.
     """
-    try:
-        offset = np.asarray(init_score, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"init_score must hold numbers: {error}") from error
+    offset = numbers_in(init_score, "init_score")
     shape = offset.shape
     if offset.ndim in (1, 3):
         offset = offset.reshape(len(offset), math.prod(shape[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, ClassVar, TypedDict, Unpack, cast
 
@@ -153,7 +153,8 @@ class GradientBoostingRanker(BoostedTrees):
         -------
         self
         """
-        if X_val is not None and (qid is None and group is None) != (qid_val is None and group_val is None):
+        has_queries, has_validated = qid is not None or group is not None, qid_val is not None or group_val is not None
+        if (X_val is not None and has_queries) != has_validated:
             raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
         comm = self._comm
         labels, sample_weight = _target(y, sample_weight, comm, qid=qid, group=group, query_weight=query_weight)
@@ -195,7 +196,7 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, sample_weight = _target(y, sample_weight, **queries)
+        labels, sample_weight = self._labelled("refit_leaves", y, sample_weight, queries)
         return super().refit_leaves(X, labels, decay_rate, sample_weight, init_score=init_score)
 
     def permutation_importance(
@@ -221,8 +222,15 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, sample_weight = _target(y, sample_weight, **queries)
+        labels, sample_weight = self._labelled("permutation_importance", y, sample_weight, queries)
         return super().permutation_importance(X, labels, sample_weight, n_repeats=n_repeats, random_state=random_state)
+
+    def _labelled(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
+        """What a method is given, as `_target`."""
+        for name in queries:
+            if name not in Queries.__annotations__:
+                raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}.")
+        return _target(y, sample_weight, **queries)
 
     # What boosting calls --------------------------------------------------
 
@@ -319,7 +327,7 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, weight = _target(y, sample_weight, **queries)
+        labels, weight = self._labelled("score", y, sample_weight, queries)
         return self._score_of(labels, self.predict(X, init_score), weight)
 
     def staged_score(
@@ -340,12 +348,11 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, weight = _target(y, sample_weight, **queries)
+        labels, weight = self._labelled("staged_score", y, sample_weight, queries)
         return super().staged_score(X, labels, weight, init_score=init_score)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check_target_given(y)
         target = y.read()
         check_same_rows(len(predicted), len(target))
         if sample_weight is not None:

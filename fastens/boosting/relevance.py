@@ -130,9 +130,9 @@ def row_weights(labels: RelevanceLabels, n_rows: int, query_weight: Any, comm: C
     documents = labels.documents
     if query_weight is None:
         return documents
-    given, query = np.asarray(query_weight), labels.number_of_all(n_rows, comm)
+    given, query = unmasked(query_weight, "query_weight"), labels.number_of_all(n_rows, comm)
     n_queries = 1 + int(max_floats(comm, float(query.max(initial=-1)))[0])
     if given.shape != (n_queries,):
         raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
-    of_rows = check_weights(given[query], len(query), comm)
+    of_rows = check_weights(given[query], len(query), comm, "query_weight")
     return of_rows if documents is None or of_rows is None else documents * of_rows

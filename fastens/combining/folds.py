@@ -29,6 +29,7 @@ from fastens.saving import nested_arrays, nested_model
 from fastens.storage import ModelFileError
 from fastens.table.frames import is_frame
 from fastens.table.parts import read_table, settled, take_columns, take_rows
+from fastens.table.training_data import split_of_rows
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
@@ -178,7 +179,7 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
         folds = _given_folds(cv, data, given)
     else:
-        folds = [(_numbers(train), _numbers(test)) for train, test in _split(cv, data)]
+        folds = [split_of_rows("cv", fold, data.n_rows) for fold in _split(cv, data)]
     if not any(len(test) for _, test in folds):
         used_up = " An iterator gives its folds to one fit alone; a list of them does to each." * isinstance(
             cv, Iterator
@@ -196,23 +197,11 @@ def _given_folds(cv: Iterable[Any], data: MemberData, given: GivenRows) -> list[
     """Folds given as row numbers or masks, without the rows of zero weight."""
     place = np.full(given.n_given, -1)
     place[given.rows] = np.arange(data.n_rows)
-    try:
-        return [(_kept(place[train]), _kept(place[test])) for train, test in cv]
-    except (IndexError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"cv must give pairs of numbers, or masks, of the {given.n_given} rows to train on and to test on: {error}"
-        ) from error
+    parts = [split_of_rows("cv", fold, given.n_given) for fold in cv]
+    return [(_kept(place[train]), _kept(place[test])) for train, test in parts]
 
 
-def _numbers(rows: Any) -> NDArray[Any]:
-    """The numbers of rows, from these or from a mask; none of them are whole numbers too."""
-    rows = np.asarray(rows)
-    if rows.dtype.kind == "b":
-        return np.flatnonzero(rows)
-    return rows if len(rows) else np.zeros(0, dtype=np.intp)
-
-
-def _split(cv: Any, data: MemberData) -> list[Fold]:
+def _split(cv: Any, data: MemberData) -> list[Any]:
     """The folds of a splitter or of a number of folds; scikit-learn's errors get advice."""
     from sklearn.model_selection import check_cv
 

@@ -365,10 +365,6 @@ class BaseMembers(BaseFastens):
         )
         return data, given
 
-    def _check_target_given(self, y: Any) -> None:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-
     def _check_validation_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check validation rows against the columns and classes just learned."""
         try:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import column_or_1d
 
 from fastens.base import BaseClassifier
 from fastens.checked_parameters import with_parameters
@@ -30,7 +29,7 @@ from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
 from fastens.rollback import keeps_model
-from fastens.table.columns.vectors import array_of
+from fastens.table.labels import check_classes, read_classes
 from fastens.table.parts import take_columns
 from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
@@ -185,11 +184,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         """
         if not self.__sklearn_is_fitted__():
             return self._first_batch(X, y, classes, sample_weight)
-        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r}.")
+        if classes is not None:
+            check_classes(classes, self.classes_)
         X, y, sample_weight = present_rows(X, y, sample_weight)
         table = self._check_table(X)
-        index = self._encode_target(column_or_1d(array_of(y))).astype(np.intp)
+        index = self._encode_target(self._read_target(y)).astype(np.intp)
         if len(index) != table.shape[0]:
             raise ValueError(f"X and y must have the same number of rows; got {table.shape[0]} and {len(index)}.")
         weight = check_weights(sample_weight, len(index))
@@ -205,7 +204,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     def _first_batch(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> WeightedMajorityClassifier:
         """Learn the columns and the classes; weigh members that are prefit, or else train them."""
-        self._all_classes = None if classes is None else np.unique(np.asarray(classes))
+        self._all_classes = None if classes is None else read_classes(classes)
         try:
             data, _ = self._start_members(X, y, {"sample_weight": sample_weight})
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from fastens.exchange.reading.estimators import without_fit
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.isolation import IsolationForest
 from fastens.saving import plain_parameter
+from fastens.table.columns.vectors import numbers_in
 from fastens.tree_model.joining import on_one_binning
 
 # What boosted models predict by, besides trees and classes.
@@ -79,6 +80,8 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     >>> bool(abs(merged.predict(X) - mean).max() < 1e-9)
     True
     """
+    if not isinstance(models, Iterable):
+        raise TypeError(f"models must be a sequence of fitted models; got {models!r}.")
     found = list(models)
     _check_kinds(found)
     for model in found:
@@ -163,7 +166,7 @@ def _shares(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArr
         return np.full(n_models, 1 / n_models)
     if not boosted:
         raise ValueError(f"weights must be None for forests, in which each tree counts the same; got {weights!r}.")
-    found = np.asarray(weights, dtype=np.float64)
+    found = numbers_in(weights, "weights")
     if found.shape != (n_models,) or not np.isfinite(found).all() or (found < 0).any() or not found.any():
         raise ValueError(
             f"weights must be {n_models} finite numbers of at least 0, one for each model, not all 0; got {weights!r}."

@@ -68,6 +68,8 @@ def read_table(
         from fastens.files.read import read
     except ModuleNotFoundError as error:
         raise ImportError("fastens.read_table needs pyarrow: pip install 'fastens[cli]'") from error
+    if column_types is not None and not isinstance(column_types, Mapping):
+        raise TypeError(f"column_types must be a dict of types by column; got {column_types!r}.")
     known = schema if isinstance(schema, TableSchema) else TableSchema.from_dict(schema or {})
     found = read(path, known, column_types or {}, sheet)
     names = found.table.column_names

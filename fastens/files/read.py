@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -277,6 +277,8 @@ def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
 def files_of(path: Any) -> list[str]:
     """The files that a path, a pattern or several paths name."""
     if not isinstance(path, str | os.PathLike):
+        if not isinstance(path, Iterable):
+            raise TypeError(f"path must be a path, or a sequence of them; got {path!r}.")
         if not (files := [file for one in path for file in files_of(os.fspath(one))]):
             raise TableFileError("path must name at least one file; got none")
         return files

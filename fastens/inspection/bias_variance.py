@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from fastens.inspection.arguments import as_labels, as_numbers, check_same_kind
 from fastens.inspection.plotting import axes, name_ticks
-from fastens.parameters import ESTIMATOR, NONE, one_of, real, whole
+from fastens.parameters import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
 from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
@@ -124,6 +124,7 @@ def bias_variance_decomposition(
     """
     kind = _checked_loss(estimator, loss)
     whole(2).check("n_rounds", n_rounds)
+    RANDOM_STATE.check("random_state", random_state)
     random = check_random_state(random_state)
     X, y = _split_target("y", X, y)
     X_test, y_test = _split_target("y_test", X_test, y_test)
@@ -182,9 +183,11 @@ def plot_bias_variance(
     >>> plot_bias_variance(DecisionTreeRegressor(), X, y, **options).get_xlabel()
     'max_depth'
     """
-    values = list(param_range)
+    ESTIMATOR.check("estimator", estimator)
+    instance(str, "the name of a parameter").check("param_name", param_name)
+    values = list(param_range) if np.iterable(param_range) else []
     if not values:
-        raise ValueError(f"param_range must hold at least one value of {param_name}; got none.")
+        raise ValueError(f"param_range must hold at least one value of {param_name}; got {param_range!r}.")
     options.setdefault("random_state", 0)
     parts = [
         bias_variance_decomposition(clone(estimator).set_params(**{param_name: value}), X, y, **options)

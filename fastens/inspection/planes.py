@@ -89,6 +89,8 @@ class Plane:
         self._flags = flags if len(flags) == n_columns else np.zeros(n_columns, dtype=bool)
         first, second = self._pair(features, n_columns)
         self.axes = self._axis(first), self._axis(second)
+        if held is not None and not isinstance(held, Mapping):
+            raise ValueError(f"held must be a dict of values by column; got {held!r}.")
         given = {self._position("held", key): value for key, value in (held or {}).items()}
         if {first, second} & set(given):
             raise ValueError(f"held must name columns beside the two of the axes; got {list(held or {})}.")

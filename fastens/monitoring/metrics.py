@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.measuring import Rows
-from fastens.parameters import Rule
+from fastens.parameters import FLAG, Rule
 
 Array = NDArray[np.float64]
 LOSS = "loss"
@@ -171,7 +171,7 @@ def _number_of(result: Any) -> float:
     """The number in a result of a user's function: a number, or (name, number, whether larger is better)."""
     if not isinstance(result, tuple):
         return float(result)
-    if len(result) != 3:
+    if len(result) != 3 or not isinstance(result[0], str) or not FLAG.holds(result[2]):
         raise ValueError(f"it must return a number or (name, number, whether larger is better); got {result!r}.")
     return float(result[1])
 

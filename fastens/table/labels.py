@@ -138,3 +138,21 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     index = np.empty(y.size)
     map_codes(codes, table, index)
     return np.array(classes, dtype=labels.dtype), index
+
+
+def read_classes(classes: Any) -> NDArray[Any]:
+    """The labels that a user gives as `classes`, sorted; ValueError where they are none."""
+    try:
+        labels = encode_labels(np.atleast_1d(unmasked(classes, "classes")).ravel())[0]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"classes must be a list of labels; got {classes!r}. {error}") from error
+    if labels.size < 2:
+        raise ValueError(f"classes must hold at least 2 classes; got {labels.tolist()}.")
+    return labels
+
+
+def check_classes(classes: Any, known: NDArray[Any]) -> None:
+    """Raise ValueError where the labels given for more rows are not those of the first."""
+    labels = read_classes(classes)
+    if not np.array_equal(labels, known):
+        raise ValueError(f"classes must be those of the first rows, {known.tolist()}; got {labels.tolist()}.")

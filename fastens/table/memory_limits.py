@@ -19,6 +19,7 @@ from fastens.engine.bins.places import MEMORY, WINDOW, Place, TemporaryFiles
 from fastens.engine.bins.row_sketch import default_sample
 from fastens.engine.bins.sparse_binned import MOST_STORED
 from fastens.engine.threads import resolve_n_jobs
+from fastens.parameters import FLAG, NONE, one_of, real
 from fastens.table.frames import is_frame
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
@@ -328,6 +329,16 @@ def checked_folder(folder: Any) -> str | None:
     return path
 
 
+_OF_SHAPES = {
+    **dict.fromkeys(("n_rows", "n_columns", "n_outputs", "n_targets"), real(1)),
+    "weighted": FLAG,
+    "n_validation": real(0),
+    "n_stored": real(0) | NONE,
+    "kind": one_of("array", "frame", "files"),
+    "value_bytes": real(0, open_low=True),
+}
+
+
 def estimate_memory(
     estimator: Any,
     n_rows: int,
@@ -376,11 +387,12 @@ def estimate_memory(
     >>> needs.disk
     6000000000
     """
-    for name, number in (("n_rows", n_rows), ("n_columns", n_columns), ("n_outputs", n_outputs)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1; got {number!r}.")
-    if of_table.get("kind", "files") not in _BATCHES:
-        raise ValueError(f"kind must be 'array', 'frame' or 'files'; got {of_table['kind']!r}.")
+    if not hasattr(estimator, "_memory_needs") or isinstance(estimator, type):
+        raise ValueError(f"estimator must be one of fastens, whose memory is known; got {estimator!r}.")
+    given = {"n_rows": n_rows, "n_columns": n_columns, "n_outputs": n_outputs, "n_targets": n_targets}
+    for name, value in {**given, "weighted": weighted, **of_table}.items():
+        if name in _OF_SHAPES:
+            _OF_SHAPES[name].check(name, value)
     estimator._check_parameters()
     shape = TableShape(n_rows, n_columns, n_outputs, n_targets, weighted, **of_table)
     needs: MemoryNeeds = estimator._memory_needs(shape)

@@ -25,20 +25,22 @@ _FEWEST_MULTIPLES = 16
 _LEAST_EXPONENT = -5000
 
 
-def check_weights(sample_weight: Any, n_rows: int, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
+def check_weights(
+    sample_weight: Any, n_rows: int, comm: Comm = LOCAL, name: str = "sample_weight"
+) -> NDArray[np.float64] | None:
     """Weights as a float64 vector: one for each row, finite, not negative, not all zero on all ranks."""
     if sample_weight is None:
         return None
-    weight = numbers_in(sample_weight, "sample_weight")
+    weight = numbers_in(sample_weight, name)
     if weight.ndim == 0:
         weight = np.full(n_rows, weight)
     if weight.shape != (n_rows,):
-        raise ValueError(f"sample_weight must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
+        raise ValueError(f"{name} must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
-        raise ValueError(f"sample_weight must be finite and not negative; got {bad}.")
+        raise ValueError(f"{name} must be finite and not negative; got {bad}.")
     if not is_any(comm, bool(weight.any())):
-        raise ValueError("sample_weight must have a weight that is not zero; all of them are zero.")
+        raise ValueError(f"{name} must have a weight that is not zero; all of them are zero.")
     return _in_range(weight, comm=comm)
 
 

@@ -221,7 +221,10 @@ class Table:
 
 def column_positions(parameter: str, given: Any, names: list[str] | None, n_features: int) -> list[int]:
     """Return where the columns stand that a parameter gives by names, positions or a mask."""
-    given = np.atleast_1d(np.asarray(given))
+    try:
+        given = np.atleast_1d(np.asarray(given))
+    except ValueError:  # lists of other lengths
+        raise ValueError(f"{parameter} must be names or positions of columns, or a mask; got {given!r}.") from None
     if given.dtype.kind == "b":
         if given.shape != (n_features,):
             raise ValueError(f"{parameter} must have {n_features} entries as a mask; got shape {given.shape}.")

@@ -84,3 +84,30 @@ def check_same_rows(n_rows: int, n_targets: int) -> None:
     """Raise ValueError where X and y differ in length."""
     if n_targets != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {n_targets}.")
+
+
+def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the numbers of the rows to train on and to test on, which may be given as masks; ValueError otherwise.
+
+    Examples
+    --------
+    >>> from fastens.table.training_data import split_of_rows
+    >>> split_of_rows("cv", ([0, 1], [False, False, True]), 3)
+    (array([0, 1]), array([2]))
+    """
+    every = np.arange(n_rows)
+    try:
+        train, test = (every[_positions(rows)] for rows in split)
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must give pairs of numbers, or masks, of the {n_rows} rows to train on and to test on: {error}"
+        ) from error
+    return train, test
+
+
+def _positions(rows: Any) -> NDArray[Any]:
+    """Numbers or a mask; none of them are numbers too."""
+    found = np.asarray(rows)
+    if found.ndim != 1:
+        raise ValueError(f"got {rows!r}")
+    return found if len(found) else np.zeros(0, dtype=np.intp)

@@ -285,6 +285,7 @@ def test_init_score_of_rows_to_validate_on(X, rng):
         ({"init_score": np.zeros(3)}, r"init_score must have the shape \(400,\); got \(3,\)"),
         ({"init_score": np.full(400, np.inf)}, "init_score must be finite; got inf"),
         ({"init_score": ["a"] * 400}, "init_score must hold numbers"),
+        ({"init_score": np.full(400, 1j)}, "init_score must hold numbers; it holds complex128"),
         ({"init_score": np.zeros((400, 2))}, r"got \(400, 2\)"),
     ],
 )

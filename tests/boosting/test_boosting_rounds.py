@@ -160,7 +160,7 @@ def test_errors_of_metrics(metric, X, y):
 
 
 def test_a_metric_must_give_numbers(X, y):
-    for answer in (np.nan, "much", ("name", 1.0)):
+    for answer in (np.nan, "much", ("name", 1.0), ("name", 1.0, "yes"), (1.0, 1.0, True)):
         model = GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=lambda y, p, answer=answer: answer))
         with pytest.raises(ValueError, match="eval_metric must give numbers"):
             model.fit(X, y, X_val=X, y_val=y)

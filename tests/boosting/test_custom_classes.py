@@ -144,6 +144,8 @@ class Wrong(LogLoss):
     [
         (lambda y, raw: (raw[:, 0], raw), r"loss must return gradients of shape \(500, 3\); got \(500,\)"),
         (lambda y, raw: (raw, np.ones(3)), r"loss must return hessians of shape \(500, 3\); got \(3,\)"),
+        (lambda y, raw: (raw * 1j, raw), "loss must return numbers: got complex128"),
+        (lambda y, raw: ("a", raw), "loss must return numbers: could not convert string"),
         (lambda y, raw: (raw, raw - 1), "loss must return hessians of at least 0; got -1.0"),
         (Wrong(start=lambda y, weight: 0.0), r"loss.start must return 3 finite numbers; got 0.0"),
         (Wrong(start=lambda y, weight: [0.0, np.inf, 0]), "loss.start must return 3 finite numbers"),

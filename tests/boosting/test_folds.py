@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -265,3 +266,21 @@ def test_rows_held_out_choose_the_pruning(noise):
     np.testing.assert_array_equal(chosen.predict(grid), (pruned if noise else less).predict(grid))
     given = folded(n_estimators=60, early_stopping__choose_pruning=True, split_penalty=3.0).fit(grid, y)
     np.testing.assert_array_equal(given.predict(grid), pruned.predict(grid))
+
+
+def test_what_a_splitter_gives_is_numbers_or_masks_of_rows():
+    X = np.arange(40.0)[:, None]
+    rows = np.arange(40)
+
+    def fitted(train, test):
+        stopping = EarlyStopping(validation=SimpleNamespace(split=lambda *given: [(train, test)]))
+        return GradientBoostingRegressor(n_estimators=5, early_stopping=stopping, random_state=0).fit(X, X[:, 0])
+
+    expected = fitted(rows[:30], rows[30:]).predict(X)
+    for train, test in ((rows[:30].tolist(), rows[30:].tolist()), (rows < 30, rows >= 30)):
+        np.testing.assert_array_equal(fitted(train, test).predict(X), expected)
+    for parts in ((rows[:30], [40]), (rows[:30], [0.5]), (rows[:30], None), (rows < 30, rows[:30] > 0)):
+        with pytest.raises(ValueError, match="validation must give pairs of numbers, or masks, of the 40 rows"):
+            fitted(*parts)
+    with pytest.raises(ValueError, match=r"must give rows to train on and rows to validate on; got 40 and 0"):
+        fitted(rows, [])

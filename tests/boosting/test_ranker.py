@@ -55,6 +55,11 @@ def test_scores_after_each_round(table):
     for score in (model.score, lambda *given: next(model.staged_score(*given))):
         with pytest.raises(ValueError, match="Ranker requires y to be passed, but the target y is None"):
             score(X, None)
+    for method in (model.score, model.staged_score, model.refit_leaves, model.permutation_importance):
+        with pytest.raises(
+            TypeError, match=rf"Ranker\.{method.__name__}\(\) got an unexpected keyword argument 'qids'"
+        ):
+            method(X, y, qids=qid)
     assert model.n_outputs_ == 1
 
 
@@ -181,6 +186,9 @@ def test_parameters_of_the_loss_have_an_effect(table, truncation_level):
         ({"group": [600.0]}, r"group must hold .*got float64 of shape \(1,\)"),
         ({"group": np.ones(600, int) * 2}, r"sum 1200 \(qid takes the query of each row\)"),
         ({"qid": np.zeros(600), "group": [600]}, "qid and group must not be given together"),
+        ({"group": [300, 300], "query_weight": [1, -2]}, "query_weight must be finite and not negative; got -2"),
+        ({"group": [300, 300], "query_weight": ["1", "2"]}, "query_weight must hold numbers"),
+        ({"group": [600], "qid_val": np.zeros(600)}, "qid_val or group_val must be given where X_val and qid or group"),
         ({"group": [600], "query_weight": [1, 2]}, "query_weight must have one weight for each of the 1 queries"),
         ({"group": [600], "query_weight": [-1]}, "must be finite and not negative; got -1"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -393,6 +394,10 @@ def test_parameters_by_name(binary):
             "cv must give pairs of numbers, or masks, of .* 1000000 is out",
         ),
         ({"cv": [(np.array([True, False]),) * 2]}, "cv must give pairs of numbers, or masks, of the .* rows"),
+        (
+            {"cv": SimpleNamespace(split=lambda *given: [([0, 1], [10**6])])},
+            "cv must give pairs of numbers, or masks, of .* 1000000 is out",
+        ),
         ({"cv": [1, 2]}, "cv must give pairs of numbers, or masks"),
         ({"levels": [[("a", boosting())]]}, "estimators must be None where levels are given"),
         ({"levels": [members(), [("a", "drop")]], "estimators": None}, "levels must hold .* each; level 2 has none"),

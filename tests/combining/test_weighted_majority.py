@@ -223,7 +223,7 @@ def test_the_first_batch_trains_and_online_members_go_on_learning(table):
     np.testing.assert_allclose(model.named_estimators_["bayes"].theta_, online.theta_)
     tree = DecisionTreeClassifier(random_state=0).fit(X[:100], y[:100])
     np.testing.assert_array_equal(model.named_estimators_["tree"].predict(X), tree.predict(X))
-    with pytest.raises(ValueError, match="classes must be those of the first call"):
+    with pytest.raises(ValueError, match="classes must be those of the first rows"):
         model.partial_fit(X, y, classes=[0, 1])
 
 
@@ -280,3 +280,22 @@ def test_file_and_pickle(table, tmp_path):
 def test_bad_input_is_named(table, parameters, message):
     with pytest.raises(ValueError, match=message):
         WeightedMajorityClassifier(members(), **parameters).fit(*table)
+
+
+def test_labels_of_the_first_batch():
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    model = WeightedMajorityClassifier([("bayes", GaussianNB())])
+    for classes, message in (
+        ([], "at least 2 classes"),
+        ({0: 1}, "be a list of labels"),
+        ([0, "a"], "holds int, str"),
+    ):
+        with pytest.raises(ValueError, match=f"classes must .*{message}"):
+            model.partial_fit(X, y, classes=classes)
+    model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="WeightedMajorityClassifier requires y to be passed"):
+        model.partial_fit(X, None)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        WeightedMajorityClassifier([("bayes", GaussianNB())]).partial_fit(X, ["a", "b"] * 4).partial_fit(
+            X, ["a"] * 7 + [np.nan]
+        )

@@ -176,6 +176,10 @@ def test_what_is_not_merged(tables):
         merge_models([RandomTreesEmbedding(2).fit(X[["c"]])])
     with pytest.raises(ValueError, match="at least one model"):
         merge_models([])
+    with pytest.raises(TypeError, match="models must be a sequence of fitted models; got GradientBoosting"):
+        merge_models(plain)
+    with pytest.raises(ValueError, match="weights must hold numbers; row 0 holds 'a'"):
+        merge_models([plain, plain], ["a", "b"])
     cox = GradientBoostingSurvival(n_estimators=2).fit(X, np.abs(y) + 1)
     with pytest.raises(ValueError, match="loss must not be 'cox'"):
         merge_models([cox, cox])

@@ -64,6 +64,10 @@ def test_several_patterns(tmp_path):
         (tmp_path / f"{name}.csv").write_text("a\n1.5\n")
     patterns = [str(tmp_path / "a*.csv"), str(tmp_path / "b*.csv")]
     assert fastens.read_table(patterns).num_rows == 3
+    with pytest.raises(TypeError, match="path must be a path, or a sequence of them; got 3"):
+        fastens.read_table(3)
+    with pytest.raises(TypeError, match=r"column_types must be a dict of types by column; got \['number'\]"):
+        fastens.read_table(patterns, column_types=["number"])
     with pytest.raises(TableFileError, match="path must name at least one file"):
         fastens.read_table([])
 

@@ -161,6 +161,15 @@ def test_errors_of_labels(options, message):
 def test_plot_of_no_values():
     with pytest.raises(ValueError, match="param_range must hold at least one value of max_depth"):
         plot_bias_variance(DecisionTreeRegressor(), [[1.0]] * 9, np.arange(9), param_name="max_depth", param_range=[])
+    for given, message in (
+        ({"param_range": 3}, "param_range must hold at least one value of max_depth; got 3"),
+        ({"param_name": 3}, "param_name must be the name of a parameter; got 3"),
+        ({"estimator": []}, r"estimator must be an estimator; got \[\]"),
+        ({"random_state": "1"}, "random_state must be .* got '1'"),
+    ):
+        plain = {"estimator": DecisionTreeRegressor(), "param_name": "max_depth", "param_range": [1]}
+        with pytest.raises(ValueError, match=message):
+            plot_bias_variance(X=[[1.0]] * 9, y=np.arange(9), **{**plain, **given})
 
 
 def test_plot():

@@ -213,6 +213,7 @@ def test_wide_tables_are_predicted_in_parts(rng):
         ({"features": [0, 9]}, "a column in features must be a whole number from 0 to 4; got 9"),
         ({"features": [0, "weight"]}, "features must name columns of X.*got 'weight'"),
         ({"features": None}, "features must name the two columns to draw of the 5 of X; got None"),
+        ({"held": [1.0]}, r"held must be a dict of values by column; got \[1.0\]"),
         ({"held": {"size": 1.0}}, "held must name columns beside the two of the axes"),
         ({"held": {"city": "Bonn"}}, r"held must give column 'city' a value that it can have; got 'Bonn'.*'Oslo'"),
         ({"held": {"smoker": np.inf}}, "held must give column 'smoker' a value that it can have; got inf"),

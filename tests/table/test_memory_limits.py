@@ -182,8 +182,22 @@ def test_arguments_that_do_not_fit(tmp_path):
     for model in (fe.VotingClassifier([("lines", LogisticRegression())]), fe.AdaBoostClassifier(LogisticRegression())):
         with pytest.raises(ValueError, match=r"max_memory must be None with .* a LogisticRegression"):
             model.fit(fe.Source(np.nan_to_num(X), max_memory="1GB"), LABELS)
-    with pytest.raises(ValueError, match="n_rows must be at least 1"):
-        fe.estimate_memory(fe.GradientBoostingRegressor(), 0, 2)
+    boosting = fe.GradientBoostingRegressor()
+    for given, message in (
+        ((boosting, 0, 2), "n_rows must be a number at least 1; got 0"),
+        ((boosting, 10, "2"), "n_columns must be a number at least 1; got '2'"),
+        ((LogisticRegression(), 10, 2), r"estimator must be one of fastens, .* got LogisticRegression\(\)"),
+        ((fe.GradientBoostingRegressor, 10, 2), "estimator must be one of fastens, .* got <class"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fe.estimate_memory(*given)
+    for given, message in (
+        ({"kind": ["array"]}, r"kind must be one of 'array', 'frame', 'files'; got \['array'\]"),
+        ({"weighted": "no"}, "weighted must be True or False; got 'no'"),
+        ({"value_bytes": None}, "value_bytes must be a number greater than 0; got None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fe.estimate_memory(boosting, 10, 2, **given)
 
 
 def test_rows_to_validate_on_count():

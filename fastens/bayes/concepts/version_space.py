@@ -28,13 +28,14 @@ from fastens.bayes.concepts.spaces import (
 from fastens.bayes.concepts.version_space_plot import DrawsVersionSpace
 from fastens.bayes.counts.attributes import DiscreteClassifier
 from fastens.bayes.counts.memory import version_space_needs
-from fastens.bayes.posterior import PosteriorMixin, check_classes, generator, read_classes
+from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.checked_parameters import with_parameters
 from fastens.parameters import ANYTHING as ANY_VALUE
 from fastens.parameters import one_of, real, whole
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
-from fastens.table.columns.vectors import array_of
+from fastens.table.columns.vectors import unmasked
+from fastens.table.labels import check_classes, read_classes
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import check_in_memory
 from fastens.table.present_rows import present_rows
@@ -185,7 +186,8 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
         """
         check_in_memory(self, X)
-        X, labels, sample_weight = present_rows(X, np.atleast_1d(array_of(y)), sample_weight)
+        self._check_target_given(y)
+        X, labels, sample_weight = present_rows(X, np.atleast_1d(unmasked(y, "y")), sample_weight)
         if not hasattr(self, "_examples"):
             self._check_parameters()
             self._learn_target(labels if classes is None else read_classes(classes))

@@ -14,7 +14,7 @@ from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.counts.memory import naive_bayes_needs
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
-from fastens.bayes.posterior import ParameterPosteriorMixin, check_classes, read_classes
+from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.docstrings import Docs
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.parts import RowSource
@@ -23,6 +23,7 @@ from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.at_sight import AtSight
 from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.labels import check_classes, read_classes
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.present_rows import present_rows
 from fastens.table.read_ahead import read_together

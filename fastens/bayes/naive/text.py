@@ -230,8 +230,6 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
         texts = texts_of(X, fewest=self._comm.size == 1)
-        if y is None:
-            raise ValueError("TextClassifier requires y to be passed, but the target y is None.")
         labels = self._read_target(y)
         if len(labels) != len(texts):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")

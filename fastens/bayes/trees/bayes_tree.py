@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.naive.likelihoods import sums_by_class
-from fastens.bayes.posterior import PosteriorMixin, check_classes, generator
+from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.trees.base_bayes_tree import POSTERIOR_DOCS, BaseBayesTree, interval_levels
 from fastens.checked_parameters import with_parameters
 from fastens.docstrings import Docs, entries
@@ -24,6 +24,7 @@ from fastens.parameters import ANYTHING, NONE, POSITIVE, one_of, parameter, whol
 from fastens.posterior.averaging import MOST_COUNTED, class_statistics, nodes_of, of_all_nodes
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.rollback import keeps_model
+from fastens.table.labels import check_classes
 
 Array = NDArray[np.float64]
 MODES = ("bayes", "map", "gibbs")

@@ -299,7 +299,7 @@ class CustomLoss(NumericLoss):
             return np.zeros(self.n_outputs)
         y, sample_weight = gathered(self.comm, [y, sample_weight])
         start = self._source.start(_unchangeable(y), None if sample_weight is None else _unchangeable(sample_weight))
-        found = np.asarray(start, dtype=np.float64)
+        found = _numbers(start, "loss.start")
         if found.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(found).all():
             wanted = "a finite number" if self.n_outputs == 1 else f"{self.n_outputs} finite numbers"
             raise ValueError(f"loss.start must return {wanted}; got {start!r}.")
@@ -331,7 +331,7 @@ class CustomLoss(NumericLoss):
         found = self._derivatives(_unchangeable(y), _unchangeable(raw))
         if not isinstance(found, tuple) or len(found) != 2:
             raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(found).__name__}.")
-        gradients, hessians = (np.asarray(part, dtype=np.float64) for part in found)
+        gradients, hessians = (_numbers(part, "loss") for part in found)
         for name, part in (("gradients", gradients), ("hessians", hessians)):
             if part.shape != raw.shape:
                 raise ValueError(f"loss must return {name} of shape {raw.shape}; got {part.shape}.")
@@ -389,13 +389,21 @@ class CustomClassLoss(CustomLoss):
 
 def _of_shape(shape: tuple[int, ...], found: Any, name: str) -> Array:
     """What a user's function has returned, which must be numbers of this shape."""
-    try:
-        numbers = np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must return numbers: {error}") from error
+    numbers = _numbers(found, name)
     if numbers.shape != shape:
         raise ValueError(f"{name} must return an array of shape {shape}; got {numbers.shape}.")
     return np.ascontiguousarray(numbers)
+
+
+def _numbers(found: Any, name: str) -> Array:
+    """What a user's function has returned as real numbers."""
+    try:
+        array = np.asarray(found)
+        if array.dtype.kind == "c":
+            raise TypeError(f"got {array.dtype}")  # NumPy would leave out the imaginary parts
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must return numbers: {error}") from error
 
 
 def _unchangeable(array: Array) -> Array:

@@ -29,7 +29,10 @@ def unmasked(values: Any, name: str) -> NDArray[Any]:
     """Values as an array; ValueError where one is masked, as a target or a weight cannot be missing."""
     if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
         raise ValueError(f"{name} must have no masked values; that of row {rows[0, 0]} is masked.")
-    array = array_of(values)
+    try:
+        array = array_of(values)
+    except ValueError as error:  # lists of other lengths
+        raise ValueError(f"{name} must have one value for each row, or as many: {error}") from error
     if array.dtype.kind in "SU" and isinstance(values, list | tuple):
         return np.array(values, dtype=object)  # NumPy makes a word of a number, and of NaN, among words
     return array

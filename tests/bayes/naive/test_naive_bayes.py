@@ -266,6 +266,8 @@ def test_what_cannot_be_merged(rows):
         CategoricalNB().partial_fit(X, y)
     with pytest.raises(ValueError, match="classes must be those of the first rows"):
         model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="CategoricalNB requires y to be passed, but the target y is None"):
+        model.partial_fit(X, None)
     binary = BernoulliNB(binarize=2).fit(X, y)
     with pytest.raises(ValueError, match=r"binarize must be the same for all rows.*got 2\.0 and 0\.0"):
         binary.merge(BernoulliNB().fit(X, y))
