@@ -400,7 +400,7 @@ cdef class TreeWorker:
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef int32_t i, t, n = self.data.n_squares
         free(self.squares)
-        self.squares = <int64_t*>calloc(tree.n * n, sizeof(int64_t))
+        self.squares = <int64_t*>calloc(<Py_ssize_t>tree.n * n, sizeof(int64_t))
         if self.squares == NULL:
             return False
         for i in range(tree.n):
@@ -416,7 +416,7 @@ cdef class TreeWorker:
         cdef const int64_t* sums
         cdef float64_t of_node, value
         for i in range(self.grown[self.n_threads].n):
-            sums = self.sums + i * (n_values + 1)
+            sums = self.sums + <Py_ssize_t>i * (n_values + 1)
             of_node = <float64_t>sums[n_values]
             buffer.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
             for k in range(n_values):

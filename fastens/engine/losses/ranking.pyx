@@ -129,7 +129,8 @@ cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, 
             gain += blocks[i].weight * blocks[i].gain
             last = blocks[i].place + blocks[i].weight
             i += 1
-        total += gain / (last - first) * (reach(upto, min(last, at)) - reach(upto, first))
+        if last > first:  # else they weigh next to nothing beside those above them
+            total += gain / (last - first) * (reach(upto, min(last, at)) - reach(upto, first))
     return total
 
 

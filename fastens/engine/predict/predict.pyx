@@ -331,8 +331,10 @@ cdef Plan plan_walks(const Program* program, Py_ssize_t n_rows, int n_threads) n
 
 
 cdef int read_values(const Program* program, Py_buffer* X, Rows* rows) except -1:
-    # The rows of a float array, any strides.
-    if X.ndim != 2 or X.format[0] not in b"fd" or X.format[1] or X.strides[0] % X.itemsize or X.strides[1] % X.itemsize:
+    # The rows of a float array, any strides, even odd ones where there is only one row, or column.
+    cdef bint odd = X.ndim == 2 and (X.shape[0] > 1 and X.strides[0] % X.itemsize != 0
+                                     or X.shape[1] > 1 and X.strides[1] % X.itemsize != 0)
+    if X.ndim != 2 or X.format[0] not in b"fd" or X.format[1] or odd:
         raise ValueError(f"X must be a 2-D array of float32 or float64, aligned and in native byte order, got {X.ndim} "
                          f"dimensions of format {X.format.decode()!r}")
     if X.shape[1] < program.n_features:

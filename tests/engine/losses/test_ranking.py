@@ -74,6 +74,17 @@ def test_a_weight_is_so_many_documents(rng):
     np.testing.assert_array_equal(*found)
 
 
+def test_next_to_no_weight_beside_others(rng):
+    query, relevance, scores = make(rng)
+    weights = np.where(rng.random(len(query)) < 0.5, 1.0, 1e-20)
+    kept = weights == 1.0
+    kept &= np.isin(query, query[kept & (relevance > 0)])
+    rows = np.isin(query, query[kept])
+    found = Queries(target(query[rows], relevance[rows], weights[rows]), "linear").ndcg(scores[rows], None)
+    expected = Queries(target(query[kept], relevance[kept]), "linear").ndcg(scores[kept], None)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_rows_in_any_order_and_any_number_of_threads(rng):
     query, relevance, scores = make(rng, 60)
     expected = derivatives(target(query, relevance), scores)

@@ -112,6 +112,9 @@ def test_memory_layouts():
     for same in (np.asfortranarray(X), read_only, padded, X[::-1].copy()[::-1], X.astype(np.float64)):
         np.testing.assert_array_equal(predict.predict_raw(trees, same), expected)
         np.testing.assert_array_equal(predict.predict_raw(trees, same[:2]), expected[:2])
+    packed = np.zeros(1100, dtype=[("row", X.dtype, 5), ("mark", "u1")])
+    packed["row"] = X
+    np.testing.assert_array_equal(predict.predict_raw(trees, packed["row"][:1]), expected[:1])
 
 
 def test_add_to_raw_some_trees_and_strides():
