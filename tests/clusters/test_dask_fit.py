@@ -193,6 +193,26 @@ def test_empty_partitions(client, tmp_path):
 
 
 @pytest.mark.slow
+def test_queries_of_workers_without_rows(client, tmp_path):
+    frame = FRAME[["size", "number"]].assign(relevance=np.digitize(T, [0.0, 1.5]), query=np.arange(N_ROWS) // 40)
+    parts = [delayed(frame[first:last]) for first, last in ((0, 0), (0, 0), (0, 70), (70, N_ROWS))]
+    found = GradientBoostingRanker(**COMMON).fit(dd.from_delayed(parts, meta=frame[:0]), "relevance", qid="query")
+    assert content(found, tmp_path) == content(
+        GradientBoostingRanker(**COMMON).fit(frame, "relevance", qid="query"), tmp_path
+    )
+
+
+@pytest.mark.slow
+def test_several_targets_by_their_names(client, tmp_path):
+    frame, names = FRAME[["size", "word", "number", "target"]].dropna(), ["number", "target"]
+    table = dd.from_pandas(frame, npartitions=4, sort=False)
+    expected = content(GradientBoostingRegressor(**COMMON).fit(frame, names), tmp_path)
+    assert content(GradientBoostingRegressor(**COMMON).fit(table, names), tmp_path) == expected
+    validated = {"X_val": table, "y_val": names}
+    assert GradientBoostingRegressor(**COMMON, early_stopping=True).fit(table, names, **validated).n_estimators_ > 0
+
+
+@pytest.mark.slow
 def test_callbacks_are_called_here(client, tmp_path, capsys):
     seen = []
 
