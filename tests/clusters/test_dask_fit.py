@@ -262,6 +262,9 @@ def test_errors_name_what_is_wrong(client):
         StackingRegressor([("a", model)]).fit(frame, "target")
     with pytest.raises(ValueError, match="contains NaN"):
         model.fit(frame[["size", "number"]], frame["number"])
+    parts = [delayed(TABLE[:500]), delayed(TABLE[500:1000]), delayed(TABLE[TABLE.columns[::-1]][1000:])]
+    with pytest.raises(ValueError, match="X must have the same columns in all its parts; got"):
+        model.fit(parts, [delayed(part) for part in np.split(T, 3)])
     with pytest.raises(ValueError, match="group must be None where X is a Dask collection: give the query of each row"):
         GradientBoostingRanker().fit(frame, "target", group=[N_ROWS])
     with pytest.raises(ValueError, match="table must be a Dask dataframe"):
