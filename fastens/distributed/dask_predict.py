@@ -14,8 +14,11 @@ from scipy import sparse
 
 from fastens.distributed.dask_table import DaskTable, in_parts, is_collection, partitions, table_of_collection
 from fastens.distributed.rank_fit import bare, joined
+from fastens.distributed.spread_table import are_names
 from fastens.engine.threads import limited_threads
 from fastens.table.answers import BY_ROW
+from fastens.table.columns.dates import column_and_part
+from fastens.table.opening import joined_targets
 
 
 def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> Any:
@@ -40,7 +43,8 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
     by_row = {name: given.pop(name) for name in BY_ROW if given.get(name) is not None and not _is_name(given[name])}
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
-        named = {*names, *(value for value in given.values() if _is_name(value))}
+        of_dates = {found[0] for found in map(column_and_part, names) if found}
+        named = {*names, *of_dates, *(value for value in given.values() if _is_name(value))}
         X = X[[name for name in X.columns if name in named]]  # others need not be read
     parts = partitions(X, by_row)
     shared = dask.delayed(deepcopy(bare(model)), pure=False, traverse=False)
@@ -71,12 +75,15 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
         The other arguments.
     """
     table = table_of_collection(X)
-    named = {name: value for name, value in given.items() if _is_name(value)}
-    for name, column in named.items():
-        if column not in getattr(table, "columns", ()):
-            raise ValueError(f"{name} must name a column of X; got {column!r}.")
-    given = given | {name: table[column] for name, column in named.items()}
-    rest = table[[name for name in table.columns if name not in named.values()]] if named else table
+    named = {name: value for name, value in given.items() if _is_name(value) or are_names(value, table)}
+    several = {name: list(value) for name, value in named.items() if not _is_name(value)}
+    chosen = {column for value in named.values() for column in ([value] if _is_name(value) else value)}
+    for name, value in named.items():
+        for column in several.get(name, [value]):
+            if column not in getattr(table, "columns", ()):
+                raise ValueError(f"{name} must name a column of X; got {column!r}.")
+    given = given | {name: table[several.get(name, value)] for name, value in named.items()}
+    rest = table[[name for name in table.columns if name not in chosen]] if named else table
     start = {} if given.get("init_score") is None else {"init_score": given.pop("init_score")}
     collections = {
         "X": model.predict(rest, **start),
@@ -85,10 +92,19 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
     needed = {name: in_parts(name, values) for name, values in collections.items()}
     client = X.client if isinstance(X, DaskTable) else None
     (answers,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
-    found = {name: joined(parts, is_table=False) for name, parts in answers.items()}
+    found = {
+        name: joined_targets({column: _column(parts, column) for column in several[name]})
+        if name in several
+        else joined(parts, is_table=False)
+        for name, parts in answers.items()
+    }
     predicted = copy(model)
     vars(predicted)["predict"] = lambda rows, *start: rows
     return score(predicted, **(given | found))
+
+
+def _column(parts: list[Any], name: str) -> Any:
+    return joined([part[name] for part in parts], is_table=False)
 
 
 def _is_name(value: Any) -> bool:

@@ -27,7 +27,7 @@ def narrowed(arrays):
     Parameters
     ----------
     arrays : list of int64 arrays
-        In C order; (n,) or (n, n_columns).
+        In C order; (n,) or (n, n_columns), of which further axes are further columns.
 
     Examples
     --------
@@ -40,8 +40,8 @@ def narrowed(arrays):
     """
     most = TAIL
     for array in arrays:
-        width = 1 if array.ndim == 1 else array.shape[1]
-        most += 8 * array.size + HEAD * width * _n_blocks(len(array))
+        if array.size:
+            most += 8 * array.size + HEAD * (array.size // len(array)) * _n_blocks(len(array))
     message = np.empty(most, dtype=np.uint8)
     cdef uint8_t[::1] out = message
     cdef const int64_t[:, ::1] numbers

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
 from fastens.distributed.reduction import RanksComm
 from fastens.distributed.whole_queries import with_whole_queries
+from fastens.table.frames import is_frame
 from fastens.table.source import TableParts
 
 # What `fit` is given besides X and y, by the table whose rows it belongs to.
@@ -98,9 +100,23 @@ def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> dict
         if comm.size > 1 and (qid in found[0] or isinstance(arguments.get(qid), str)):
             found = with_whole_queries(comm, found, table, arguments.get(qid, qid))
         parts = [part for part in found if part[table].shape[0]] or found[:1]
+        _check_columns(comm, parts[0][table], table)
         for name in parts[0]:
             arguments[name] = joined([part[name] for part in parts], is_table=name == table)
     return arguments
+
+
+def _check_columns(comm: RanksComm, part: Any, table: str) -> None:
+    """Raise ValueError where ranks have other columns; parts of one rank are compared as they are joined."""
+    own: Any = None
+    if is_frame(part):
+        own = list(nw.from_native(part, eager_only=True).columns)
+    elif len(part.shape) > 1:
+        own = part.shape[1]
+    found = [columns for columns in comm.gather(own if part.shape[0] else None) if columns is not None]
+    for columns in found[1:]:
+        if columns != found[0]:
+            raise ValueError(f"{table} must have the same columns in all its parts; got {found[0]} and {columns}.")
 
 
 class _OwnParts(TableParts):

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from fastens.distributed.rank_fit import BY_ROW
 from fastens.parameters import real, whole
+from fastens.table.opening import are_texts
 
 # The name of a table, the table, and by their names what belongs to its rows.
 Rows = tuple[str, Any, dict[str, Any]]
@@ -73,7 +74,13 @@ def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool]
         if not is_spread(table):
             raise ValueError(f"{name} must be {kinds} where X is one; got {type(table).__name__}.")
         values: dict[str, Any] = {other: given.get(other) for other in BY_ROW[name]}
-        yield name, table, {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
+        by_row = {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
+        yield name, table, {other: value for other, value in by_row.items() if not are_names(value, table)}
+
+
+def are_names(value: Any, table: Any) -> bool:
+    """Whether a value is a list of columns of a table; of an array, a list of texts may be its labels."""
+    return are_texts(value) and not hasattr(table, "chunks")
 
 
 def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[str, Any]]:

@@ -70,4 +70,4 @@ def _rows(values: Any, chosen: NDArray[np.bool_]) -> Any:
         return values.tocsr()[chosen]
     if isinstance(values, np.ndarray | list):
         return np.asarray(values)[chosen]
-    return nw.from_native(values, eager_only=True, allow_series=True).filter(chosen.tolist()).to_native()
+    return nw.from_native(values, eager_only=True, allow_series=True)[np.flatnonzero(chosen)].to_native()

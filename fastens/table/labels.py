@@ -40,9 +40,15 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
     array = _without_longdouble(np.array(values))
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         kinds = sorted({type(value).__name__ for value in values})
-        raise ValueError(f"Unknown label type: y holds {', '.join(kinds)}; labels must be all strings or all numbers.")
+        raise _mixed_labels(kinds)
     _check_labels(array)
     return array
+
+
+def _mixed_labels(kinds: list[str], name: str = "y") -> ValueError:
+    return ValueError(
+        f"Unknown label type: {name} holds {', '.join(kinds)}; labels must be all strings or all numbers."
+    )
 
 
 def _without_longdouble(y: NDArray[Any]) -> NDArray[Any]:
@@ -100,7 +106,11 @@ def learn_labels(
     """The classes of a target, of which there must be `fewest`, and for each row the index of its class."""
     classes, index = encode_labels(y)
     if comm.size > 1:
-        own, classes = classes, np.unique(np.concatenate(comm.gather(classes)))
+        of_ranks = [found for found in comm.gather(classes) if found.size]
+        if len({found.dtype.kind == "U" for found in of_ranks}) > 1:
+            kinds = sorted({type(value).__name__ for found in of_ranks for value in found.tolist()})
+            raise _mixed_labels(kinds, name)
+        own, classes = classes, np.unique(np.concatenate(of_ranks or [classes]))
         if classes.size > own.size:  # which are some of them
             index = np.searchsorted(classes, own).astype(np.float64)[index.astype(np.intp)]
     if classes.size < fewest:

@@ -124,8 +124,9 @@ class StreamedTable(PartedTable):
         return name if name in self.source.columns else (column_and_part(name) or (name,))[0]
 
     def matched(self, names: list[str] | None) -> StreamedTable:
-        """Return the table with only the columns that features of these names are made of."""
+        """Return the table with these features, of which the columns behind them are read."""
         if names is None:
             return self
         needed = {self._column_behind(name) for name in names}
-        return StreamedTable(self.source.select(name for name in self.source.columns if name in needed))
+        source = self.source.select(name for name in self.source.columns if name in needed)
+        return StreamedTable(source, names, has_date_parts=not set(names) <= needed)

@@ -232,6 +232,16 @@ def test_more_rows_of_a_source(tmp_path):
     assert_same(whole.partial_fit(rest[CATEGORIES], rest["kind"]), model)
 
 
+@pytest.mark.parametrize("columns", [["when", "word", "flag"], ["flag", "word", "when"], ["word", "flag"]])
+def test_more_rows_of_a_source_in_another_order(columns):
+    first, rest = FRAME[:200], FRAME[200:]
+    whole, model = fe.MixedNB(), fe.MixedNB()
+    for learner in (whole, model):
+        learner.partial_fit(first[columns], first["kind"], ["little", "much"])
+    table = pa.Table.from_pandas(rest[["kind", *columns[::-1]]])
+    assert_same(whole.partial_fit(rest[columns], rest["kind"]), model.partial_fit(lambda: table.to_reader(50), "kind"))
+
+
 def test_a_network_without_a_class(tmp_path):
     FRAME[[*CATEGORIES, "weight"]].to_parquet(tmp_path / "rows.parquet")
     whole = fe.BayesianNetwork().fit(FRAME[CATEGORIES], sample_weight=FRAME["weight"])

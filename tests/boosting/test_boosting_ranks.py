@@ -14,6 +14,7 @@ from fastens import (
     GradientBoostingSurvival,
 )
 from fastens.options import Dart, Growth, LinearLeaves
+from fastens.table.labels import learn_labels
 from reference.rank_fits import (
     BINARY,
     CLASSES,
@@ -235,6 +236,14 @@ def test_linear_models_within_limits(size):
 
 def test_trees_are_left_out_and_sums_stay_on_their_grid():
     assert_same_models(3, lambda: GradientBoostingClassifier(boosting=Dart(skip_drop=0.0), **COMMON), BINARY)
+
+
+def test_labels_of_ranks_are_of_one_type():
+    labels = [np.array([], dtype=object), np.array([2, 0, 2]), np.array([1, 2])]
+    for classes, _ in on_ranks(3, lambda comm: learn_labels(labels[comm.rank], comm)):
+        assert (classes.tolist(), classes.dtype.kind) == ([0, 1, 2], "i")
+    with pytest.raises(ValueError, match="y holds int, str; labels must be all strings or all numbers"):
+        on_ranks(2, lambda comm: learn_labels([np.array([1, 2]), np.array(["1", "2"])][comm.rank], comm))
 
 
 def test_one_rank_stops_all():

@@ -193,6 +193,26 @@ def test_empty_partitions(client, tmp_path):
 
 
 @pytest.mark.slow
+def test_queries_of_workers_without_rows(client, tmp_path):
+    frame = FRAME[["size", "number"]].assign(relevance=np.digitize(T, [0.0, 1.5]), query=np.arange(N_ROWS) // 40)
+    parts = [delayed(frame[first:last]) for first, last in ((0, 0), (0, 0), (0, 70), (70, N_ROWS))]
+    found = GradientBoostingRanker(**COMMON).fit(dd.from_delayed(parts, meta=frame[:0]), "relevance", qid="query")
+    assert content(found, tmp_path) == content(
+        GradientBoostingRanker(**COMMON).fit(frame, "relevance", qid="query"), tmp_path
+    )
+
+
+@pytest.mark.slow
+def test_several_targets_by_their_names(client, tmp_path):
+    frame, names = FRAME[["size", "word", "number", "target"]].dropna(), ["number", "target"]
+    table = dd.from_pandas(frame, npartitions=4, sort=False)
+    expected = content(GradientBoostingRegressor(**COMMON).fit(frame, names), tmp_path)
+    assert content(GradientBoostingRegressor(**COMMON).fit(table, names), tmp_path) == expected
+    validated = {"X_val": table, "y_val": names}
+    assert GradientBoostingRegressor(**COMMON, early_stopping=True).fit(table, names, **validated).n_estimators_ > 0
+
+
+@pytest.mark.slow
 def test_callbacks_are_called_here(client, tmp_path, capsys):
     seen = []
 
@@ -242,6 +262,9 @@ def test_errors_name_what_is_wrong(client):
         StackingRegressor([("a", model)]).fit(frame, "target")
     with pytest.raises(ValueError, match="contains NaN"):
         model.fit(frame[["size", "number"]], frame["number"])
+    parts = [delayed(TABLE[:500]), delayed(TABLE[500:1000]), delayed(TABLE[TABLE.columns[::-1]][1000:])]
+    with pytest.raises(ValueError, match="X must have the same columns in all its parts; got"):
+        model.fit(parts, [delayed(part) for part in np.split(T, 3)])
     with pytest.raises(ValueError, match="group must be None where X is a Dask collection: give the query of each row"):
         GradientBoostingRanker().fit(frame, "target", group=[N_ROWS])
     with pytest.raises(ValueError, match="table must be a Dask dataframe"):

@@ -16,6 +16,7 @@ from fastens import (
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
+    GradientBoostingSurvival,
     RandomForestClassifier,
     RandomForestRegressor,
     RandomTreesEmbedding,
@@ -74,6 +75,24 @@ def test_frames(model):
     assert shares.shape[1] == 2
     np.testing.assert_array_equal(labels.compute(), model.predict(FRAME[COLUMNS]))
     np.testing.assert_array_equal(shares.compute(), model.predict_proba(FRAME[COLUMNS]))
+
+
+def test_columns_of_dates():
+    rows = FRAME[["size"]].assign(when=pd.Timestamp("2026-01-01") + pd.to_timedelta(FRAME["number"], unit="D"))
+    model = GradientBoostingRegressor(n_estimators=3).fit(rows, FRAME["number"])
+    found = model.predict(frame_of(rows.assign(unknown=1.0)))
+    np.testing.assert_array_equal(found.compute(), model.predict(rows))
+
+
+def test_several_targets_by_their_names():
+    rows, names = FRAME[COLUMNS], ["target", "weight"]
+    model = GradientBoostingRegressor(n_estimators=3).fit(rows, FRAME[names])
+    assert model.score(frame_of(), names) == model.score(FRAME[[*COLUMNS, *names]], names)
+    times = FRAME[COLUMNS].assign(lost=FRAME["target"] > 0, years=FRAME["weight"] + 0.1)
+    survival = GradientBoostingSurvival(n_estimators=3).fit(times, ["lost", "years"])
+    assert survival.score(frame_of(times), ["lost", "years"]) == survival.score(times, ["lost", "years"])
+    with pytest.raises(ValueError, match="y must name a column of X; got 'nothing'"):
+        model.score(frame_of(), ["target", "nothing"])
 
 
 def test_arrays_have_their_chunks():

@@ -31,6 +31,11 @@ def test_any_numbers_come_back(n, top):
     check(numbers[:n], numbers[n:].reshape(n, 2), numbers.reshape(n, 3))
 
 
+def test_numbers_of_more_axes_come_back():
+    numbers = np.random.default_rng(0).integers(LOWEST, HIGHEST, (2, 30, 9))
+    check(numbers, numbers.reshape(2, 5, 6, 9), numbers[:0])
+
+
 @pytest.mark.parametrize("ends", [(LOWEST, HIGHEST), (0, HIGHEST), (LOWEST, 0), (HIGHEST, HIGHEST), (LOWEST, LOWEST)])
 def test_the_largest_numbers_come_back(ends):
     with np.errstate(over="ignore"):
