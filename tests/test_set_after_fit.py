@@ -34,6 +34,9 @@ CHANGES = [
     ("TANClassifier", {}, {"root": 7}),
     ("TextClassifier", {}, {"model": "bernoulli"}),
     ("BayesianNetwork", {}, {"alpha": 2.0}),
+    ("BayesianNetwork", {"max_bins": 3}, {"max_bins": None}),
+    ("BayesianNetwork", {}, {"class_name": "y", "hidden": {"h": 2}}),
+    ("BayesianNetwork", {}, {"smoothing": "none"}),
     ("BayesTreeClassifier", {}, {"alpha": 2.0, "split_prior": 0.1}),
     ("BayesTreeRegressor", {}, {"criterion": "poisson", "temperature": 2.0}),
     ("ExactTreeAverageClassifier", {}, {"alpha": 1.0}),
@@ -42,6 +45,9 @@ CHANGES = [
     ("BayesOptimalClassifier", {}, {"noise": 0.2}),
     ("StackingRegressor", {}, {"passthrough": True}),
     ("StackingClassifier", {}, {"estimators": "drop"}),
+    ("VotingClassifier", {}, {"voting": "soft"}),
+    ("VotingClassifier", {"voting": "soft"}, {"voting": "hard", "flatten_transform": False}),
+    ("ExtraTreesClassifier", {}, {"categories": "unknown", "categorical_features": "unknown"}),
     ("ConformalClassifier", {}, {"conformity": "aps"}),
 ]
 METHODS = (
