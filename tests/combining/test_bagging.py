@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -306,3 +307,13 @@ def test_more_copies_than_fit_into_memory(rng):
         model.fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
     model.set_params(max_samples=60, random_state=0).fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
     assert model.score(X, X[:, 0] > 0) > 0.8
+
+
+def test_a_copy_that_grows_leaves_the_model_it_was_copied_from(patients):
+    X, y = patients
+    model = BaggingRegressor(n_estimators=2, random_state=0).fit(X, y)
+    wanted, length = model.predict(X), len(model)
+    grown = copy.copy(model).set_params(warm_start=True, n_estimators=4).fit(X, y)
+    assert len(grown) == 4
+    np.testing.assert_array_equal(model.predict(X), wanted)
+    assert len(model) == length
