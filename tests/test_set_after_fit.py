@@ -19,6 +19,8 @@ CHANGES = [
     ("RandomForestClassifier", {"averaging": "posterior"}, {"averaging": None}),
     ("RandomForestClassifier", {"oob_score": True}, {"bootstrap": False}),
     ("RandomForestClassifier", {}, {"feature_weights": [1, 0, 1, 2]}),
+    ("RandomForestClassifier", {"min_samples_leaf": 9}, {"voting": "hard"}),
+    ("DecisionTreeClassifier", {}, {"max_features": 1}),
     ("ExtraTreesRegressor", {}, {"bootstrap": True, "max_depth": 1}),
     ("RandomForestRegressor", {"averaging": "posterior"}, {"criterion": "poisson"}),
     ("GradientBoostingClassifier", {}, {"loss": "one_vs_rest"}),
@@ -54,7 +56,7 @@ METHODS = (
     *("predict", "predict_proba", "predict_set", "predict_interval", "predict_proba_interval", "predict_variance"),
     *("predict_quantiles", "score_samples", "transform"),
 )
-ATTRIBUTES = ("feature_importances_", "log_evidence_", "expected_n_leaves_")
+ATTRIBUTES = ("feature_importances_", "max_features_", "log_evidence_", "expected_n_leaves_")
 
 
 @pytest.fixture(autouse=True)
@@ -146,3 +148,14 @@ def test_more_rows_are_smoothed_as_was_set(name, tmp_path):
     model.save(tmp_path / "model")
     for same in (model, fastens.load(tmp_path / "model")):
         np.testing.assert_array_equal(same.predict_proba(X), wanted)
+
+
+def test_what_rounds_and_votes_have_cost_follows_the_fit():
+    X, y = table_for("AdaBoostClassifier")
+    model = fitted("AdaBoostClassifier", {})
+    wanted = list(model.staged_weights(X, y))
+    for later in ({"criterion": "entropy"}, {"estimator": fastens.DecisionTreeClassifier()}, {"learning_rate": 0.1}):
+        np.testing.assert_array_equal(list(model.set_params(**later).staged_weights(X, y)), wanted)
+    voters = fitted("WeightedMajorityClassifier", {})
+    bound = voters.mistake_bound()
+    assert voters.set_params(beta=0.1, algorithm="hedge").mistake_bound() == bound
