@@ -47,6 +47,7 @@ CHANGES = [
     ("BayesOptimalClassifier", {}, {"noise": 0.2}),
     ("StackingRegressor", {}, {"passthrough": True}),
     ("StackingClassifier", {}, {"estimators": "drop"}),
+    ("BaggingClassifier", {"estimator": fastens.DecisionTreeClassifier(max_depth=1)}, {"voting": "hard"}),
     ("VotingClassifier", {}, {"voting": "soft"}),
     ("VotingClassifier", {"voting": "soft"}, {"voting": "hard", "flatten_transform": False}),
     ("ExtraTreesClassifier", {}, {"categories": "unknown", "categorical_features": "unknown"}),
@@ -54,7 +55,7 @@ CHANGES = [
 ]
 METHODS = (
     *("predict", "predict_proba", "predict_set", "predict_interval", "predict_proba_interval", "predict_variance"),
-    *("predict_quantiles", "score_samples", "transform"),
+    *("predict_quantiles", "predict_spread", "score_samples", "transform"),
 )
 ATTRIBUTES = ("feature_importances_", "max_features_", "log_evidence_", "expected_n_leaves_")
 
