@@ -220,7 +220,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _encode_table(self, X: Any) -> Any:
         """The same with categories as positions, before target statistics."""
-        return self._encoder.encode(X, self._reading(), type(self).__name__, self._encoder_threads(), self._comm)
+        reading = self._as_fitted()._reading()
+        return self._encoder.encode(X, reading, type(self).__name__, self._encoder_threads(), self._comm)
 
     # Saving --------------------------------------------------
 

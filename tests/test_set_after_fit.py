@@ -19,6 +19,8 @@ CHANGES = [
     ("RandomForestClassifier", {"averaging": "posterior"}, {"averaging": None}),
     ("RandomForestClassifier", {"oob_score": True}, {"bootstrap": False}),
     ("RandomForestClassifier", {}, {"feature_weights": [1, 0, 1, 2]}),
+    ("RandomForestClassifier", {"min_samples_leaf": 9}, {"voting": "hard"}),
+    ("DecisionTreeClassifier", {}, {"max_features": 1}),
     ("ExtraTreesRegressor", {}, {"bootstrap": True, "max_depth": 1}),
     ("RandomForestRegressor", {"averaging": "posterior"}, {"criterion": "poisson"}),
     ("GradientBoostingClassifier", {}, {"loss": "one_vs_rest"}),
@@ -34,6 +36,9 @@ CHANGES = [
     ("TANClassifier", {}, {"root": 7}),
     ("TextClassifier", {}, {"model": "bernoulli"}),
     ("BayesianNetwork", {}, {"alpha": 2.0}),
+    ("BayesianNetwork", {"max_bins": 3}, {"max_bins": None}),
+    ("BayesianNetwork", {}, {"class_name": "y", "hidden": {"h": 2}}),
+    ("BayesianNetwork", {}, {"smoothing": "none"}),
     ("BayesTreeClassifier", {}, {"alpha": 2.0, "split_prior": 0.1}),
     ("BayesTreeRegressor", {}, {"criterion": "poisson", "temperature": 2.0}),
     ("ExactTreeAverageClassifier", {}, {"alpha": 1.0}),
@@ -42,13 +47,17 @@ CHANGES = [
     ("BayesOptimalClassifier", {}, {"noise": 0.2}),
     ("StackingRegressor", {}, {"passthrough": True}),
     ("StackingClassifier", {}, {"estimators": "drop"}),
+    ("BaggingClassifier", {"estimator": fastens.DecisionTreeClassifier(max_depth=1)}, {"voting": "hard"}),
+    ("VotingClassifier", {}, {"voting": "soft"}),
+    ("VotingClassifier", {"voting": "soft"}, {"voting": "hard", "flatten_transform": False}),
+    ("ExtraTreesClassifier", {}, {"categories": "unknown", "categorical_features": "unknown"}),
     ("ConformalClassifier", {}, {"conformity": "aps"}),
 ]
 METHODS = (
     *("predict", "predict_proba", "predict_set", "predict_interval", "predict_proba_interval", "predict_variance"),
-    *("predict_quantiles", "score_samples", "transform"),
+    *("predict_quantiles", "predict_spread", "score_samples", "transform"),
 )
-ATTRIBUTES = ("feature_importances_", "log_evidence_", "expected_n_leaves_")
+ATTRIBUTES = ("feature_importances_", "max_features_", "log_evidence_", "expected_n_leaves_")
 
 
 @pytest.fixture(autouse=True)
@@ -140,3 +149,14 @@ def test_more_rows_are_smoothed_as_was_set(name, tmp_path):
     model.save(tmp_path / "model")
     for same in (model, fastens.load(tmp_path / "model")):
         np.testing.assert_array_equal(same.predict_proba(X), wanted)
+
+
+def test_what_rounds_and_votes_have_cost_follows_the_fit():
+    X, y = table_for("AdaBoostClassifier")
+    model = fitted("AdaBoostClassifier", {})
+    wanted = list(model.staged_weights(X, y))
+    for later in ({"criterion": "entropy"}, {"estimator": fastens.DecisionTreeClassifier()}, {"learning_rate": 0.1}):
+        np.testing.assert_array_equal(list(model.set_params(**later).staged_weights(X, y)), wanted)
+    voters = fitted("WeightedMajorityClassifier", {})
+    bound = voters.mistake_bound()
+    assert voters.set_params(beta=0.1, algorithm="hedge").mistake_bound() == bound

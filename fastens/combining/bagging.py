@@ -24,7 +24,8 @@ MAX_BINS = 255
 
 def _members_decide(model: Any) -> bool:
     """Whether the members have decision functions, and the bagging predicts by means."""
-    return model.voting == "soft" and hasattr(model._template(), "decision_function")
+    fitted = model._as_fitted()
+    return fitted.voting == "soft" and hasattr(fitted._template(), "decision_function")
 
 
 @with_parameters
@@ -79,9 +80,10 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         return "predict_proba" if self.voting == "soft" and hasattr(self._template(), "predict_proba") else "predict"
 
     def _tree_responses(self, X: Any) -> Iterator[Array]:
+        soft = self._as_fitted().voting == "soft"
         for values in self._forest._each_tree(X):
             shares = self._forest._targets.probabilities(values)
-            yield shares if self.voting == "soft" else np.eye(shares.shape[1])[shares.argmax(axis=1)]
+            yield shares if soft else np.eye(shares.shape[1])[shares.argmax(axis=1)]
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
         found = mean.argmax(axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -227,7 +228,7 @@ class BaseBagging(BaseOneEstimator):
         make, template = self._kind_of_forest(), self._template()
         if make is None:
             return None
-        kept = self._forest if self.warm_start and self._forest is not None else make()
+        kept = copy(self._forest) if self.warm_start and self._forest is not None else make()
         known = kept.get_params(deep=False)
         given = {name: value for name, value in template.get_params(deep=False).items() if name in known}
         own = {name: getattr(self, name) for name in OF_BAGS if name in known and hasattr(self, name)}

@@ -23,8 +23,8 @@ _FACTOR = real(0)
 
 
 def _is_soft(self: VotingClassifier) -> bool:
-    if self.voting != SOFT:
-        raise AttributeError(f"predict_proba is not available when voting={self.voting!r}")
+    if (voting := self._as_fitted().voting) != SOFT:
+        raise AttributeError(f"predict_proba is not available when voting={voting!r}")
     return True
 
 
@@ -114,8 +114,8 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return self._average(self._responses(X))
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        if self.voting != SOFT:
-            raise ValueError(f"voting must be 'soft' for votes to be explained; got {self.voting!r}.")
+        if (voting := self._as_fitted().voting) != SOFT:
+            raise ValueError(f"voting must be 'soft' for votes to be explained; got {voting!r}.")
         if self.weights_.ndim > 1 or np.ptp(self._factors_of_classes) > 0:
             raise ValueError(
                 "weights and class_weights must be the same for all classes to be explained: others make "
@@ -143,17 +143,17 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def transform(self, X: ArrayLike) -> Array:
         """Return the members' probabilities, or with hard voting their votes as indices of classes."""
-        responses = self._responses(X)
-        if self.voting != SOFT:
+        responses, fitted = self._responses(X), self._as_fitted()
+        if fitted.voting != SOFT:
             return responses.argmax(axis=2).T
-        return np.hstack(list(responses)) if self.flatten_transform else responses
+        return np.hstack(list(responses)) if fitted.flatten_transform else responses
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`."""
-        if self.voting == SOFT and not self.flatten_transform:
+        fitted = self._as_fitted()
+        if fitted.voting == SOFT and not fitted.flatten_transform:
             raise ValueError("flatten_transform must be True for names of the columns of soft voting; got False.")
-        self._check_fitted()
-        return self._names_out(len(self.classes_) if self.voting == SOFT else 1, input_features)
+        return self._names_out(len(self.classes_) if fitted.voting == SOFT else 1, input_features)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)

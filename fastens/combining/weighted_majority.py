@@ -287,8 +287,9 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta).
         """
         self._check_fitted()
-        top = log(len(self.weights_)) + self.member_mistakes_.min() * log(1 / self.beta)
-        return float(top / ((1 - self.beta) if self.algorithm == HEDGE else log(2 / (1 + self.beta))))
+        fitted = self._as_fitted()
+        top = log(len(self.weights_)) + self.member_mistakes_.min() * log(1 / fitted.beta)
+        return float(top / ((1 - fitted.beta) if fitted.algorithm == HEDGE else log(2 / (1 + fitted.beta))))
 
     # Predict --------------------------------------------------
 

@@ -114,7 +114,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         return classes, self.bootstrap == "balanced"
 
     def _predicting_trees(self) -> TreeEnsemble:
-        if self.voting == "soft":
+        if self._as_fitted().voting == "soft":
             return self._ensemble
         notes = self._ensemble.notes
         if "votes" not in notes:

@@ -144,7 +144,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     def max_features_(self) -> int:
         """Number of features that are tried at each split."""
         self._check_fitted()
-        return count_of(self.max_features, len(self._column_of))
+        return count_of(self._as_fitted().max_features, len(self._column_of))
 
     def _n_outputs(self) -> int:
         return self._targets.n_values

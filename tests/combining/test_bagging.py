@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -329,3 +330,13 @@ def test_bags_of_members_that_there_are_not(estimator):
     for member in (2, -1, 1.0, True, "0"):
         with pytest.raises(ValueError, match=f"member must be a whole number from 0 to 1; got {member!r}"):
             model.in_bag(member)
+
+
+def test_a_copy_that_grows_leaves_the_model_it_was_copied_from(patients):
+    X, y = patients
+    model = BaggingRegressor(n_estimators=2, random_state=0).fit(X, y)
+    wanted, length = model.predict(X), len(model)
+    grown = copy.copy(model).set_params(warm_start=True, n_estimators=4).fit(X, y)
+    assert len(grown) == 4
+    np.testing.assert_array_equal(model.predict(X), wanted)
+    assert len(model) == length

@@ -85,7 +85,7 @@ class CodedInput(CategoricalInput):
             sizes = [len(found or ()) for found in self._encoder.categories]
             if all(found == list(range(size)) for found, size in zip(self._encoder.categories, sizes, strict=True)):
                 return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
-        return super()._check_table(ArrayTable(X) if self._is_whole(X) else X)
+        return super()._check_table(ArrayTable(X) if self._as_fitted()._is_whole(X) else X)
 
     def _is_whole(self, X: Any) -> bool:
         """Whether `X` is an array of whole numbers that become codes: as floats, large ones would not be exact."""

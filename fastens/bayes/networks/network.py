@@ -351,7 +351,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             raise AttributeError(
                 "the network has no class: fit it with y, or compute the `posterior` of one of its variables."
             )
-        return self.posterior(self.class_name, X)
+        return self.posterior(self._network.names[-1], X)
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
@@ -381,14 +381,15 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return float(np.average(found[weight > 0], weights=weight[weight > 0]))  # 0 times -inf is none
 
     def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
-        positions = self._check_table(X)
+        fitted = self._as_fitted()
+        positions = fitted._check_table(X)
         labels = None
         if y is not None:
             if not hasattr(self, "classes_"):
                 raise ValueError("y must not be given: the network has no class.")
             labels = self._encode_target(self._read_target(y))
             check_same_rows(len(positions), len(labels))
-        return self._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
+        return fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
 
     def _position(self, number: int, value: Any) -> int | None:
         limits = self._limits[number] if number < len(self._limits) else None
