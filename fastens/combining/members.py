@@ -46,6 +46,7 @@ from fastens.combining.parameters import (
 )
 from fastens.combining.responses import resolve_method
 from fastens.docstrings import Docs
+from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import rows_of
 from fastens.table.arrays import is_plain
@@ -307,7 +308,7 @@ class BaseMembers(BaseFastens):
             X = table.native.tocsc() if is_csc else table.native
             if X.dtype is not None and X.dtype.kind == "O":  # what no member could read is the table's fault
                 InputEncoder.fit(table).transform(table)
-        self._encoder = InputEncoder(table.names, [None] * len(table))
+        self._encoder = InputEncoder(X.encoder.names if is_coded(X) else table.names, [None] * len(table))
         self._set_columns()
         return X if needs is None else self._within(X, needs)
 

@@ -182,7 +182,7 @@ class InputEncoder:
         table = open_table(X, owner, fewest).matched(self.names)
         if table.names is not None and self.names is None:
             warn(f"X has feature names, but {owner} was fitted without feature names")
-        if table.names is None and self.names is not None:
+        if table.names is None and self.names is not None and not is_coded(X):
             warn(f"X does not have valid feature names, but {owner} was fitted with feature names")
         n_features = len(self.categories)
         if len(table) != n_features and (table.array is not None or not isinstance(table, PartedTable)):

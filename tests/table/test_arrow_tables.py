@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.ipc
@@ -35,3 +36,13 @@ def test_kinds(kind):
     found = found if isinstance(found, np.ndarray) else found.read_all()["prediction"].to_numpy()
     np.testing.assert_array_equal(found, whole.predict(TABLE))
     assert model.score(KINDS[kind](), "y") == whole.score(TABLE, "y")
+
+
+def test_members_of_codes_know_columns_of_dates(recwarn):
+    frame = pd.DataFrame({"when": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(90) % 50, unit="D")})
+    frame["y"] = frame["when"].dt.dayofyear + np.arange(90.0) % 3
+    table = fe.BinnedTable.from_source(frame, "y")
+    for kind in (fe.StackingRegressor, fe.VotingRegressor):
+        model = kind([("boosting", fe.GradientBoostingRegressor(n_estimators=2))]).fit(table)
+        np.testing.assert_array_equal(model.predict(frame[["when"]]), model.predict(table))
+    assert not recwarn.list
