@@ -17,6 +17,7 @@ from fastens.engine.grow.constraints import count_of
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.losses import Loss
 from fastens.engine.rows.sampling import content_hashes
+from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import Goss, Mvs
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 
@@ -189,6 +190,10 @@ def check_folds(model: Any) -> None:
     ):
         if given is not none:
             raise ValueError(f"{name} must be {none} with early_stopping.folds, whose model is a mean; got {given!r}.")
+    if any(isinstance(callback, Checkpoint) for callback in model.callbacks or ()):
+        raise ValueError(
+            "callbacks must hold no Checkpoint with early_stopping.folds, whose model is a mean: none could be resumed."
+        )
 
 
 class Prepared(NamedTuple):

@@ -171,6 +171,8 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, str]]:
         return
     if not hasattr(model, "callbacks"):
         raise CommandError(f"--checkpoint is for --model boosting; {type(model).__name__} is trained in one go")
+    if model._stopping.folds is not None:
+        raise CommandError("--checkpoint is for a single model; --quality best trains the mean of several")
     model.callbacks = [Checkpoint(path)]
     yield {"resume": path} if os.path.exists(path) else {}
     model.callbacks = None

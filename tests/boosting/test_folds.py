@@ -17,6 +17,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import fastens
 from fastens import (
     Categories,
+    Checkpoint,
     EarlyStopping,
     Goss,
     GradientBoostingClassifier,
@@ -153,6 +154,7 @@ def test_saved_explained_and_copied(tmp_path):
         ({"early_stopping": EarlyStopping(folds=2, refit=True)}, "early_stopping.refit must be False"),
         ({"early_stopping": EarlyStopping(folds=2, validation=KFold(2))}, "early_stopping.validation must be None"),
         ({"warm_start": True}, "warm_start must be False"),
+        ({"callbacks": [Checkpoint("model.fastens")]}, "callbacks must hold no Checkpoint"),
         ({"oob_score": True, "subsample": 0.5}, "oob_score must be False"),
         ({"early_stopping": EarlyStopping(folds=1)}, r"early_stopping\.folds must be"),
         ({"early_stopping": EarlyStopping(folds=300)}, "early_stopping.folds must be at most 240"),

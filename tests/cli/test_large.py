@@ -302,6 +302,8 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     assert (same.code, "--output and --checkpoint must be different files" in same.err) == (2, True)
     forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
     assert (forest.code, "--checkpoint is for --model boosting" in forest.err) == (2, True)
+    best = run("train", *given, "--checkpoint", "half.fastens", "--quality", "best")
+    assert (best.code, "--checkpoint is for a single model" in best.err) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
