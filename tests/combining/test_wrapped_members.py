@@ -64,6 +64,15 @@ def test_frozen_members_answer_with_their_own_labels(wrap):
     assert_array_equal(bag.predict(X), frozen.predict(X))
 
 
+def test_frozen_members_do_not_learn_batch_by_batch():
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    wanted = frozen.predict_proba(X)
+    model = WeightedMajorityClassifier([("frozen", frozen), ("nb", GaussianNB())])
+    model.partial_fit(X[::2], Y[::2], classes=np.unique(Y)).partial_fit(X[1::2], Y[1::2])
+    assert_array_equal(frozen.predict_proba(X), wanted)
+    assert model.named_estimators_["frozen"] is frozen
+
+
 @pytest.mark.parametrize(
     "member",
     [
