@@ -314,9 +314,7 @@ def _with_ties(votes: Array) -> Array:
 
 def _is_online(model: Any) -> bool:
     """Whether a member learns batch by batch; a frozen one would teach the model that it holds."""
-    return hasattr(model, "partial_fit") and not isinstance(
-        model, FrozenEstimator
-    )
+    return hasattr(model, "partial_fit") and not isinstance(model, FrozenEstimator)
 
 
 def _one_by_one(data: MemberData) -> MemberData:
