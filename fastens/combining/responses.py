@@ -43,10 +43,16 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
 
 def knows_labels(member: Any) -> bool:
     """Whether a classifier knows the labels: ours, and what was fitted before. Others learn the places of classes."""
-    last = member
-    while isinstance(last, Pipeline):
-        last = last.steps[-1][1]
-    return isinstance(member, BaseFastens) or isinstance(last, FrozenEstimator)
+    return isinstance(member, BaseFastens) or _is_frozen(member)
+
+
+def _is_frozen(member: Any) -> bool:
+    """Whether a model was fitted before, or what is last in a pipeline, or what a wrapper such as calibration holds."""
+    while not isinstance(member, FrozenEstimator):
+        member = member.steps[-1][1] if isinstance(member, Pipeline) else getattr(member, "estimator", None)
+        if not hasattr(member, "fit"):
+            return False
+    return True
 
 
 def weight_name(member: Any) -> str | None:

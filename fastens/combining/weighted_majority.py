@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from fastens.base import BaseClassifier
 from fastens.checked_parameters import with_parameters
@@ -311,7 +312,8 @@ def _with_ties(votes: Array) -> Array:
 
 
 def _is_online(model: Any) -> bool:
-    return hasattr(model, "partial_fit")
+    """Whether a member learns batch by batch; a frozen one would teach the model that it holds."""
+    return hasattr(model, "partial_fit") and not isinstance(model, FrozenEstimator)
 
 
 def _one_by_one(data: MemberData) -> MemberData:

