@@ -28,7 +28,7 @@ from fastens.combining.members import BaseMembers
 from fastens.combining.memory import Fits
 from fastens.combining.parameters import CV, RULES, VERBOSE, NamedMembers
 from fastens.combining.responses import added
-from fastens.parameters import FLAG, NONE, Rule, one_of
+from fastens.parameters import FLAG, NONE, Rule, one_of, real
 from fastens.table.memory_limits import TableShape
 
 Array = NDArray[np.float64]
@@ -179,8 +179,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     def _interval(self, responses: Array, coverage: float) -> Array:
         """Weighted quantiles over the members, (n_samples, n_outputs, 2)."""
-        if not 0 < coverage <= 1:
-            raise ValueError(f"coverage must be a number greater than 0 and at most 1; got {coverage!r}.")
+        real(0, 1, open_low=True).check("coverage", coverage)
         order = np.argsort(responses, axis=0, kind="stable")
         ordered = np.take_along_axis(responses, order, axis=0)
         upto = np.cumsum(self._member_weights()[order], axis=0)

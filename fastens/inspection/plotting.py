@@ -22,6 +22,8 @@ def axes(ax: Any = None, **size: Any) -> Any:
         raise ImportError("plots need matplotlib: pip install 'fastens[plot]'") from error
     if ax is not None and not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib Axes or None; got {type(ax).__name__}.")
+    if ax is not None and ax.name != "rectilinear":
+        raise ValueError(f"ax must be matplotlib Axes of two straight axes; got {type(ax).__name__}.")
     return pyplot.subplots(layout="constrained", **size)[1] if ax is None else ax
 
 

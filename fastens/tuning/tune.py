@@ -14,8 +14,8 @@ from sklearn.metrics import get_scorer_names
 from sklearn.utils import column_or_1d
 
 from fastens.engine.parts import is_coded
-from fastens.parameters import FUNCTION, NONE, Rule, declared, one_of, parameter, real, whole
-from fastens.table.columns.vectors import numbers_in
+from fastens.parameters import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
+from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
@@ -195,6 +195,7 @@ def tune(
     one_of(*TASKS).check("task", task)
     real(0, open_low=True).check("time_limit", time_limit)
     search = RandomSearch() if search is None else search
+    instance(RandomSearch, "a RandomSearch or None").check("search", search)
     data = _data(X, y, task, sample_weight, search)
     whole(2, len(data.y)).check("n_folds", search.n_folds)
     settings = [search.families, search.metric, search.n_folds, search.n_iter_no_change, search.random_state, task]
@@ -220,14 +221,16 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
         )
     if isinstance(y, str) or isinstance(sample_weight, str):
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
-    y = column_or_1d(y)
+    if y is None:
+        raise ValueError("tune requires y to be passed, but the target y is None.")
+    y = column_or_1d(unmasked(y, "y"))
     if task == CLASSIFICATION:
         learn_labels(y)  # or the error says what is wrong with them
     else:
         y = numbers_in(y, "y", "real numbers")
     if X.shape[0] != len(y):
         raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
-    weight = None if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
+    weight = None if sample_weight is None else column_or_1d(numbers_in(sample_weight, "sample_weight"))
     if weight is not None and len(weight) != len(y):
         raise ValueError(f"sample_weight must have a weight for each of the {len(y)} rows; got {len(weight)}.")
     X = settled(X)

@@ -136,8 +136,9 @@ def test_spread_and_interval():
     np.testing.assert_array_equal(inner, np.sort(said[[0, 1, 1, 2]], axis=0)[[1, 2]].T)
     assert (inner[:, 0] >= whole[:, 0]).all()
     assert (inner[:, 1] <= whole[:, 1]).all()
-    with pytest.raises(ValueError, match=r"coverage must be .*got 2"):
-        model.predict_interval(X, coverage=2)
+    for coverage in (2, "0.9", True):
+        with pytest.raises(ValueError, match=rf"coverage must be .*got {coverage!r}"):
+            model.predict_interval(X, coverage=coverage)
 
 
 # Learned weights --------------------------------------------------

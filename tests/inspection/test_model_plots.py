@@ -284,6 +284,13 @@ def test_errors_say_what_to_do(table, models, name, method, arguments, message):
         getattr(models[name], method)(**given)
 
 
+def test_axes_that_are_not_straight(models):
+    for projection in ("polar", "3d"):
+        ax = pyplot.figure().add_subplot(projection=projection)
+        with pytest.raises(ValueError, match="ax must be matplotlib Axes of two straight axes; got "):
+            models["two"].plot_importance(ax=ax)
+
+
 def test_functions_on_foreign_estimators_and_other_numbers(table, models):
     foreign = LogisticRegression()
     with pytest.raises(ValueError, match="kind='gain' needs an estimator with feature_importances_; got LogisticReg"):

@@ -183,6 +183,10 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
         ({"task": "classification", "y": np.arange(240) == 7}, "y must have two classes among the rows that each fold"),
         ({"y": LABELS}, "y must hold real numbers; it holds <U6"),
         ({"task": "classification", "y": np.array([1, "a"] * 120, object)}, "Unknown label type: y holds int, str"),
+        ({"task": "classification", "y": [np.nan, "a"] * 120}, "Input y contains NaN"),
+        ({"y": None}, "tune requires y to be passed, but the target y is None"),
+        ({"sample_weight": ["a"] * 240}, "sample_weight must hold numbers; row 0 holds 'a'"),
+        ({"search": fastens.RandomSearch}, "search must be a RandomSearch or None; got <class"),
         ({"task": "classification", "y": np.array([None, "a"] * 120)}, "Input y contains NaN"),
         (
             {"search": fastens.RandomSearch(metric="accuracy", families=("forest",))},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -215,7 +215,7 @@ def texts_of(X: Any, fewest: int = 1) -> Any:
         X = np.asarray(X)[:, 0]
     elif hasattr(X, "to_pylist"):  # a column of Arrow
         X = X.to_pylist()
-    elif not isinstance(X, Iterable):
+    elif not np.iterable(X):
         raise ValueError(f"X must be a list of texts; got {X!r}.")
     texts = ["" if is_missing(text) else text for text in X]
     _check_texts(texts, fewest)

@@ -270,6 +270,11 @@ def test_stemmers_do_not_remember_all_words_that_ever_were(monkeypatch):
     assert_array_equal(model.predict_proba(["good playing"]), wanted)
 
 
+def test_an_array_without_rows_and_columns_holds_no_texts():
+    with pytest.raises(ValueError, match="X must be a list of texts; got array"):
+        TextClassifier().fit(TEXTS, LABELS).predict(np.array("a text"))
+
+
 def test_a_list_of_labels_that_are_not_all_strings():
     with pytest.raises(ValueError, match="Input y contains NaN"):
         TextClassifier().fit(TEXTS, [*LABELS[:5], None])
