@@ -103,8 +103,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return self._shown_trees()
 
     def _shown_trees(self) -> TreeEnsemble:
-        self._check_fitted()
         if "_ensemble" not in vars(self):
+            self._check_fitted()
             raise ValueError(
                 "estimator must be None or a DecisionTreeClassifier of this package, whose votes are sums of trees; "
                 f"got {self.estimator!r}."
