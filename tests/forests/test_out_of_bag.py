@@ -228,7 +228,7 @@ def test_votes(target, rows):
     np.testing.assert_allclose(outputs(forest, X), np.mean(votes, axis=0), rtol=1e-12)
     soft = make(RandomForestClassifier, min_samples_leaf=10, n_estimators=11).fit(X, targets[target])
     assert (outputs(forest, X) != outputs(soft, X)).any()
-    np.testing.assert_array_equal(outputs(forest.set_params(voting="soft"), X), outputs(soft, X))
+    np.testing.assert_array_equal(outputs(forest.set_params(voting="soft").fit(X, targets[target]), X), outputs(soft, X))
 
 
 # Importance --------------------------------------------------
