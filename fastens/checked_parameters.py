@@ -110,6 +110,10 @@ class ChecksParameters(BaseEstimator):
         model.__dict__.update(self._parameters_of_fit)
         return model
 
+    def _as_it_is(self) -> Any:
+        """The same as a copy, which stays as it is where this model is fitted again."""
+        return copy(self._as_fitted())
+
     def _check_names(self, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
         """Raise TypeError, with a hint, for the first name that a method does not know."""
         parameters = signature(method).parameters

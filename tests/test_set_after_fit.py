@@ -160,3 +160,37 @@ def test_what_rounds_and_votes_have_cost_follows_the_fit():
     voters = fitted("WeightedMajorityClassifier", {})
     bound = voters.mistake_bound()
     assert voters.set_params(beta=0.1, algorithm="hedge").mistake_bound() == bound
+
+
+@pytest.mark.parametrize("name", ["RandomForestClassifier", "AdaBoostClassifier", "BayesTreeClassifier"])
+def test_trees_have_the_parameters_of_the_fit(name):
+    model = fitted(name, {})
+    later = {"criterion": "entropy", "max_depth": 1} if name != "BayesTreeClassifier" else {"max_depth": 1}
+    trees = [make_tree(model), make_tree(model.set_params(**later))]
+    assert trees[0].get_params() == trees[1].get_params()
+    np.testing.assert_array_equal(trees[0].tree_.impurity, trees[1].tree_.impurity)
+
+
+def make_tree(model):
+    return model.map_estimator_ if hasattr(model, "map_estimator_") else model.estimators_[0]
+
+
+def test_trees_stay_where_a_model_is_fitted_again():
+    X, y = table_for("DecisionTreeClassifier")
+    model = fitted("DecisionTreeClassifier", {})
+    tree, wanted = model.tree_, fitted("DecisionTreeClassifier", {}).tree_
+    model.set_params(criterion="entropy").fit(X[:, :2], y > 1)
+    for name in ("feature", "threshold", "value", "impurity"):
+        np.testing.assert_array_equal(getattr(tree, name), getattr(wanted, name))
+    np.testing.assert_array_equal(tree.apply(X), wanted.apply(X))
+    forest = fitted("RandomForestClassifier", {})
+    trees, wanted = forest.estimators_, forest.estimators_[0].predict_proba(X)
+    forest.fit(X[:, :2], y > 1)
+    np.testing.assert_array_equal(trees[0].predict_proba(X), wanted)
+
+
+def test_exact_averages_are_of_the_prior_of_the_fit():
+    model, same = (fitted("ExactTreeAverageClassifier", {}) for _ in range(2))
+    loaded = pickle.loads(pickle.dumps(model.set_params(alpha=3.0, split_prior=0.1)))
+    assert loaded.map_log_joint_ == same.map_log_joint_
+    assert loaded.map_estimator_.n_leaves == same.map_estimator_.n_leaves

@@ -34,7 +34,7 @@ class Members(Sequence[Any]):
     """The trees of a forest, each made when it is read; they share the forest's memory."""
 
     def __init__(self, forest: Any) -> None:
-        self._forest = forest
+        self._forest = forest._as_it_is()
 
     def __len__(self) -> int:
         return self._forest._ensemble.n_trees
@@ -60,7 +60,7 @@ class Members(Sequence[Any]):
 def template(model: Any) -> Any:
     """A single tree, not fitted, with the parameters of a model of trees."""
     kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
-    given = model._of_members()
+    given = model._as_fitted()._of_members()
     return kind(**{name: given[name] for name in kind().get_params() if name in given})
 
 

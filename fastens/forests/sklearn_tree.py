@@ -24,7 +24,7 @@ class SklearnTree:
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        self._model = model._as_it_is()
         self._trees = model._ensemble
         self.n_outputs = model.n_outputs_
         self.n_features = model.n_features_in_

@@ -160,8 +160,9 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         if "_made_cube" not in self.__dict__:
             n_rows, n_classes = self._counts.shape
             answers, classes = np.repeat(self._answers, n_classes, axis=0), np.tile(np.arange(n_classes), n_rows)
-            split = self._split_by_depth()
-            self._made_cube = TreeCube(answers, classes, self._counts.ravel(), n_classes, split, float(self.alpha))
+            fitted = self._as_fitted()
+            split, alpha = fitted._split_by_depth(), float(fitted.alpha)
+            self._made_cube = TreeCube(answers, classes, self._counts.ravel(), n_classes, split, alpha)
         return self._made_cube
 
     def _split_by_depth(self) -> Array:
