@@ -59,18 +59,7 @@ from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
 from fastens.forests.parameters import NUMBER_OF_FEATURES, check_same_drawing
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.monitoring.callbacks import announce
-from fastens.parameters import (
-    ANYTHING,
-    ESTIMATOR,
-    FLAG,
-    FUNCTION,
-    NONE,
-    RANDOM_STATE,
-    one_of,
-    parameter,
-    real,
-    whole,
-)
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, FUNCTION, NONE, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryNeeds, TableShape
@@ -204,6 +193,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _kind_of_forest(self) -> Callable[[], Any] | None:
         """The class of the forest that bags of this estimator make; None where they make none."""
+        self._check_parameters()
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
             return None
         template = self._template()

@@ -217,7 +217,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}; "
                 f"y holds the classes {self.classes_.tolist()}."
             )
-        if self.positive is not None and self.positive not in self.classes_.tolist():
+        if self.positive is not None and (np.ndim(self.positive) or self.positive not in self.classes_.tolist()):
             raise ValueError(f"positive must be one of the classes {self.classes_.tolist()}; got {self.positive!r}.")
         self._learn_positive()
         return index
