@@ -150,6 +150,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`."""
+        self._check_fitted()
         fitted = self._as_fitted()
         if fitted.voting == SOFT and not fitted.flatten_transform:
             raise ValueError("flatten_transform must be True for names of the columns of soft voting; got False.")

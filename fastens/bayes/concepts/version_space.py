@@ -334,6 +334,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return sorted(map(self._conjunction, found), key=lambda h: [value is ANY for value in h.values or ()])
 
     def _needs_boundaries(self) -> None:
+        self._check_fitted()
         if self._has_positives and isinstance(self._space, WeightedSpace):
             raise SpaceError("boundaries exist only without noise: here every conjunction has a weight.")
 
