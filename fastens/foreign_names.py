@@ -105,6 +105,20 @@ _ABSENT = {
     "reset_parameter learning_rates": "Parameters stay as they are during a fit; one with warm_start=True goes on.",
     "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
 }
+# What some estimators have, and others do not.
+_ELSEWHERE = {
+    (
+        "eval_set eval_sets valid_sets evals eval_X eval_y X_val y_val eval_metric early_stopping_rounds "
+        "early_stopping_round sample_weight_eval_set eval_sample_weight eval_group eval_qid"
+    ): "It does not stop early, and has no rows to validate on.",
+    "group group_id qid query": "Queries are for GradientBoostingRanker.",
+    "base_margin init_score init_scores baseline": "Gradient boosting alone starts from given scores.",
+    "verbose verbose_eval verbosity silent logging_level": "It reports nothing on the way.",
+    "callbacks callback": "Gradient boosting alone calls functions after its rounds.",
+    (
+        "categorical_feature cat_features enable_categorical categorical_columns feature_types categorical_features"
+    ): "It has no parameter for categories.",
+}
 # What methods that predict are asked for elsewhere, and the methods that give it here.
 _METHODS = {
     "pred_contrib pred_contribs": ("predict_contributions(X)", "predict_contributions"),
@@ -117,6 +131,7 @@ _METHODS = {
     ),
 }
 METHODS = {theirs: ours for names, ours in _METHODS.items() for theirs in names.split()}
+ELSEWHERE = {theirs: text for names, text in _ELSEWHERE.items() for theirs in names.split()}
 ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.split()}
 
 
@@ -146,6 +161,10 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
             found.append(f"{' and '.join(ours)}, {'a parameter' if len(ours) == 1 else 'parameters'} of {place}")
     if found:
         return f" Use {'; or '.join(found)}."
+    if name in ELSEWHERE:
+        return f" {ELSEWHERE[name]}"
+    if name in OURS:
+        return ""
     close = get_close_matches(name, sorted({*of_fit, *of_constructor}), n=1, cutoff=0.8)
     return f" Is {close[0]} meant?" if close else ""
 

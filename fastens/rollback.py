@@ -29,6 +29,7 @@ def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
     before = dict(vars(model))
     if fits:
         vars(model).pop("_parameters_of_fit", None)
+        vars(model).pop("metadata_", None)  # it is of the model before
     try:
         yield
     except BaseException as error:

@@ -53,7 +53,7 @@ class SavedEstimator:
         path : str or path
             The file; one that is there is replaced as a whole, or not at all.
         metadata : dict, optional
-            Anything JSON can hold; a loaded model has it as `metadata_`.
+            Anything JSON can hold, by texts; a loaded model has it as `metadata_`, until it is fitted again.
         allow_pickle : bool, default=False
             Whether members from other libraries, which this model may be composed of, are written as pickles. Reading
             them runs code, so `fastens.load` needs allow_pickle=True too.
@@ -128,9 +128,20 @@ def _plain_metadata(metadata: Any) -> dict[str, Any]:
     if not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a dict or None; got {metadata!r}.")
     try:
-        return dict(json.loads(json.dumps(dict(metadata))))
+        found = json.dumps(dict(metadata))
+        _check_keys(metadata)
+        return dict(json.loads(found))
     except (TypeError, ValueError) as error:
         raise TypeError(f"metadata must hold only what JSON can hold: {error}; got {metadata!r}.") from error
+
+
+def _check_keys(value: Any) -> None:
+    """Raise TypeError for keys of dicts that JSON makes texts of."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in items:
+        if isinstance(value, Mapping) and not isinstance(key, str):
+            raise TypeError(f"keys must be str, not {type(key).__name__}")
+        _check_keys(item)
 
 
 def savable(name: str, value: Any) -> Any:

@@ -79,6 +79,20 @@ def test_every_attribute(name):
     look_at(fitted(model, table_for(name)))
 
 
+@pytest.mark.parametrize("name", [name for name in CLASSES if name not in REQUIRED])
+def test_attributes_before_fit(name):
+    """The error is of the attribute that was asked for, or says that the model is not fitted."""
+    model = make(name)
+    for attribute in dir(type(model)):
+        if not attribute.startswith("_") and isinstance(getattr(type(model), attribute), property):
+            said = ""
+            try:
+                getattr(model, attribute)
+            except AttributeError as error:
+                said = str(error)
+            assert "attribute '_" not in said, attribute
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", HOLDING, ids=repr)
 def test_every_attribute_of_what_holds_others(model):

@@ -11,6 +11,7 @@ from sklearn.base import clone
 import fastens
 from fastens import (
     AdaBoostClassifier,
+    BaggingClassifier,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
@@ -92,6 +93,25 @@ def test_what_predict_is_given_elsewhere(name, ours):
         model.predict_proba(X, **{name: [1]})
     method = "GradientBoostingClassifier.predict_proba()"
     assert str(raised.value) == f"{method} got an unexpected keyword argument {name!r}.{ours}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        (RandomForestClassifier, "eval_set", "It does not stop early, and has no rows to validate on."),
+        (BaggingClassifier, "early_stopping_rounds", "It does not stop early, and has no rows to validate on."),
+        (GradientBoostingClassifier, "qid", "Queries are for GradientBoostingRanker."),
+        (GradientBoostingClassifier, "group", "Queries are for GradientBoostingRanker."),
+        (RandomForestClassifier, "base_margin", "Gradient boosting alone starts from given scores."),
+        (RandomForestClassifier, "verbose", "It reports nothing on the way."),
+        (AdaBoostClassifier, "callbacks", "Gradient boosting alone calls functions after its rounds."),
+        (BaggingClassifier, "cat_features", "It has no parameter for categories."),
+    ],
+)
+def test_what_others_of_ours_have(kind, name, text):
+    with pytest.raises(TypeError) as raised:
+        kind().fit(X, Y, **{name: [1]})
+    assert str(raised.value) == f"{kind.__name__}.fit() got an unexpected keyword argument {name!r}. {text}"
 
 
 def test_what_fit_of_rankers_is_given_elsewhere():

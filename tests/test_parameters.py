@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 import fastens
 from fastens.parameters import FLAG, NONE, instance, one_of, real, whole
+from reference.public_estimators import CLASSES, REQUIRED, make, table_for
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,22 @@ ESTIMATORS = [
     for name in fastens.__all__
     if isinstance(found := getattr(fastens, name), type) and issubclass(found, BaseEstimator)
 ]
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if name not in REQUIRED])
+def test_arrays_are_no_values_of_parameters(name):
+    """Where a parameter has no use for one, its rule says so; nothing asks an array whether it is true."""
+    wrong = np.array([1, 0])
+    for parameter in make(name).get_params(deep=False):
+        if parameter not in ("estimator", "estimators"):
+            said = ""
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    make(name, **{parameter: wrong}).fit(*table_for(name))
+                except ValueError as error:
+                    said = str(error)
+            assert "ambiguous" not in said, parameter
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

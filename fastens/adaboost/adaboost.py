@@ -235,9 +235,9 @@ class AdaBoostClassifier(AdditiveVotes):
         self
         """
         given = GivenValidation(X_val, y_val)
-        before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
         self._check_parameters()
         self._check_all_read()
+        before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
         data = self._learn_data(X, y, sample_weight, given.n_rows)
         n_earlier = self._n_rounds_to_keep(before)
         validation = given.read(self)

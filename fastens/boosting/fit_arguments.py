@@ -133,6 +133,11 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
             "early_stopping.validation must give rows to train on and rows to validate on; got "
             f"{len(train)} and {len(validation)}."
         )
+    if len(np.intersect1d(train, validation)):
+        raise ValueError(
+            "early_stopping.validation must give rows to train on that differ from those to validate on; "
+            "a row is in both."
+        )
     return own_split(data, (train, validation))
 
 

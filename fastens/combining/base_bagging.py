@@ -59,18 +59,7 @@ from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT
 from fastens.forests.parameters import NUMBER_OF_FEATURES, check_same_drawing
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.monitoring.callbacks import announce
-from fastens.parameters import (
-    ANYTHING,
-    ESTIMATOR,
-    FLAG,
-    FUNCTION,
-    NONE,
-    RANDOM_STATE,
-    one_of,
-    parameter,
-    real,
-    whole,
-)
+from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, FUNCTION, NONE, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryNeeds, TableShape
@@ -92,7 +81,7 @@ OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start"
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
-SAVED = ("_seed", "_drawn_alike", *OUT_OF_BAG)
+SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG)
 # What there is only of members that are fitted one by one.
 OF_MEMBERS = ("_members", "_bags", "_rows", "_drawn_alike")
 _MEMBERS, _FOREST = "members.", "forest."
@@ -124,6 +113,8 @@ class BaseBagging(BaseOneEstimator):
     _drawn_alike: bool = field(init=False, default=True)
     # Bags of our own trees are a forest: binned once, grown side by side by the engine.
     _forest: Any = field(init=False, default=None)
+    # How many columns were drawn for each of its trees, which warm starts may change.
+    _n_columns_of_trees: Any = field(init=False, default=())
 
     def _response_method(self) -> str:
         """The name of the members' method to use."""
@@ -177,7 +168,7 @@ class BaseBagging(BaseOneEstimator):
             check_no_bags_needed(self)
         self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
         self._members = kept + self._fit_members(data, self._bags, len(kept))
-        for name in OUT_OF_BAG:
+        for name in (*OUT_OF_BAG, "_n_columns_of_trees"):
             self.__dict__.pop(name, None)
         if self.oob_score:
             mean, self.oob_scores_ = self._left_out(data)
@@ -204,6 +195,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _kind_of_forest(self) -> Callable[[], Any] | None:
         """The class of the forest that bags of this estimator make; None where they make none."""
+        self._check_parameters()
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
             return None
         template = self._template()
@@ -240,7 +232,9 @@ class BaseBagging(BaseOneEstimator):
         X = X if is_frame(X) else open_table(X, type(self).__name__, self._comm.size == 1).native
         with self._forest._over(self._comm):
             self._forest.fit(X, self._read_target(y), sample_weight)
-        learned = vars(self._forest)
+        learned, kept = vars(self._forest), self._n_columns_of_trees if self.warm_start else ()
+        n_columns = [self._forest._bags().features_per_tree] * (self.n_estimators - len(kept))
+        self._n_columns_of_trees = np.array([*kept, *n_columns], dtype=np.int64)
         for name in (*LEARNED, *OF_MEMBERS):
             self.__dict__.pop(name, None)
         self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
@@ -441,7 +435,8 @@ class BaseBagging(BaseOneEstimator):
         self._check_fitted()
         every = np.arange(self.n_features_in_)
         if self._forest is not None:
-            drawn = map(self._forest._bags().features, range(len(self._forest.estimators_)))
+            bags, numbers = self._forest._bags(), enumerate(self._n_columns_of_trees)
+            drawn = (replace(bags, features_per_tree=int(number)).features(tree) for tree, number in numbers)
             return [every if columns is None else columns.astype(np.intp) for columns in drawn]
         return [every if member.columns is None else np.array(member.columns) for member in self._members]
 
@@ -481,6 +476,11 @@ class BaseBagging(BaseOneEstimator):
             self._seed = checked_seed(self._seed)
         if any(name.startswith(_FOREST) for name in arrays):
             self._forest = nested_model(_FOREST, arrays, "The forest")
+            bags, n_trees = self._forest._bags(), len(self._forest.estimators_)
+            found = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
+            if found.shape != (n_trees,) or not ((found >= 1) & (found <= bags.n_features)).all():
+                raise ValueError("the numbers of columns do not fit the trees")
+            self._n_columns_of_trees = found
         else:
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,20 @@ COMMON_RULES = {
 NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
 RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the names of members") | NONE}
 # Where "prefit" is no cv.
-CV = Rule("a number of folds, a splitter or a list of (train, test)", lambda value: not isinstance(value, str)) | NONE
+CV = (
+    Rule(
+        "a number of folds, a splitter or a list of (train, test)",
+        lambda value: (
+            (
+                isinstance(value, Integral)
+                or callable(getattr(value, "split", None))
+                or (isinstance(value, Iterable) and not isinstance(value, bytes))
+            )
+            and not isinstance(value, str)
+        ),
+    )
+    | NONE
+)
 VERBOSE = FLAG | whole(0)
 LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,8 +13,9 @@ from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_stacking import BaseStacking
 from fastens.combining.explaining import Part, Rows
-from fastens.combining.responses import METHODS, class_response, label_places, number_response
+from fastens.combining.responses import METHODS, added, class_response, label_places, number_response
 from fastens.combining.several_targets import labels_of, predicted_places, probabilities, several_response
+from fastens.combining.stackers import RidgeStacker
 from fastens.parameters import one_of
 
 Array = NDArray[np.float64]
@@ -151,16 +153,16 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         """The members, times what the final estimator changes by with each; it must be linear."""
-        (members, *deeper), n_members = self._fitted_levels, len(self._fitted_levels[0])
+        members, *deeper = self._fitted_levels
         if deeper or self._as_fitted().passthrough:
             raise ValueError("a stack must have one level, and no passthrough, to be explained; explain members.")
         table = self._final_table(rows.X)
-        corners = np.vstack([np.zeros(n_members), np.eye(n_members)]) + table.mean(axis=0)
-        heights = number_response("final_estimator", self.final_estimator_, corners)[:, 0]
-        slopes = heights[1:] - heights[0]
-        constant = float(heights[0] - slopes @ corners[0])
         predicted = number_response("final_estimator", self.final_estimator_, table)[:, 0]
-        if not np.allclose(table @ slopes + constant, predicted, rtol=1e-9, atol=1e-9 * np.abs(predicted).max()):
+        for slopes, constant in _lines(self.final_estimator_, table):
+            line = table @ slopes + constant
+            if np.allclose(line, predicted, rtol=1e-9, atol=1e-9 * np.abs(predicted).max()):
+                break
+        else:
             raise ValueError(
                 f"final_estimator must be linear for a stack to be explained; {self.final_estimator_!r} is not. "
                 "Explain members."
@@ -182,3 +184,20 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         if options:
             return self.final_estimator_.predict(table, **self._passed_on(options))
         return number_response("final_estimator", self.final_estimator_, table)[:, 0]
+
+
+def _lines(estimator: Any, table: Array) -> Iterator[tuple[Array, float]]:
+    """What may be the slopes and the constant of a linear regressor: its coefficients, or differences at the rows.
+
+    With the coefficients, what a row's prediction is made of depends on that row alone.
+    """
+    n_members = table.shape[1]
+    slopes, constant = np.ravel(getattr(estimator, "coef_", ())), np.ravel(getattr(estimator, "intercept_", ()))
+    if slopes.shape == (n_members,) and constant.shape == (1,):
+        if isinstance(estimator, RidgeStacker):
+            slopes = slopes / estimator.scale_
+            constant = constant - added(slopes * estimator.center_)
+        yield slopes, float(constant[0])
+    corners = np.vstack([np.zeros(n_members), np.eye(n_members)]) + table.mean(axis=0)
+    heights = number_response("final_estimator", estimator, corners)[:, 0]
+    yield heights[1:] - heights[0], float(heights[0] - (heights[1:] - heights[0]) @ corners[0])

@@ -195,7 +195,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         weight = check_weights(sample_weight, len(index))
         responses = np.stack([member.respond(table) for member in self._members])
         self._update_weights(responses, index, np.ones(len(index)) if weight is None else weight)
-        if not self.prefit:
+        if not self._as_fitted().prefit:
             batch = _one_by_one(MemberData(table, index.astype(np.float64), self.classes_, weight))
             self._members = [
                 _taught(member, deepcopy(member.models[0]), batch) if _is_online(member.models[0]) else member
@@ -261,20 +261,21 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     def _update_by(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
         """Go through some rows, which are held in memory several times."""
+        fitted = self._as_fitted()  # the bound is that of one beta, from the first row on
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight
         before = np.cumsum(lost, axis=1) - lost
-        log_weights = self._log_weights[:, None] + log(self.beta) * before
+        log_weights = self._log_weights[:, None] + log(fitted.beta) * before
         weights = exp(log_weights - log_weights.max(axis=0))
         weights /= weights.sum(axis=0)
-        if self.algorithm == HEDGE:
+        if fitted.algorithm == HEDGE:
             own = (weights * losses).sum(axis=0)
         else:
             own = _with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
         self.n_mistakes_ += float((own * weight).sum())
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
-        log_weights = self._log_weights + log(self.beta) * lost.sum(axis=1)
+        log_weights = self._log_weights + log(fitted.beta) * lost.sum(axis=1)
         weights = exp(log_weights - log_weights.max())
         self._log_weights, self.weights_ = log_weights - log_weights.max(), weights / weights.sum()
 

@@ -17,7 +17,7 @@ from fastens.files.csv_files import read_csv
 from fastens.files.dates import date_format, parse_dates
 from fastens.files.dialects import unique_names
 from fastens.files.errors import TableFileError
-from fastens.files.formats import CSV, TYPED, format_of, opener, read_other
+from fastens.files.formats import CSV, EXCEL, SQLITE, TYPED, format_of, opener, read_other
 from fastens.files.numbers import NumberFormat, number_format, whole_numbers
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableSchema
 
@@ -53,6 +53,9 @@ def read(
     typed = {**schema.columns, **given}
     as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
     files = files_of(path)
+    formats = sorted({format_of(file) for file in files})
+    if sheet is not None and {EXCEL, SQLITE}.isdisjoint(formats):
+        raise TableFileError(f"sheet is for workbooks and databases, and must be None for {formats[0]}; got {sheet!r}")
     table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet) for file in files])
     is_typed = all(format_of(file) in TYPED for file in files)
     typing = Typing(schema.columns, given, prefers_comma, is_typed, notes)

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 
 from fastens.inspection.arguments import COUNT
-from fastens.inspection.plotting import axes, name_ticks, plain, shortened, whole_ticks
+from fastens.inspection.plotting import axes, date_ticks, name_ticks, plain, shortened, whole_ticks
 from fastens.parameters import one_of, whole
+from fastens.table.columns.dates import DAY, column_and_part
 from fastens.table.frames import is_frame
 
 Array = NDArray[np.float64]
@@ -22,6 +23,7 @@ KINDS = {
     "permutation": "decrease of the score when shuffled",
 }
 GRID = 50
+FLAT = 1e-9  # what predictions differ by, as a share of them, where they do not depend on a column
 
 
 def column_names(estimator: Any) -> list[str]:
@@ -115,8 +117,6 @@ def plot_dependence(
     scikit-learn's `PartialDependenceDisplay` draws it. The mean is over at most `n_rows` rows, evenly spaced, without
     those in which a column that is drawn is missing or infinite.
     """
-    from sklearn.inspection import PartialDependenceDisplay
-
     COUNT.check("n_rows", n_rows)
     is_one = isinstance(features, str | tuple) or not np.iterable(features)
     features = [features] if is_one else list(features)
@@ -134,7 +134,7 @@ def plot_dependence(
     numeric = [column for column in columns if column not in categorical]
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
-    display = PartialDependenceDisplay.from_estimator(
+    display = _display().from_estimator(
         estimator if is_classifier(estimator) else _Scores(estimator, label or 0),
         rows,
         features,
@@ -148,12 +148,36 @@ def plot_dependence(
 
     pictures = [drawn for drawn in display.axes_.ravel() if drawn is not None]
     for place, (drawn, part) in enumerate(zip(pictures, features, strict=True)):
-        _tidy(drawn, [column in categorical for column in (part if isinstance(part, tuple | list) else (part,))])
+        shown = part if isinstance(part, tuple | list) else (part,)
+        _tidy(drawn, [column in categorical for column in shown])
+        for letter, column in zip("xy", shown, strict=False):
+            if _is_day(X, names, column):
+                date_ticks(drawn, letter)
         if isinstance(features[place - place % 3], tuple | list) and not isinstance(part, tuple | list):
             # scikit-learn leaves the numbers to the first picture of a line, which here is one of two columns.
             drawn.yaxis.set_major_formatter(ScalarFormatter())
             drawn.set_ylabel("Partial dependence")
     return np.array(pictures, dtype=object)
+
+
+def _display() -> Any:
+    """scikit-learn's display, which by itself draws no pairs of columns that change no prediction."""
+    from sklearn.inspection import PartialDependenceDisplay
+
+    class Display(PartialDependenceDisplay):
+        def plot(self, **options: Any) -> Any:
+            limits: dict[int, tuple[float, float]] = {}
+            for found in self.pd_results:
+                means, n_columns = found.average[self.target_idx], len(found.grid_values)
+                low, high = limits.get(n_columns, (np.inf, -np.inf))
+                limits[n_columns] = min(low, means.min()), max(high, means.max())
+            for n_columns, (low, high) in limits.items():
+                is_flat = high - low <= FLAT * max(abs(low), abs(high))
+                room = 0.05 * (max(abs(low), abs(high), 1.0) if is_flat else high - low)
+                limits[n_columns] = low - room, high + room
+            return super().plot(pdp_lim=limits, **options)
+
+    return Display
 
 
 def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.intp]:
@@ -227,6 +251,13 @@ def _in_features(estimator: Any, X: Any) -> Any:
         if is_named and hasattr(estimator, "_encoder")
         else X
     )
+
+
+def _is_day(X: Any, names: list[str], column: Any) -> bool:
+    """Whether a column of the features is the day of a column of dates."""
+    name = column if isinstance(column, str) or not names else names[column]
+    found = column_and_part(name) if isinstance(name, str) else None
+    return found is not None and found[1] == DAY and name not in list(getattr(X, "columns", ()))
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 CHARACTER, LINE, SMALLEST = 0.6, 1.1, 6.0  # sizes of a font that a letter is wide and a line is high; points
 
 
@@ -72,3 +74,18 @@ def number_ticks(side: Any, low: float, high: float, missing: float, text: str) 
 def whole_ticks(ax: Any) -> None:
     """Ticks of the x axis, which counts, at whole numbers alone."""
     ax.xaxis.get_major_locator().set_params(integer=True)
+
+
+def date_ticks(ax: Any, letter: str) -> None:
+    """Write dates at an axis of days since 1970, and times of day too where it is of few days."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    low, high = getattr(ax, f"get_{letter}lim")()
+    shown = slice(5, 16) if abs(high - low) < 5 else slice(10)
+
+    def text(day: float, _: Any) -> str:
+        return str(np.datetime64(round(day * 86400), "s"))[shown].replace("T", " ")
+
+    side = getattr(ax, f"{letter}axis")
+    side.set_major_locator(MaxNLocator(3 if letter == "x" else 6))
+    side.set_major_formatter(FuncFormatter(text))

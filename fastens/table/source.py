@@ -43,7 +43,7 @@ class Source:
     Raises
     ------
     ValueError
-        For a ceiling that is no size, a folder that is not there, and columns of a sparse matrix.
+        For a list of tables, a ceiling that is no size, a folder that is not there, and columns of a sparse matrix.
 
     Examples
     --------
@@ -65,6 +65,8 @@ class Source:
         max_memory: int | str | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        if isinstance(table, list | tuple) and table and (is_frame(table[0]) or hasattr(table[0], "schema")):
+            raise ValueError("table must be one table, not a list of them: join them first, such as by pandas.concat.")
         self.table = table
         self.columns = None if columns is None else list(columns)
         self.max_memory, self.spill_dir = max_memory, spill_dir

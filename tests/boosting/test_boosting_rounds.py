@@ -200,6 +200,13 @@ def test_errors_of_rows_to_validate_on_say_so(X, y):
             GradientBoostingRegressor().fit(X, y, X_val=rows, y_val=target)
 
 
+def test_rows_to_train_on_and_to_validate_on_differ(X, y):
+    overlapping = types.SimpleNamespace(split=lambda *_: [(np.arange(60), np.arange(59, 80))])
+    model = GradientBoostingRegressor(early_stopping=EarlyStopping(validation=overlapping))
+    with pytest.raises(ValueError, match=r"early_stopping\.validation must give .* that differ .*a row is in both"):
+        model.fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -152,6 +152,22 @@ def test_our_trees_take_the_engines_path(patients):
         assert set(np.flatnonzero(tree.feature_importances_)) <= set(columns)
 
 
+def test_columns_of_trees_of_warm_starts(patients, tmp_path):
+    X, y = patients
+    model = BaggingRegressor(n_estimators=4, max_features=3, warm_start=True, random_state=0).fit(X, y)
+    first = model.estimators_features_
+    model.set_params(n_estimators=6, max_features=7).fit(X, y)
+    model.save(tmp_path / "model")
+    for same in (model, fastens.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        found = same.estimators_features_
+        assert [len(columns) for columns in found] == [3] * 4 + [7] * 2
+        np.testing.assert_array_equal(found[:4], first)
+        for tree, columns in zip(same.estimators_, found, strict=True):
+            assert set(np.flatnonzero(tree.feature_importances_)) <= set(columns)
+    model.set_params(warm_start=False, n_estimators=2, max_features=1).fit(X, y)
+    assert [len(columns) for columns in model.estimators_features_] == [1, 1]
+
+
 @pytest.mark.slow
 def test_as_good_as_the_peers(patients):
     X, y = patients

@@ -62,6 +62,19 @@ def check(model, predict, X):
         np.testing.assert_allclose(both.values[i].reshape(4, 4, -1), np.moveaxis(expected, 0, -1), atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["stacking", "stacking by another line"])
+@pytest.mark.parametrize("size", [1.0, 1e9])
+def test_a_row_of_a_stack_is_explained_alone_as_among_others(table, name, size):
+    X, y = table
+    model = REGRESSORS[name].fit(X, size * (y + 5))
+    found = model.explain(X[:12])
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:12]), rtol=1e-12)
+    for i in range(12):
+        alone = model.explain(X[i : i + 1])
+        np.testing.assert_array_equal(alone.values[0], found.values[i])
+        assert alone.base_values[0] == found.base_values[i]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_numbers(table, name):

@@ -291,3 +291,11 @@ def test_groups_are_one_for_each_row(table, groups, weight):
     model = VotingClassifier([("tree", DecisionTreeClassifier())], weights="nnls", cv=GroupKFold(2))
     with pytest.raises(ValueError, match="groups must have one for each of the 150 rows; got shape"):
         model.fit(X, y, weight, groups=groups)
+
+
+@pytest.mark.parametrize("weights", [None, [1.0], "nnls"])
+@pytest.mark.parametrize("cv", [object(), 2.5, "five"])
+def test_what_is_no_cv_is_refused(table, weights, cv):
+    model = VotingClassifier([("tree", DecisionTreeClassifier())], weights=weights, cv=cv)
+    with pytest.raises(ValueError, match="cv must be a number of folds, a splitter or a list of"):
+        model.fit(*table)

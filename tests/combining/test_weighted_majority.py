@@ -269,6 +269,15 @@ def test_file_and_pickle(table, tmp_path):
     assert same.mistake_bound() == model.partial_fit(X[300:], y[300:]).mistake_bound()
 
 
+def test_more_rows_are_weighed_as_the_first(table, experts):
+    X, y = table
+    model, same = (WeightedMajorityClassifier(experts, prefit=True).partial_fit(X[:200], y[:200]) for _ in range(2))
+    model.set_params(beta=0.9, algorithm="hedge", prefit=False).partial_fit(X[200:], y[200:])
+    same.partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(model.weights_, same.weights_)
+    assert (model.n_mistakes_, model.mistake_bound()) == (same.n_mistakes_, same.mistake_bound())
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -364,6 +364,12 @@ def test_excel(tmp_path):
     ]
 
 
+def test_sheets_of_files_that_have_none(tmp_path):
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with pytest.raises(TableFileError, match="sheet is for workbooks and databases, and must be None for CSV; got 'q'"):
+        fastens.read_table(tmp_path / "t.csv", sheet="q")
+
+
 def test_digits_that_are_text_in_a_file_with_types_stay_text(tmp_path):
     pa.parquet.write_table(pa.table({"zip": ["12345", "67890"], "price": ["1,200", "3"]}), tmp_path / "t.parquet")
     found = read(str(tmp_path / "t.parquet"), TableSchema(), {})

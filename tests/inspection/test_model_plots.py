@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
@@ -238,6 +239,29 @@ def test_dependence_on_whole_numbers(rng):
     whole = rng.integers(0, 9, (200, 2))
     model = fastens.GradientBoostingRegressor(n_estimators=5).fit(whole, whole[:, 0])
     assert len(model.plot_dependence(whole, [0, (0, 1)])) == 2
+
+
+def test_dependence_on_pairs_that_change_no_prediction(rng):
+    X = rng.normal(size=(100, 3))
+    model = fastens.GradientBoostingRegressor(n_estimators=5, max_features=1.0, max_depth=1).fit(X, X[:, 0] > 0)
+    assert model.feature_importances_[1:].tolist() == [0, 0]
+    for features in ([(1, 2)], [(1, 2), 1], [(1, 2), (0, 1)]):
+        assert len(model.plot_dependence(X, features)) == len(features)
+
+
+def test_dependence_on_days_shows_dates(rng):
+    days = pd.date_range("2020-01-01", periods=80)
+    hours = pd.date_range("2020-01-01", periods=80, freq="h")
+    for dates, text in ((days, r"20\d\d-\d\d-\d\d"), (hours, r"\d\d-\d\d \d\d:\d\d")):
+        X = pd.DataFrame({"when": dates, "size: day": rng.normal(size=80)})
+        model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X, np.arange(80.0))
+        by_name, by_place, pair, number = model.plot_dependence(
+            X, ["when: day", 0, ("size: day", "when: day"), "size: day"]
+        )
+        by_name.figure.canvas.draw()
+        for axis in (by_name.xaxis, by_place.xaxis, pair.yaxis):
+            assert all(re.fullmatch(text, label.get_text()) for label in axis.get_ticklabels())
+        assert not any(re.match(r"\d+-", label.get_text()) for label in number.get_xticklabels())
 
 
 @pytest.fixture(scope="module")

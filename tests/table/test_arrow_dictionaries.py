@@ -44,3 +44,26 @@ def test_missing_weights():
     for X in (table, Stream(table)):
         with pytest.raises(ValueError, match="sample_weight must be finite and not negative; got nan"):
             fe.DecisionTreeRegressor().fit(X, "y", sample_weight="w")
+
+
+DAY = 86400 * 10**6
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        ([0, -1, 5 * 10**6, 3 * DAY + 5, None, 10**6 - 2 * DAY], pa.duration("us")),
+        ([0, 86399, None, 60], pa.time32("s")),
+        ([0, 365, None, -1], pa.date32()),
+        ([0, 86400, None, -1], pa.timestamp("s")),
+    ],
+    ids=str,
+)
+def test_times_among_the_values_are_categories_as_pandas_writes_them(numbers, kind):
+    whole = pa.int64() if kind.bit_width == 64 else pa.int32()
+    table = pa.table({"a": pa.array(numbers * 4, whole).cast(kind).dictionary_encode()})
+    y = np.arange(len(table)) % 3
+    models = [fe.DecisionTreeClassifier().fit(X, y) for X in (table, table.to_pandas(), Stream(table))]
+    for model in models:
+        assert model._encoder.to_state() == models[0]._encoder.to_state()
+        np.testing.assert_array_equal(model.predict(table), models[0].predict(table.to_pandas()))

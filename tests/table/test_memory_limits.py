@@ -175,6 +175,10 @@ def test_sizes():
 
 
 def test_arguments_that_do_not_fit(tmp_path):
+    with pytest.raises(ValueError, match="table must be one table, not a list of them: join them first"):
+        fe.Source([pd.DataFrame({"a": [1]})])
+    with pytest.raises(ValueError, match="table must be one table, not a list of them: join them first"):
+        fe.Source(pytest.importorskip("pyarrow").table({"a": [1]}).to_batches())
     with pytest.raises(ValueError, match="spill_dir must be a folder that exists"):
         fe.Source(X, max_memory=10, spill_dir=tmp_path / "none")
     with pytest.raises(ValueError, match="columns must be None for a sparse"):

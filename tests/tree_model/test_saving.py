@@ -169,12 +169,20 @@ def test_metadata_and_refit(tmp_path, rng):
     assert found.metadata_ == metadata
     through_file(found, tmp_path)
     assert fastens.load(tmp_path / "model.fastens").metadata_ == metadata
-    for wrong, rule in (({"what": object()}, "must hold only what JSON can hold"), ("text", "must be a dict or None")):
+    for wrong, rule in (
+        ({"what": object()}, "must hold only what JSON can hold"),
+        ("text", "must be a dict or None"),
+        ({"a": [{1: 2}]}, "must hold .*keys must be str, not int"),
+    ):
         with pytest.raises(TypeError, match=f"metadata {rule}"):
             model.save(tmp_path / "model", metadata=wrong)
         assert fastens.load(tmp_path / "model").metadata_ == metadata
     model.save(tmp_path / "model")
     assert fastens.load(tmp_path / "model").metadata_ == metadata
+    with pytest.raises(ValueError, match="NaN"):
+        found.fit(X, np.full(100, np.nan))
+    assert found.metadata_ == metadata
+    assert found.fit(X, X[:, 1]).metadata_ is None
 
 
 def test_same_model_same_bytes(tmp_path, rng):

@@ -217,7 +217,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}; "
                 f"y holds the classes {self.classes_.tolist()}."
             )
-        if self.positive is not None and self.positive not in self.classes_.tolist():
+        if self.positive is not None and (np.ndim(self.positive) or self.positive not in self.classes_.tolist()):
             raise ValueError(f"positive must be one of the classes {self.classes_.tolist()}; got {self.positive!r}.")
         self._learn_positive()
         return index
@@ -334,6 +334,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return sorted(map(self._conjunction, found), key=lambda h: [value is ANY for value in h.values or ()])
 
     def _needs_boundaries(self) -> None:
+        self._check_fitted()
         if self._has_positives and isinstance(self._space, WeightedSpace):
             raise SpaceError("boundaries exist only without noise: here every conjunction has a weight.")
 

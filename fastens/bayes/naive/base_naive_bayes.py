@@ -60,6 +60,12 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         """Whether the prior of the classes is their share of the rows, and the one given."""
         return self.fit_prior, self.class_prior
 
+    @property
+    def _likelihood(self) -> Any:
+        """The first of the likelihoods, for attributes that tell of it; NotFittedError before `fit`."""
+        self._check_fitted()
+        return self._likelihoods[0]
+
     # Fit --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:

@@ -150,22 +150,22 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     @property
     def n_categories_(self) -> NDArray[np.int64]:
         """Categories of each column."""
-        return self._likelihoods[0].sizes
+        return self._likelihood.sizes
 
     @property
     def category_count_(self) -> list[Array]:
         """Rows of each column's categories, by class: arrays of shape (n_classes, n_categories)."""
-        return self._by_column(self._likelihoods[0].counts)
+        return self._by_column(self._likelihood.counts)
 
     @property
     def feature_log_prob_(self) -> list[Array]:
         """Log probabilities of each column's categories, by class: arrays of shape (n_classes, n_categories)."""
-        return self._by_column(self._likelihoods[0].log_prob)
+        return self._by_column(self._likelihood.log_prob)
 
     @property
     def feature_posterior_(self) -> Array:
         """Posterior probability that each column depends on the class, with `feature_prior`; 1 without."""
-        return self._likelihoods[0].feature_posterior
+        return self._likelihood.feature_posterior
 
     def _by_column(self, cells: Array) -> list[Array]:
         return np.split(cells, offsets_of(self.n_categories_)[1:-1], axis=1)

@@ -80,17 +80,17 @@ class GaussianNB(PosteriorNaiveBayes):
     @property
     def theta_(self) -> Array:
         """Means, by class and column, shape (n_classes, n_features)."""
-        return self._likelihoods[0].theta
+        return self._likelihood.theta
 
     @property
     def var_(self) -> Array:
         """Variances, by class and column, shape (n_classes, n_features)."""
-        return self._likelihoods[0].var
+        return self._likelihood.var
 
     @property
     def epsilon_(self) -> float:
         """What was added to the variances."""
-        return self._likelihoods[0].epsilon
+        return self._likelihood.epsilon
 
 
 @with_parameters
@@ -125,12 +125,12 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     @property
     def feature_count_(self) -> Array:
         """Rows with value 1, by class and column, shape (n_classes, n_features)."""
-        return self._likelihoods[0].counts[:, 1::2]
+        return self._likelihood.counts[:, 1::2]
 
     @property
     def feature_log_prob_(self) -> Array:
         """Log probability of 1, by class and column, shape (n_classes, n_features)."""
-        return self._likelihoods[0].log_prob[:, 1::2]
+        return self._likelihood.log_prob[:, 1::2]
 
 
 class _EventNaiveBayes(BaseNaiveBayes):
@@ -146,7 +146,7 @@ class _EventNaiveBayes(BaseNaiveBayes):
     @property
     def feature_count_(self) -> Array:
         """Events, by class and column, shape (n_classes, n_features)."""
-        return self._likelihoods[0].counts
+        return self._likelihood.counts
 
 
 @with_parameters
@@ -179,7 +179,7 @@ class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
     @property
     def feature_log_prob_(self) -> Array:
         """Log probability of each event, by class, shape (n_classes, n_features)."""
-        return self._likelihoods[0].log_prob
+        return self._likelihood.log_prob
 
 
 @with_parameters
@@ -235,4 +235,4 @@ class ComplementNB(_EventNaiveBayes):
     @property
     def feature_log_prob_(self) -> Array:
         """Weight of each event, by class, shape (n_classes, n_features)."""
-        return self._likelihoods[0].weights
+        return self._likelihood.weights

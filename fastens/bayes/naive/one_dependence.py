@@ -72,11 +72,12 @@ class _PairModel(CategoryInput):
     @property
     def n_categories_(self) -> NDArray[np.int64]:
         """Categories, or bins, of each column."""
-        return self._likelihoods[0].sizes
+        return self._likelihood.sizes
 
     @property
     def bin_limits_(self) -> Limits:
         """The upper ends of each column's bins but the last; None where it has categories."""
+        self._check_fitted()
         return self._limits
 
     def _check_mergeable(self, other: Any) -> None:
@@ -165,7 +166,7 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     @property
     def parents_(self) -> NDArray[np.int64]:
         """The column that each column depends on besides the class, -1 for the root."""
-        return self._likelihoods[0].parents
+        return self._likelihood.parents
 
 
 @with_parameters

@@ -322,6 +322,11 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._check_fitted()
         return self._counts_of(texts_of(X))
 
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`, which are the terms; `input_features` is not used."""
+        self._check_fitted()
+        return self.terms_.astype(object)
+
     def _counts_of(self, texts: Any) -> Any:
         return self._vectorizer.transform(texts).astype(np.float64)
 

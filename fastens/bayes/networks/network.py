@@ -382,7 +382,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
         fitted = self._as_fitted()
-        positions = fitted._check_table(X)
+        positions = in_memory(fitted._check_table(X))
         labels = None
         if y is not None:
             if not hasattr(self, "classes_"):

@@ -58,12 +58,14 @@ class TableEstimation(ParameterPosteriorMixin):
         groups = self._groups(layout.shapes)
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
-        if is_any(data.comm, not is_complete.all()) or self.learning_rate is not None:
-            pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
+        is_iterative = is_any(data.comm, not is_complete.all()) or self.learning_rate is not None
+        if is_iterative or not isinstance(self.start, str):  # tables that are given are checked where they are not read
             first, n_hidden = len(self._encoder.categories), len(self.hidden or ())
             hidden = set(range(first, first + n_hidden))
             rng = generator(self.random_state)
             start = initial_tables(self.start, network, counts, hidden, rng)
+        if is_iterative:
+            pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
             self._maximise_likelihood(network.with_tables(start), data.of_all_ranks(), pseudo)
             return
         self._network, self._counts = network, counts

@@ -22,6 +22,7 @@ CALENDAR = PARTS[:-1]  # of dates without a time of day
 SECONDS_PER_DAY = 86400
 _THURSDAY = 3  # the weekday of 1970-01-01
 _PERIOD = "Period"  # of pandas
+_PERIODS_OF_ARROW = "extension<pandas.period"
 _NO_DATES = ("StringDtype", "CategoricalDtype")  # of pandas; their names take long
 
 Floats = NDArray[np.float64]
@@ -93,7 +94,7 @@ def is_temporal(dtype: Any) -> bool:
     """Whether a type, of NumPy, pandas, polars or Arrow, is one of dates, durations or times of day."""
     if isinstance(dtype, np.dtype):
         return dtype.kind in "mM"
-    return re.match("(date|time|duration|period)", str(dtype).lower()) is not None
+    return re.match(f"(date|time|duration|period|{_PERIODS_OF_ARROW})", str(dtype).lower()) is not None
 
 
 def parts_to_learn(column: Any) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ def parts_to_learn(column: Any) -> tuple[str, ...]:
     name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
     if name == "object":
         return _parts_of_objects(column)
-    if re.match("(datetime|timestamp|period)", name):
+    if re.match(f"(datetime|timestamp|period|{_PERIODS_OF_ARROW})", name):
         return PARTS
     return CALENDAR if name.startswith("date") else ()
 
@@ -155,6 +156,9 @@ def _as_numpy(column: Any) -> NDArray[Any]:
     if isinstance(column, np.ndarray):
         return column
     dtype = column.dtype if hasattr(column, "dtype") else column.type
+    if str(dtype).startswith(_PERIODS_OF_ARROW):
+        column = column.to_pandas()
+        dtype = column.dtype
     if type(dtype).__name__ == "PeriodDtype":
         column = getattr(column, "array", column).to_timestamp()
         dtype = column.dtype

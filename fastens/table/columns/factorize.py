@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from bisect import bisect
 from collections.abc import Callable
 from decimal import Decimal
@@ -35,6 +36,8 @@ FOUND = "found in the rows"  # the name of categories that were made of rows, so
 
 _MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
 _TIMES = frozenset(("datetime64", "timedelta64"))
+# Whose values become categories by their text.
+_TIMES_OF_ARROW = re.compile("dictionary<values=(timestamp|date|time|duration)")
 _DAYS_AND_TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
 
@@ -196,8 +199,9 @@ def _of_any(native: Any) -> Factorized:
     dtype = column.dtype
     if not (dtype.is_integer() or dtype.is_float() or dtype == nw.Boolean):
         values = column.to_list()
-        are_dates = str(getattr(native, "type", "")).startswith("dictionary<values=timestamp")
-        return _one_by_one([value if is_missing(value) else str(value) for value in values] if are_dates else values)
+        if _TIMES_OF_ARROW.match(str(getattr(native, "type", ""))):
+            values = [value if is_missing(value) else _time_as_text(value) for value in values]
+        return _one_by_one(values)
     if not column.null_count():
         return factorize(column.to_numpy())
     known = np.flatnonzero(~column.is_null().to_numpy())
@@ -205,6 +209,15 @@ def _of_any(native: Any) -> Factorized:
     codes = np.full(len(column), -1, dtype=np.int64)
     codes[known] = found.codes
     return Factorized(codes, found.values)
+
+
+def _time_as_text(value: Any) -> str:
+    """A date or a time of day as a text; durations as pandas writes them."""
+    if type(value) is not datetime.timedelta:
+        return str(value)
+    of_day = value - datetime.timedelta(value.days)
+    clock = f"{datetime.datetime.min + of_day:%H:%M:%S}" + (f".{of_day.microseconds:06}" if of_day.microseconds else "")
+    return f"{value.days} days {'+' if value.days < 0 else ''}{clock}"
 
 
 # By type --------------------------------------------------

@@ -79,6 +79,8 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
         return _of_times(native, name, takes_dates)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return _of_texts(native, name)
+    if dtype == nw.Unknown and "binary" in str(getattr(native, "type", "")):  # narwhals knows one of Arrow's types
+        raise _not_numbers(name, native.type)
     if dtype == nw.Unknown:
         return numbers_of(column.to_numpy(), name, takes_dates=takes_dates)
     raise _not_numbers(name, dtype)

@@ -54,6 +54,7 @@ def test_same_as_scikit_learn(name, features):
     assert_allclose(model.predict_proba(new), pipeline.predict_proba(new))
     assert_array_equal(model.predict(new), pipeline.predict(new))
     assert model.terms_.tolist() == pipeline[0].get_feature_names_out().tolist()
+    assert_array_equal(model.get_feature_names_out(), pipeline[0].get_feature_names_out(), strict=True)
 
 
 def test_stop_words_and_stems():

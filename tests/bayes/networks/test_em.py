@@ -102,3 +102,12 @@ def test_a_start_for_hidden_variables(gaps):
 def test_errors(options, message):
     with pytest.raises(ValueError, match=message):
         BayesianNetwork(**{"missing": "gradient", "learning_rate": 0.5, **options}).fit(CANDIES)
+
+
+def test_a_start_is_checked_where_counts_give_the_maximum(gaps):
+    rows = gaps.dropna()
+    plain = BayesianNetwork({"b": "a"}).fit(rows)
+    same = BayesianNetwork({"b": "a"}, start={"a": [0.3, 0.7]}).fit(rows)
+    np.testing.assert_array_equal(same.history_, plain.history_)
+    with pytest.raises(ValueError, match="start must name variables of the network"):
+        BayesianNetwork({"b": "a"}, start={"q": [0.3, 0.7]}).fit(rows)

@@ -220,6 +220,16 @@ def test_em_that_is_cut_short_warns(holed):
         BayesianNetwork({"dysp": "either"}, max_iter=1, tol=0).fit(*holed)
 
 
+def test_posteriors_of_rows_of_a_stream(rng):
+    pa = pytest.importorskip("pyarrow")
+    X = pd.DataFrame(rng.normal(size=(50, 3)), columns=["area", "b", "c"])
+    model = BayesianNetwork(max_bins=4).fit(X)
+    wanted = model.posterior("area", X)
+    table = pa.Table.from_pandas(X)
+    for rows in (table.to_reader(7), fastens.Source(table)):
+        assert_array_equal(model.posterior("area", rows), wanted)
+
+
 def test_hidden_variables(rng):
     # Three columns that a coin no column shows makes alike: the network finds the coin.
     coin = rng.random(4000) < 0.4

@@ -117,6 +117,18 @@ def test_periods_count_from_their_start():
     np.testing.assert_array_equal(encoded(periods.astype({"when": object}))[1], expected)
 
 
+def test_periods_of_arrow_count_from_their_start(tmp_path):
+    periods = pd.DataFrame({"when": pd.period_range("2024-01", periods=9, freq="Q"), "y": np.arange(9.0)})
+    periods.loc[3, "when"] = pd.NaT
+    model = GradientBoostingRegressor(n_estimators=5, min_samples_leaf=1).fit(periods, "y")
+    periods.to_parquet(tmp_path / "table.parquet")
+    table = pa.Table.from_pandas(periods)
+    for X in (table, table.to_reader(4), tmp_path / "table.parquet"):
+        same = GradientBoostingRegressor(n_estimators=5, min_samples_leaf=1).fit(X, "y")
+        assert same.feature_names_in_.tolist() == model.feature_names_in_.tolist()
+        np.testing.assert_array_equal(same.predict(periods), model.predict(table))
+
+
 @pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"])
 def test_units(unit):
     dates = np.array(["2001-01-01", "1969-12-31", "NaT"], dtype="M8[D]").astype(f"M8[{unit}]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -171,3 +172,12 @@ def test_vectors_of_numbers():
     ]:
         with pytest.raises(ValueError, match=message):
             numbers_in(values, "w")
+
+
+@pytest.mark.parametrize("type_", ["binary", "large_binary", "fixed"])
+def test_bytes_of_arrow(type_):
+    pa = pytest.importorskip("pyarrow")
+    kind = pa.binary(1) if type_ == "fixed" else getattr(pa, type_)()
+    table = nw.from_native(pa.table({"a": pa.array([b"x", b"y"], kind)}))
+    with pytest.raises(ValueError, match=r"Column 'a' must hold numbers; it holds \w*[bB]inary.*Encode it first"):
+        numbers_of(table["a"], "'a'")
