@@ -24,7 +24,7 @@ from fastens.combining.folds import (
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.parameters import CV, RULES
 from fastens.combining.responses import joined_labels, knows_labels, labels_of_members
-from fastens.engine.elementary import exp, log
+from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
@@ -284,11 +284,16 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         -------
         float
             For weighted majority, (log n + m log(1 / beta)) / log(2 / (1 + beta)) with n members and m mistakes of the
-            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta).
+            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta). Where `fit`
+            weighed the members ("errors", "covariance"), -log w is in the place of log n, w being the weight that a
+            member began with, and the best one is that of the lowest sum. It holds for whole weights of the rows, and
+            for others of at most 1.
         """
         self._check_fitted()
         fitted = self._as_fitted()
-        top = log(len(self.weights_)) + self.member_mistakes_.min() * log(1 / fitted.beta)
+        lost = self.member_mistakes_ * log(1 / fitted.beta)
+        start = self._log_weights + lost  # up to a constant
+        top = (logsumexp(start) - start + lost).min()
         return float(top / ((1 - fitted.beta) if fitted.algorithm == HEDGE else log(2 / (1 + fitted.beta))))
 
     # Predict --------------------------------------------------

@@ -134,7 +134,7 @@ def _correlated(n_voters: int, error: float, correlation: float) -> Array:
     return np.asarray(chances / chances.sum())
 
 
-def _log_products(factors: Array) -> Array:
+def _log_products(factors: NDArray[Any]) -> Array:
     """Logarithms of the products of the first 0, 1, ..., n factors."""
     return np.append(0.0, np.cumsum(np.log(factors)))
 
