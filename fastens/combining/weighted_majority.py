@@ -23,7 +23,7 @@ from fastens.combining.folds import (
 )
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.parameters import CV, RULES
-from fastens.combining.responses import joined_labels, knows_labels, labels_of_members
+from fastens.combining.responses import joined_labels, knows_labels, labels_of_members, with_ties
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
@@ -40,8 +40,6 @@ MAJORITY, HEDGE = "weighted_majority", "hedge"
 ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
 # What bounds the memory of an update.
 _ROWS_AT_ONCE = 1 << 16
-# Sums of weights that differ by less, relatively, are equal but for rounding.
-_ROUNDING = 1e-9
 
 
 @with_parameters
@@ -269,7 +267,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if self.algorithm == HEDGE:
             own = (weights * losses).sum(axis=0)
         else:
-            own = _with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
+            own = with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
         self.n_mistakes_ += float((own * weight).sum())
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
@@ -301,18 +299,12 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
         responses = self._responses(X)
-        return _with_ties((self.weights_[:, None, None] * responses).sum(axis=0))
+        return with_ties((self.weights_[:, None, None] * responses).sum(axis=0))
 
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*self._of_members, "n_mistakes_", "n_seen_")
-
-
-def _with_ties(votes: Array) -> Array:
-    """Votes of the classes; those as many as the most, up to rounding, are so exactly, and the first class wins."""
-    most = votes.max(axis=1, keepdims=True)
-    return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
 
 def _is_online(model: Any) -> bool:
