@@ -23,6 +23,8 @@ WEIGHT = "sample_weight"
 METHODS = ("predict_proba", "decision_function", "predict")
 # Probabilities may be float16, or have been rounded one by one.
 _SUM_TOLERANCE = 1e-2
+# Sums of weights that differ by less, relatively, are equal but for rounding.
+_ROUNDING = 1e-9
 
 
 class MemberError(ValueError):
@@ -79,6 +81,12 @@ def _passes_on(member: Any) -> bool:
 def added(parts: Iterable[Array]) -> Array:
     """The sum of what members say, one after another: NumPy's sums depend on how many rows there are."""
     return reduce(np.add, parts)
+
+
+def with_ties(votes: Array) -> Array:
+    """Votes of the classes; those as many as the most, up to rounding, are so exactly, and the first class wins."""
+    most = votes.max(axis=1, keepdims=True)
+    return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
 
 def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> None:

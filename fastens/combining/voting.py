@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_voting import BaseVoting
 from fastens.combining.explaining import Part, Rows
-from fastens.combining.responses import added, joint_classes
+from fastens.combining.responses import added, joint_classes, with_ties
 from fastens.parameters import ANYTHING, FLAG, one_of, real
 
 Array = NDArray[np.float64]
@@ -105,8 +105,9 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each row, shape (n_samples,)."""
-        responses = self._responses(X)
-        return self.classes_[self._average(responses).argmax(axis=1)]
+        found = self._average(self._responses(X))
+        votes = found if self._as_fitted().voting == SOFT else with_ties(found)
+        return self.classes_[votes.argmax(axis=1)]
 
     @available_if(_is_soft)
     def predict_proba(self, X: ArrayLike) -> Array:

@@ -24,8 +24,8 @@ from fastens.combining.folds import (
 )
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.parameters import CV, RULES
-from fastens.combining.responses import joined_labels, knows_labels, labels_of_members
-from fastens.engine.elementary import exp, log
+from fastens.combining.responses import joined_labels, knows_labels, labels_of_members, with_ties
+from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
@@ -41,8 +41,6 @@ MAJORITY, HEDGE = "weighted_majority", "hedge"
 ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
 # What bounds the memory of an update.
 _ROWS_AT_ONCE = 1 << 16
-# Sums of weights that differ by less, relatively, are equal but for rounding.
-_ROUNDING = 1e-9
 
 
 @with_parameters
@@ -271,7 +269,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if fitted.algorithm == HEDGE:
             own = (weights * losses).sum(axis=0)
         else:
-            own = _with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
+            own = with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
         self.n_mistakes_ += float((own * weight).sum())
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
@@ -286,11 +284,16 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         -------
         float
             For weighted majority, (log n + m log(1 / beta)) / log(2 / (1 + beta)) with n members and m mistakes of the
-            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta).
+            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta). Where `fit`
+            weighed the members ("errors", "covariance"), -log w is in the place of log n, w being the weight that a
+            member began with, and the best one is that of the lowest sum. It holds for whole weights of the rows, and
+            for others of at most 1.
         """
         self._check_fitted()
         fitted = self._as_fitted()
-        top = log(len(self.weights_)) + self.member_mistakes_.min() * log(1 / fitted.beta)
+        lost = self.member_mistakes_ * log(1 / fitted.beta)
+        start = self._log_weights + lost  # up to a constant
+        top = (logsumexp(start) - start + lost).min()
         return float(top / ((1 - fitted.beta) if fitted.algorithm == HEDGE else log(2 / (1 + fitted.beta))))
 
     # Predict --------------------------------------------------
@@ -298,18 +301,12 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
         responses = self._responses(X)
-        return _with_ties((self.weights_[:, None, None] * responses).sum(axis=0))
+        return with_ties((self.weights_[:, None, None] * responses).sum(axis=0))
 
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*self._of_members, "n_mistakes_", "n_seen_")
-
-
-def _with_ties(votes: Array) -> Array:
-    """Votes of the classes; those as many as the most, up to rounding, are so exactly, and the first class wins."""
-    most = votes.max(axis=1, keepdims=True)
-    return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
 
 def _is_online(model: Any) -> bool:

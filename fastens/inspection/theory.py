@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import betabinom
 
 from fastens.inspection.arguments import COUNT, as_numbers, each
 from fastens.inspection.diversity import (
@@ -120,11 +119,24 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
 
 
 def _correlated(n_voters: int, error: float, correlation: float) -> Array:
-    """Beta-binomial: the correlation of any two mistakes is 1 / (1 + a + b)."""
+    """Beta-binomial: the correlation of any two mistakes is 1 / (1 + a + b).
+
+    As products over the voters, of a + i, b + i and a + b + i, each times 1 / (a + b): differences of log gammas lose
+    their digits where a and b are large.
+    """
     if correlation == 1:
         return np.concatenate([[1 - error], np.zeros(n_voters - 1), [error]])
-    both = (1 - correlation) / correlation
-    return np.asarray(betabinom.pmf(np.arange(n_voters + 1), n_voters, error * both, (1 - error) * both))
+    places = np.arange(n_voters)
+    steps = places * (correlation / (1 - correlation))
+    orders = _log_products((n_voters - places) / (places + 1))
+    wrong, right = _log_products(error + steps), _log_products(1 - error + steps)
+    chances = np.exp(orders + wrong + right[::-1] - _log_products(1 + steps)[-1])
+    return np.asarray(chances / chances.sum())
+
+
+def _log_products(factors: NDArray[Any]) -> Array:
+    """Logarithms of the products of the first 0, 1, ..., n factors."""
+    return np.append(0.0, np.cumsum(np.log(factors)))
 
 
 # Averages and bootstrap samples --------------------------------------------------

@@ -72,6 +72,13 @@ def test_ties_are_broken_by_class_order():
     assert (tied.predict(X) == 1).all()
 
 
+def test_ties_of_fractional_weights():
+    """0.1 + 0.2 is as much as 0.3, whatever rounding makes of the sum."""
+    X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
+    tied = VotingClassifier([("a", Says(1)), ("b", Says(1)), ("c", Says(0))], weights=[0.1, 0.2, 0.3]).fit(X, y)
+    assert (tied.predict(X) == 0).all()
+
+
 def test_weights_by_class_are_the_notes_formula(table):
     X, y = table
     by_class = np.array([[1.0, 2.0, 0.5], [0.0, 1.0, 3.0], [1.0, 1.0, 1.0]])

@@ -143,6 +143,19 @@ def test_the_bound_holds_against_an_adversary(seed):
         assert model.n_mistakes_ <= model.mistake_bound()
 
 
+@pytest.mark.parametrize("weighting", ["errors", "covariance"])
+def test_the_bound_counts_the_weights_of_fit(weighting):
+    """The member that `fit` found worse is right from then on: its low weight costs mistakes."""
+    y = np.tile([0, 1], 100)
+    X = np.column_stack([y, np.where(np.arange(200) < 80, 1 - y, y)]).astype(float)
+    rules = [("good", Fixed(0)), ("bad", Fixed(1))]
+    model = WeightedMajorityClassifier(rules, weighting=weighting, cv=3).fit(X, y)
+    started = model.weights_
+    model.partial_fit(np.column_stack([1 - y, y]).astype(float), y)
+    assert math.log(2) / math.log(2 / 1.5) < model.n_mistakes_ <= model.mistake_bound()
+    assert model.mistake_bound() == pytest.approx(-math.log(started[1]) / math.log(2 / 1.5))
+
+
 def test_a_weight_is_so_many_copies(table, experts):
     X, y = table
     weight = np.random.default_rng(0).integers(0, 4, 200)

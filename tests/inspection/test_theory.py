@@ -48,6 +48,13 @@ def test_correlated_mistakes_have_the_error_and_the_correlation(correlation):
     assert variance == pytest.approx(n * p * (1 - p) * (1 + (n - 1) * correlation))
 
 
+@pytest.mark.parametrize("correlation", [1e-300, 1e-16, 1e-12, 1e-9])
+@pytest.mark.parametrize("n", [5, 51])
+def test_next_to_no_correlation_changes_next_to_nothing(n, correlation):
+    expected = theory.mistakes_distribution(n, 0.3)
+    np.testing.assert_allclose(theory.mistakes_distribution(n, 0.3, correlation), expected, rtol=1e-4, atol=1e-12)
+
+
 def test_average_variance_by_simulation(rng):
     covariance = 2.0 * (0.3 * np.ones((5, 5)) + 0.7 * np.eye(5))
     drawn = rng.multivariate_normal(np.zeros(5), covariance, 200_000).mean(axis=1)

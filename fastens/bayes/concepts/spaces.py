@@ -23,6 +23,8 @@ Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 ANYTHING, NEVER = -1, -2
 NEGATIVE, POSITIVE = 0, 1
+# Sums of weights that differ by less, as a share of all, are equal but for rounding.
+_ROUNDING = 1e-12
 
 # Prior weight of a hypothesis: this to the power of its number of constraints. The one that covers nothing counts as
 # one with a constraint on every attribute.
@@ -226,12 +228,15 @@ class WeightedSpace:
         weights = np.empty(len(self._cube) + 1)
         most_errors = math.inf
         if noise is None:
-            most_errors = min(self._cube.log_weights(0.0, 0.0, math.inf, weights[:-1])[0], n_positive)
+            least = min(self._cube.log_weights(0.0, 0.0, math.inf, weights[:-1])[0], n_positive)
+            most_errors = least + _ROUNDING * n
         else:
             per_error = log(noise) - log1p(-noise)
         found = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
         weights[-1] = per_error * n_positive + per_constraint * len(sizes) if n_positive <= most_errors else -math.inf
         self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
+        if noise is None:
+            self._ml_place = int(np.isfinite(weights).argmax())
         del self._cube.counts  # as large as all the rest
         largest = float(weights.max())
         exp(np.subtract(weights, largest, out=weights), out=weights)

@@ -112,8 +112,8 @@ class TableEstimation(ParameterPosteriorMixin):
     def log_evidence_(self) -> float:
         """Log probability of the data given the structure, the tables averaged out under their prior."""
         self._check_fitted()  # type: ignore[attr-defined]
-        smoothing = self._as_fitted().smoothing  # type: ignore[attr-defined]
-        if self._counts is None or len(self.history_) > 1 or smoothing == "none":
+        counts = self._counts or ()
+        groups = self._groups([found.shape for found in counts])
+        if not counts or len(self.history_) > 1 or (groups.pseudo == 0).any():
             raise AttributeError("log_evidence_ needs a fit to rows without missing values, with smoothing.")
-        evidence = self._groups([found.shape for found in self._counts]).log_evidence(joined(self._counts)[None])
-        return float(evidence.sum())
+        return float(groups.log_evidence(joined(counts)[None]).sum())

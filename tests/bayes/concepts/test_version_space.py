@@ -244,6 +244,17 @@ def test_collapse_to_the_most_consistent():
     np.testing.assert_allclose(model.predict_proba(queries)[:, 1], votes)
 
 
+def test_ties_of_fractional_weights():
+    """Hypotheses with as many errors vote together, whatever rounding made of sums of weights."""
+    X = [["a", "n"], ["b", "m"], ["c", "n"], ["a", "m"], ["c", "m"]]
+    y, weight = [0, 1, 1, 1, 1], np.array([2, 1, 2, 2, 3])
+    whole = VersionSpaceClassifier(on_collapse="max-consistent").fit(X, y, weight)
+    for factor in (0.7, 0.1, 0.3, 1.1):
+        model = VersionSpaceClassifier(on_collapse="max-consistent").fit(X, y, factor * weight)
+        assert model.n_hypotheses_ == whole.n_hypotheses_
+        assert model.ml_estimator_ == whole.ml_estimator_
+
+
 def test_collapse_to_noise():
     X, y = CONTRADICTION
     model = VersionSpaceClassifier(on_collapse="noise").fit(X, y)

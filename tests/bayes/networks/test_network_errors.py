@@ -113,3 +113,10 @@ def test_attributes_before_a_fit(name):
     assert not hasattr(BayesianNetwork(), name)
     with pytest.raises(NotFittedError, match="is not fitted yet"):
         getattr(BayesianNetwork(), name)
+
+
+@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"smoothing": "none"}])
+def test_no_evidence_without_pseudo_counts(options):
+    model = BayesianNetwork("tan", **options).fit(X, Y)
+    with pytest.raises(AttributeError, match="log_evidence_ needs a fit to rows without missing values, with smooth"):
+        _ = model.log_evidence_
