@@ -261,7 +261,6 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
         steps = np.append(steps, parts.sum() - steps.sum())
     ends = expected + np.cumsum(steps)
     starts = ends - steps
-    is_new = ax is None
     ax = axes(ax, figsize=(6.5, 1.3 + 0.32 * len(steps)))
     ax.barh(range(len(steps)), steps, left=starts, color=np.where(steps > 0, UP, DOWN), height=0.7)
     figures = ["+" * bool(step >= 0) + number_text(float(f"{step:.3g}")) for step in steps]
@@ -279,9 +278,12 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     # Beside the outermost bars there is room for what they add, in figures, and for half of what names the ends.
     needed = 0.06 + max(measured(ax, figures, SMALL, 0.0)[:, 0].max(), measured(ax, marks, SMALL, 0.0)[:, 0].max() / 2)
-    room = ax.get_window_extent().width / ax.figure.dpi
-    if is_new:
-        room = ax.figure.get_figwidth() - 0.2 - measured(ax, texts, 10, 0.0)[:, 0].max()
+    room, place = ax.get_window_extent().width / ax.figure.dpi, ax.get_subplotspec()
+    if place is not None and ax.figure.get_layout_engine() is not None:
+        # The layout will take the room of the names from the axes, and perhaps that of scales of other axes.
+        n_columns = place.get_gridspec().ncols
+        share = len(place.colspan) / n_columns * (1.0 if n_columns == 1 else 0.9)
+        room = min(room, ax.figure.get_figwidth() * share - 0.2 - measured(ax, texts, 10, 0.0)[:, 0].max())
     padding = (high - low) * needed / max(room - 2 * needed, needed) or 1.0
     ax.set_xlim(low - padding, high + padding)
     ax.set_xlabel(plain(explained.named(output)))

@@ -41,6 +41,8 @@ def shortened(text: str, limit: int = 28) -> str:
 
 def number_text(value: float) -> str:
     """A number with four digits, or all of those before the point: 0.1235, 20150 (and not 2.015e+04)."""
+    if 1e7 <= abs(value) < 1e15:
+        return f"{value:.0f}"
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.7g}"
 
 
@@ -65,10 +67,24 @@ def name_ticks(ax: Any, letter: str, names: Sequence[str], *, limit: int = 16, r
 
 
 def number_ticks(side: Any, low: float, high: float, missing: float, text: str) -> None:
-    """Ticks of an axis at its numbers from low to high, and one for missing values, which keeps clear of the others."""
-    ticks = [tick for tick in side.get_major_locator().tick_values(low, high) if low <= tick <= high]
-    near = 0.11 * (missing - low) if side.axis_name == "x" else 0.0
-    side.set_ticks([*ticks, missing], [*(f"{tick:g}" if missing - tick > near else "" for tick in ticks), text])
+    """Ticks of an axis at its numbers from low to high, and one for missing values, all clear of each other."""
+    from matplotlib.ticker import MaxNLocator
+
+    is_x = side.axis_name == "x"
+    # Points; labels of the other axis may take a fifth of the room.
+    room = 0.8 * side.axes.get_window_extent().width / side.axes.figure.dpi * 72
+    for n_steps in range(9, 0, -1):
+        found = MaxNLocator(n_steps, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        ticks = [tick for tick in found if low <= tick <= high]
+        names = [f"{tick:.12g}" for tick in ticks]
+        needed = (max(map(len, names), default=0) + 1) * CHARACTER * 10.0
+        step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+        if not is_x or step * room >= needed * (missing - low):
+            break
+    near = (needed / 2 + (len(text) + 1) * CHARACTER * 5.0) / room * (missing - low) if is_x else 0.0
+    side.set_ticks(
+        [*ticks, missing], [*(n if missing - t > near else "" for t, n in zip(ticks, names, strict=True)), text]
+    )
 
 
 def whole_ticks(ax: Any) -> None:

@@ -409,3 +409,14 @@ def test_one_of_several_tables_of_a_database(run, houses):
     assert run("explain", *given, "--rows", 5, "-o", "page.html").code == 0
     refused = run("evaluate", "model.fastens", "out.csv", "--sheet", "new")
     assert (refused.code, "--sheet is for workbooks and databases; got CSV" in refused.err) == (2, True)
+
+
+def test_parquet_names_with_blanks_and_without_letters_are_those_of_training(run, tmp_path):
+    numbers = np.arange(60.0)
+    columns = [numbers, numbers % 7, numbers % 5]
+    table = pa.Table.from_arrays([*map(pa.array, columns)], names=[" size ", "", "price"])
+    pyarrow.parquet.write_table(table, "homes.parquet")
+    assert run("train", "homes.parquet", "--target", "price", "--n-estimators", 3, "-o", "m.fastens").code == 0
+    result = run("predict", "m.fastens", "homes.parquet", "-o", "out.csv", "--keep", "size,column 2")
+    assert result.code == 0, result.err
+    assert fastens.read_table("out.csv").column_names == ["size", "column 2", "prediction"]

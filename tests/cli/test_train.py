@@ -1,5 +1,6 @@
 """`fastens train`, from the file to the model."""
 
+import datetime
 import re
 
 import numpy as np
@@ -149,3 +150,12 @@ def test_options_that_would_be_ignored_are_refused(run, houses, write_csv, optio
     pq.write_table(houses, "table.parquet")
     result = run("train", *options, "--target", "price")
     assert (result.code, message in result.err, result.err.count("\n")) == (2, True, 1)
+
+
+def test_missing_dates_and_nan_are_counted_once(run):
+    numbers = np.arange(60.0)
+    days = [None if row % 10 == 0 else datetime.date(2024, 1, 1 + row % 28) for row in range(60)]
+    table = pa.table({"day": days, "size": np.where(numbers % 6 == 0, np.nan, numbers), "price": numbers % 7})
+    pq.write_table(table, "homes.parquet")
+    result = run("train", "homes.parquet", "--target", "price", "--n-estimators", 2, "-o", "m.fastens")
+    assert re.search(r"missing +16 cells, in 2 columns", result.out)

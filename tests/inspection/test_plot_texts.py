@@ -146,6 +146,30 @@ def test_figures_beside_bars_keep_clear_of_names_and_ends(table, models):
     assert "zip code = 20153" in [text.get_text() for text in ax.get_yticklabels()]
 
 
+def test_ticks_of_large_and_of_close_numbers_beside_missing_values_are_apart(table):
+    _, y = table
+    known = np.tile(np.arange(120)[:, None] % 4 > 0, 2)
+    X = pd.DataFrame({"number": np.linspace(1e7, 1.06e7, 120), "close": np.linspace(0.001, 0.0010004, 120)})
+    model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X.where(known), np.sort(y))
+    for column in X:
+        ax = model.plot_contributions(X.where(known), feature=column)
+        _check_ticks(ax)
+        texts = [text.get_text() for text in ax.get_xticklabels() if text.get_text()]
+        assert len(set(texts)) == len(texts) > 1
+        assert not any("e+" in text for text in texts)
+    assert "number = 10005042" in [text.get_text() for text in model.plot_contributions(X, 1).get_yticklabels()]
+
+
+def test_figures_beside_bars_keep_clear_of_names_in_a_layout_of_several_axes(table, models):
+    figure, places = pyplot.subplots(2, 2, figsize=(14, 9), layout="constrained")
+    models["numbers"].plot_contributions(table[0], ax=places[0, 0])
+    for row, ax in enumerate((places[1, 0], places[1, 1])):
+        models["numbers"].plot_contributions(table[0], row, ax=ax)
+    figure.canvas.draw()
+    for ax in (places[1, 0], places[1, 1]):
+        assert all(text.get_window_extent().x0 >= ax.get_window_extent().x0 for text in ax.texts)
+
+
 def test_dots_of_one_column_leave_the_label_of_their_colours_room(table):
     X = table[0][["half"]]
     model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X, table[1])

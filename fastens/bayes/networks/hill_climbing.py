@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.networks.family_scores import Candidate, FamilyScores
+from fastens.bayes.networks.family_scores import Addition, Candidate, FamilyScores
 from fastens.bayes.networks.graphs import Parents, topological_order
 
 Array = NDArray[np.float64]
@@ -88,17 +88,18 @@ class _Search:
 
     def _learn(self, children: range | list[int]) -> None:
         """Score all changes of the parents of some variables."""
-        tried: list[tuple[int, int, Candidate]] = []
+        tried: list[tuple[int, int, Addition]] = []
         for child in children:
             self._gains[:, child] = -np.inf
             for other in range(len(self.parents)):
                 candidate = (child, self._changed(other, child))
                 # Reversing an edge adds a parent too, so every variable but the child is tried.
-                if other != child and self._may_help(candidate, other in self.parents[child]):
-                    tried.append((other, child, candidate))
-        found = self._scores.of(candidate for _, _, candidate in tried)
-        for (other, child, _), score in zip(tried, found, strict=True):
-            self._gains[other, child] = score - self._current[child]
+                is_there = other in self.parents[child]
+                if other != child and self._may_help(candidate, is_there):
+                    tried.append((other, child, ((child, self.parents[child]) if is_there else candidate, other)))
+        found = self._scores.added(addition for _, _, addition in tried)
+        for (other, child, _), gain in zip(tried, found, strict=True):
+            self._gains[other, child] = -gain if other in self.parents[child] else gain
 
     def _changed(self, other: int, child: int) -> tuple[int, ...]:
         return tuple(sorted(set(self.parents[child]) ^ {other}))
@@ -161,10 +162,8 @@ class _Search:
 
     def make(self, move: Move) -> None:
         """Change the structure."""
+        self._current[move.child] += self._gains[move.parent, move.child]
+        if move.kind == "turn":
+            self._current[move.parent] += self._gains[move.child, move.parent]
         self.parents = self._after(move)
-        changed = [move.child, move.parent] if move.kind == "turn" else [move.child]
-        for child, score in zip(
-            changed, self._scores.of((child, self.parents[child]) for child in changed), strict=True
-        ):
-            self._current[child] = score
-        self._learn(changed)
+        self._learn([move.child, move.parent] if move.kind == "turn" else [move.child])

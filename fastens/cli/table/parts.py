@@ -15,6 +15,7 @@ from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.tables import read_table
 from fastens.files import TableFileError, TableSchema
 from fastens.files.csv_streams import CsvStream
+from fastens.files.dialects import unique_names
 from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import Typing, as_known, files_of
 from fastens.files.schema import NUMBER, Column
@@ -107,16 +108,22 @@ def open_parts(
 
 
 def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column] | None) -> TableParts:
-    """Parts of Parquet files, with the types of columns as they are read."""
-    empty = batches.typed()
-    notes: list[str] = []
+    """Parts of Parquet files, with the names and types of columns as they are read."""
+    names, notes = unique_names(batches.columns)
+    places = dict(zip(names, batches.columns, strict=True))
+    empty = batches.typed().rename_columns(names)
     if given is not None:
-        head = next(batches.parts())
+        head = next(batches.parts()).rename_columns(names)
         typing = Typing(schema.columns, given, False, True, notes)
         schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
     known = {name: schema.columns.get(name) for name in empty.column_names}
     typed = {name: empty[name] if own is None else _as_known(name, empty[name], own, 0) for name, own in known.items()}
-    return TableParts(pa.table(typed), batches.shape[0], schema, notes, lambda names: batches.select(names).parts())
+
+    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+        for part in batches.select([places[name] for name in columns]).parts():
+            yield part.rename_columns(list(columns))
+
+    return TableParts(pa.table(typed), batches.shape[0], schema, notes, read)
 
 
 @contextmanager

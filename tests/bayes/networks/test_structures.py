@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fastens import BayesianNetwork
@@ -37,3 +38,22 @@ def test_columns_never_known_together_have_no_edge(rng, criterion, tabu):
     model.fit(X, y)
     assert not {("x0", "x1"), ("x1", "x0")} & set(model.edges_)
     assert other.fit(np.column_stack([X, np.full(200, np.nan)]), y).edges_ == model.edges_
+
+
+def test_missing_values_make_no_edges_between_independent_columns():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({f"v{place}": random.choice(list("xyz"), 1000, p=[0.6, 0.3, 0.1]) for place in range(6)})
+    X["constant"] = "a"
+    X = X.where(random.random(X.shape) >= 0.3)
+    assert BayesianNetwork(tol=1e-2).fit(X).edges_ == []
+
+
+def test_missing_values_leave_a_chain_its_edges():
+    random = np.random.default_rng(0)
+    columns = [random.integers(0, 3, 1000)]
+    for _ in range(4):
+        columns.append(np.where(random.random(1000) < 0.75, columns[-1], random.integers(0, 3, 1000)))
+    X = pd.DataFrame({f"v{place}": np.array(list("xyz"))[codes] for place, codes in enumerate(columns)})
+    X = X.where(random.random(X.shape) >= 0.3)
+    found = {frozenset(edge) for edge in BayesianNetwork(tol=1e-2).fit(X).edges_}
+    assert found == {frozenset((f"v{place}", f"v{place + 1}")) for place in range(4)}
