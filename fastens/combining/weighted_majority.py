@@ -25,7 +25,7 @@ from fastens.combining.folds import (
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.parameters import CV, RULES
 from fastens.combining.responses import joined_labels, knows_labels, labels_of_members
-from fastens.engine.elementary import exp, log
+from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
@@ -241,6 +241,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._log_weights = np.zeros(n_members)
         self.member_mistakes_ = np.zeros(n_members)
         self.n_mistakes_ = self.n_seen_ = 0.0
+        self._heaviest = 1.0  # the most that a row has counted at once
         self._set_weights(np.full(n_members, 1.0 / n_members))
 
     def _set_weights(self, weights: Array) -> None:
@@ -255,6 +256,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if are_copies(weight):
             rows = repeated(rows, weight, "weights change from copy to copy")
             weight = np.ones_like(weight)
+        self._heaviest = max(self._heaviest, float(weight.max(initial=0.0)))
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             part = rows[start : start + _ROWS_AT_ONCE]
             self._update_by(responses[:, part], y[part], weight[part])
@@ -285,12 +287,16 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         -------
         float
             For weighted majority, (log n + m log(1 / beta)) / log(2 / (1 + beta)) with n members and m mistakes of the
-            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta).
+            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta). Where `fit` has
+            weighed the members by their errors, the logarithm of one over a member's weight takes the place of log n.
+            Weights with fractions take rows at once, and of w > 1, the largest, the bounds are w times those with
+            beta ** w in place of the last beta.
         """
         self._check_fitted()
-        fitted = self._as_fitted()
-        top = log(len(self.weights_)) + self.member_mistakes_.min() * log(1 / fitted.beta)
-        return float(top / ((1 - fitted.beta) if fitted.algorithm == HEDGE else log(2 / (1 + fitted.beta))))
+        fitted, largest = self._as_fitted(), self._heaviest
+        top = logsumexp(self._log_weights + self.member_mistakes_ * log(1 / fitted.beta)) - self._log_weights.max()
+        factor = fitted.beta**largest
+        return float(largest * top / (1 - factor if fitted.algorithm == HEDGE else log(2 / (1 + factor))))
 
     # Predict --------------------------------------------------
 
@@ -302,7 +308,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*self._of_members, "n_mistakes_", "n_seen_")
+        return (*self._of_members, "n_mistakes_", "n_seen_", "_heaviest")
 
 
 def _with_ties(votes: Array) -> Array:
