@@ -264,6 +264,13 @@ def test_permutation_importance_is_exact(rows):
             assert value == pytest.approx(change, rel=1e-6, abs=1e-9) or value == 0
 
 
+def test_importance_of_one_repeat_has_no_standard_error(rng):
+    X = rng.standard_normal((30, 2))
+    found = make(RandomForestRegressor).fit(X, X[:, 0]).permutation_importance(X, X[:, 0], n_repeats=1)
+    assert np.isfinite(found.importances_mean).all()
+    assert np.isnan(found.importances_standard_error).all()
+
+
 @pytest.mark.parametrize("target", ["classes", "numbers"])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_importance_out_of_bag(target, n_jobs, rng):
