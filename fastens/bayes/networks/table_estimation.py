@@ -110,8 +110,8 @@ class TableEstimation(ParameterPosteriorMixin):
     def log_evidence_(self) -> float:
         """Log probability of the data given the structure, the tables averaged out under their prior."""
         self._check_fitted()  # type: ignore[attr-defined]
-        smoothing = self._as_fitted().smoothing  # type: ignore[attr-defined]
-        if self._counts is None or len(self.history_) > 1 or smoothing == "none":
+        groups = None if self._counts is None else self._groups([found.shape for found in self._counts])
+        if groups is None or len(self.history_) > 1 or not (groups.pseudo > 0).all():
             raise AttributeError("log_evidence_ needs a fit to rows without missing values, with smoothing.")
-        evidence = self._groups([found.shape for found in self._counts]).log_evidence(joined(self._counts)[None])
+        evidence = groups.log_evidence(joined(self._counts or ())[None])
         return float(evidence.sum())
