@@ -220,7 +220,10 @@ class ErrorEstimate(NamedTuple):
 
 
 def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample_weight: Any = None) -> ErrorEstimate:
-    """Estimate the errors of the Bayes-optimal prediction and of Gibbs, in exact expectation over its draws.
+    """Estimate the errors of the Bayes-optimal prediction and of Gibbs, in expectation over its draws.
+
+    The expectation is exact but of models whose hypotheses are parameters, naive Bayes and networks: there it is the
+    mean over 100 draws.
 
     Parameters
     ----------

@@ -199,7 +199,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Their classes.
         sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+            A weight of 2 is the same as the row given twice, 0 as the row left out; weights with fractions are scaled
+            to a mean of 1.
         conformity : {"lac", "aps", "raps"}, default="lac"
             How classes come into sets: those of a probability above one limit for all rows, which gives the smallest
             sets; or the most probable ones until enough probability is together, which gives larger sets to harder

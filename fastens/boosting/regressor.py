@@ -190,7 +190,8 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Their targets.
         sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out.
+            A weight of 2 is the same as the row given twice, 0 as the row left out; weights with fractions are scaled
+            to a mean of 1.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions that are added.
 

@@ -150,7 +150,9 @@ class GradientBoostingSurvival(BoostedTrees):
     # Predict --------------------------------------------------
 
     def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the logarithm of the hazard ratio ("cox") or the expected log time ("aft"), shape (n_samples,).
+        """Return the logarithm of the hazard ratio ("cox") or the location of the log time ("aft"), shape (n_samples,).
+
+        The location is the expected log time, but of the distribution "extreme", whose mean is 0.577 `scale` lower.
 
         Parameters
         ----------

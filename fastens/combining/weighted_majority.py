@@ -239,6 +239,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._log_weights = np.zeros(n_members)
         self.member_mistakes_ = np.zeros(n_members)
         self.n_mistakes_ = self.n_seen_ = 0.0
+        self._heaviest = 1.0  # the most that a row has counted at once
         self._set_weights(np.full(n_members, 1.0 / n_members))
 
     def _set_weights(self, weights: Array) -> None:
@@ -253,6 +254,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if are_copies(weight):
             rows = repeated(rows, weight, "weights change from copy to copy")
             weight = np.ones_like(weight)
+        self._heaviest = max(self._heaviest, float(weight.max(initial=0.0)))
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             part = rows[start : start + _ROWS_AT_ONCE]
             self._update_by(responses[:, part], y[part], weight[part])
@@ -284,17 +286,16 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         -------
         float
             For weighted majority, (log n + m log(1 / beta)) / log(2 / (1 + beta)) with n members and m mistakes of the
-            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta). Where `fit`
-            weighed the members ("errors", "covariance"), -log w is in the place of log n, w being the weight that a
-            member began with, and the best one is that of the lowest sum. It holds for whole weights of the rows, and
-            for others of at most 1.
+            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta). Where `fit` has
+            weighed the members by their errors, the logarithm of one over a member's weight takes the place of log n.
+            Weights with fractions take rows at once, and of w > 1, the largest, the bounds are w times those with
+            beta ** w in place of the last beta.
         """
         self._check_fitted()
-        fitted = self._as_fitted()
-        lost = self.member_mistakes_ * log(1 / fitted.beta)
-        start = self._log_weights + lost  # up to a constant
-        top = (logsumexp(start) - start + lost).min()
-        return float(top / ((1 - fitted.beta) if fitted.algorithm == HEDGE else log(2 / (1 + fitted.beta))))
+        fitted, largest = self._as_fitted(), self._heaviest
+        top = logsumexp(self._log_weights + self.member_mistakes_ * log(1 / fitted.beta)) - self._log_weights.max()
+        factor = fitted.beta**largest
+        return float(largest * top / (1 - factor if fitted.algorithm == HEDGE else log(2 / (1 + factor))))
 
     # Predict --------------------------------------------------
 
@@ -306,7 +307,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return (*self._of_members, "n_mistakes_", "n_seen_")
+        return (*self._of_members, "n_mistakes_", "n_seen_", "_heaviest")
 
 
 def _is_online(model: Any) -> bool:

@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 EULER = 0.5772156649015329
 # What takes the place of the path length 0 of trees of one row: its score is one half, as without any splits.
 LONE_ROW = 1.0
+# Products of shares and numbers of rows are whole numbers only nearly: 0.07 * 100 is more than 7.
+_SLACK = 1e-9
 
 
 @with_parameters
@@ -105,7 +107,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
         self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
-            threshold = weighted_quantile(self.score_samples(X), self.contamination, weight, self._comm)
+            share = self.contamination * (1.0 - _SLACK)
+            threshold = weighted_quantile(self.score_samples(X), share, weight, self._comm)
             self.offset_ = float(np.nextafter(threshold, 0.0))
         return self
 

@@ -87,7 +87,10 @@ def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes:
 
 
 def importance_bunch(importances: Array) -> Bunch:
-    """Mean and spread of importances of shape (n_features, n_repeats); NaN does not count."""
+    """Mean and spread of importances of shape (n_features, n_repeats); NaN does not count.
+
+    The standard error of the mean of one number is not known, NaN.
+    """
     known = ~np.isnan(importances)
     n_known = known.sum(axis=1)
     mean = np.sum(importances, axis=1, where=known) / np.maximum(n_known, 1)
@@ -96,6 +99,6 @@ def importance_bunch(importances: Array) -> Bunch:
     return Bunch(
         importances_mean=mean,
         importances_std=std,
-        importances_standard_error=std / np.sqrt(np.maximum(n_known, 1)),
+        importances_standard_error=np.where(n_known > 1, std / np.sqrt(np.maximum(n_known, 1)), np.nan),
         importances=importances,
     )

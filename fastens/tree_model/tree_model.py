@@ -190,7 +190,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         -------
         Bunch
             ``importances_mean``, ``importances_std`` and ``importances_standard_error`` of shape (n_features,), and
-            ``importances`` of shape (n_features, n_repeats).
+            ``importances`` of shape (n_features, n_repeats); the standard error of one repeat is NaN.
         """
         self._check_fitted()
         return permutation_importance(self, X, y, sample_weight, n_repeats, random_state)

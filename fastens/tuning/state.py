@@ -63,8 +63,9 @@ class Trial:
 
     @property
     def standard_error(self) -> float:
-        """The standard error of that mean."""
-        return float(np.std(self.losses, ddof=1) / np.sqrt(len(self.losses))) if len(self.losses) > 1 else 0.0
+        """The standard error of that mean; NaN where there are fewer than two folds."""
+        n_folds = len(self.losses)
+        return float(np.std(self.losses, ddof=1) / np.sqrt(n_folds)) if n_folds > 1 else float("nan")
 
 
 class SearchStateError(ValueError):

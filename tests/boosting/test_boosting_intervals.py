@@ -236,6 +236,23 @@ def test_errors_of_sets(call, message, rng):
         call(GradientBoostingClassifier(n_estimators=2).fit(X, y % 2), X, y % 2)
 
 
+@pytest.mark.parametrize("size", [0.01, 7.3])
+def test_small_or_large_weights_are_as_many_rows(size, rng):
+    X, y = make_rows(rng, 100)
+    model = GradientBoostingRegressor(n_estimators=5).fit(X[:50], y[:50])
+    without = model.calibrate(X[50:], y[50:]).predict_interval(X, 0.9)
+    np.testing.assert_array_equal(model.calibrate(X[50:], y[50:], np.full(50, size)).predict_interval(X, 0.9), without)
+    few = model.calibrate(X[:5], y[:5], np.full(5, size))  # 5 rows are too few for 0.9
+    assert np.isinf(few.predict_interval(X, 0.9)).all()
+
+
+def test_small_weights_are_as_many_rows_for_sets(rng):
+    X, y = make_classes(rng, 200)
+    model = GradientBoostingClassifier(n_estimators=5).fit(X[:100], y[:100])
+    without = model.calibrate(X[100:], y[100:]).predict_set(X)
+    np.testing.assert_array_equal(model.calibrate(X[100:], y[100:], np.full(100, 0.01)).predict_set(X), without)
+
+
 # Several targets --------------------------------------------------
 
 

@@ -103,6 +103,15 @@ def test_a_model_without_intervals(run, train):
     assert (result.code, result.err.count("\n")) == (2, 1)
 
 
+def test_the_range_of_members_is_no_interval(run, train, houses):
+    path = train("price")
+    members = [("one", fastens.DecisionTreeRegressor(max_depth=1)), ("two", fastens.DecisionTreeRegressor(max_depth=2))]
+    fastens.VotingRegressor(members).fit(houses.drop_columns("price"), houses["price"]).save("voting.fastens")
+    result = run("predict", "voting.fastens", path, "-o", "out.csv", "--coverage", 0.9)
+    assert result.code == 2
+    assert "VotingRegressor has no intervals" in result.err
+
+
 def test_columns_are_found_by_name(run, train, houses, write_csv):
     train("price")
     others = houses.drop_columns("price").append_column("extra", houses["rooms"])

@@ -156,6 +156,29 @@ def test_the_bound_counts_the_weights_of_fit(weighting):
     assert model.mistake_bound() == pytest.approx(-math.log(started[1]) / math.log(2 / 1.5))
 
 
+@pytest.mark.parametrize("algorithm", ["weighted_majority", "hedge"])
+def test_the_bound_holds_for_rows_of_large_weights(algorithm, tmp_path):
+    X, y = np.array([[0, 1], [1, 0]]), np.array([0, 1])
+    experts = [(f"column {number}", OfColumn(number).fit(X, y)) for number in range(2)]
+    model = WeightedMajorityClassifier(experts, prefit=True, algorithm=algorithm)
+    model.partial_fit(X[:1], [1], classes=[0, 1], sample_weight=[10.5])
+    assert 0.9 * model.mistake_bound() < model.n_mistakes_ * (2 if algorithm == "hedge" else 1)
+    assert model.n_mistakes_ <= model.mistake_bound()
+    model.save(tmp_path / "model", allow_pickle=True)
+    assert fastens.load(tmp_path / "model", allow_pickle=True).mistake_bound() == model.mistake_bound()
+
+
+@pytest.mark.parametrize("algorithm", ["weighted_majority", "hedge"])
+def test_the_bound_holds_for_weights_from_errors(algorithm):
+    """The best member of the stream had no weight at its start."""
+    X, y = np.array([[0, 1], [1, 0]] * 3), np.array([0, 1] * 3)
+    experts = [(f"column {number}", OfColumn(number).fit(X, y)) for number in range(2)]
+    model = WeightedMajorityClassifier(experts, prefit=True, algorithm=algorithm, weighting="errors").fit(X, y)
+    model.partial_fit(X, 1 - y)
+    assert model.n_mistakes_ == 6
+    assert model.mistake_bound() >= 6
+
+
 def test_a_weight_is_so_many_copies(table, experts):
     X, y = table
     weight = np.random.default_rng(0).integers(0, 4, 200)

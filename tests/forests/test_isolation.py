@@ -41,6 +41,12 @@ def test_contamination_is_the_share_of_outliers(rng):
     assert (model.predict(X) == -1).mean() == pytest.approx(0.05, abs=0.005)
 
 
+def test_a_share_of_outliers_that_rounding_makes_larger(rng):
+    X, _ = with_outliers(rng, 100)
+    model = IsolationForest(50, contamination=0.07, random_state=0).fit(X)  # 0.07 * 100 > 7 in floating point
+    assert (model.predict(X) == -1).sum() == 7
+
+
 def test_two_rows_are_alone_after_one_split():
     model = IsolationForest(10, random_state=0).fit([[0.0], [1.0]])
     np.testing.assert_allclose(model.score_samples([[0.0], [1.0]]), -0.5)

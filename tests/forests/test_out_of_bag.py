@@ -228,7 +228,9 @@ def test_votes(target, rows):
     np.testing.assert_allclose(outputs(forest, X), np.mean(votes, axis=0), rtol=1e-12)
     soft = make(RandomForestClassifier, min_samples_leaf=10, n_estimators=11).fit(X, targets[target])
     assert (outputs(forest, X) != outputs(soft, X)).any()
-    np.testing.assert_array_equal(outputs(forest.set_params(voting="soft").fit(X, targets[target]), X), outputs(soft, X))
+    np.testing.assert_array_equal(
+        outputs(forest.set_params(voting="soft").fit(X, targets[target]), X), outputs(soft, X)
+    )
 
 
 # Importance --------------------------------------------------
@@ -262,6 +264,13 @@ def test_permutation_importance_is_exact(rows):
         change = score - forest.score(swapped, y[:2], sample_weight=weight)
         for value in found.importances[j]:
             assert value == pytest.approx(change, rel=1e-6, abs=1e-9) or value == 0
+
+
+def test_importance_of_one_repeat_has_no_standard_error(rng):
+    X = rng.standard_normal((30, 2))
+    found = make(RandomForestRegressor).fit(X, X[:, 0]).permutation_importance(X, X[:, 0], n_repeats=1)
+    assert np.isfinite(found.importances_mean).all()
+    assert np.isnan(found.importances_standard_error).all()
 
 
 @pytest.mark.parametrize("target", ["classes", "numbers"])

@@ -62,3 +62,4 @@ def test_means():
     assert TRIAL.loss == pytest.approx(0.6)
     assert TRIAL.standard_error == pytest.approx(0.1)
     assert Trial(0, "forest", {}).loss == float("inf")
+    assert np.isnan(Trial(0, "forest", {}, [0.5]).standard_error)  # of one fold nothing is known

@@ -27,6 +27,7 @@ MAX_TABLE = 30  # attributes of the largest bit array: 2^30 bits are 128 MB
 MAX_LEAF = 22  # and of those below a branch, of which there are many: half a megabyte
 BUDGET_BITS = 1 << 30  # of all bit arrays together
 COMPARED_AT_ONCE = 1024
+_EVEN = 0.5  # the chance of an attribute where all sets weigh the same
 
 
 class TooManyError(Exception):
@@ -347,28 +348,32 @@ class SampledFamily:
 
     def __init__(self, clauses: Bools, q: float, random: np.random.Generator) -> None:
         self._clauses, self._q = clauses, q
-        self._boxes = (1 - q) ** clauses.sum(axis=1)
-        first = self._count_first(random)
-        total = self._boxes.sum()
-        low, high = _share_bounds(first, self.n_draws, self.confidence)
-        n = clauses.shape[1]
-        smallest_mass = q**n  # that of the set of all attributes, which satisfies every clause
-        self.mass = max(1 - total * first / self.n_draws, smallest_mass)
-        self._mass_bounds = max(1 - total * high, smallest_mass), min(1 - total * low, 1.0)
+        self.mass, bounds = self._weigh(q, random)
         self._pool = self._draw(self.pool_size, random)
+        # The number of sets is that of all subsets times the share where all weigh the same.
+        self._share, self._share_bounds = (self.mass, bounds) if q == _EVEN else self._weigh(_EVEN, random)
 
-    def _count_first(self, random: np.random.Generator) -> int:
+    def _weigh(self, q: float, random: np.random.Generator) -> tuple[float, tuple[float, float]]:
+        """The weight of all sets together, and where it lies."""
+        boxes = (1 - q) ** self._clauses.sum(axis=1)
+        first, total = self._count_first(boxes, q, random), boxes.sum()
+        low, high = _share_bounds(first, self.n_draws, self.confidence)
+        smallest_mass = q ** self._clauses.shape[1]  # that of the set of all attributes, which satisfies every clause
+        mass = max(1 - total * first / self.n_draws, smallest_mass)
+        return mass, (max(1 - total * high, smallest_mass), min(1 - total * low, 1.0))
+
+    def _count_first(self, boxes: Floats, q: float, random: np.random.Generator) -> int:
         """How many of the sets drawn from a box are in no earlier one."""
-        box = random.choice(len(self._boxes), self.n_draws, p=self._boxes / self._boxes.sum())
+        box = random.choice(len(boxes), self.n_draws, p=boxes / boxes.sum())
         found = 0
         for start in range(0, self.n_draws, COMPARED_AT_ONCE):
             chosen = box[start : start + COMPARED_AT_ONCE]
-            sets = self._random_sets(len(chosen), random) & ~self._clauses[chosen]
+            sets = self._random_sets(len(chosen), q, random) & ~self._clauses[chosen]
             found += int((self._missed(sets).argmax(axis=1) == chosen).sum())
         return found
 
-    def _random_sets(self, n: int, random: np.random.Generator) -> Bools:
-        return random.random((n, self._clauses.shape[1])) < self._q
+    def _random_sets(self, n: int, q: float, random: np.random.Generator) -> Bools:
+        return random.random((n, self._clauses.shape[1])) < q
 
     def _missed(self, sets: Bools) -> Bools:
         return sets.astype(np.float32) @ self._clauses.T.astype(np.float32) == 0
@@ -377,7 +382,7 @@ class SampledFamily:
         found: list[Bools] = []
         missing = n
         for _ in range(100 * n // COMPARED_AT_ONCE):
-            sets = self._random_sets(COMPARED_AT_ONCE, random)
+            sets = self._random_sets(COMPARED_AT_ONCE, self._q, random)
             found.append(sets[~self._missed(sets).any(axis=1)][:missing])
             missing -= len(found[-1])
             if missing == 0:
@@ -390,11 +395,11 @@ class SampledFamily:
     @property
     def n_sets(self) -> int:
         """About how many sets there are."""
-        return round(self.mass * 2 ** self._clauses.shape[1])
+        return round(self._share * 2 ** self._clauses.shape[1])
 
     def bounds(self) -> tuple[int, int]:
         """Where the number of sets lies, with a confidence of 99 %."""
-        low, high = self._mass_bounds
+        low, high = self._share_bounds
         scale = 2 ** self._clauses.shape[1]
         return max(1, int(low * scale)), int(high * scale) + 1
 

@@ -313,6 +313,20 @@ def test_bounds_hold(rng):
     assert missed <= 2
 
 
+def test_an_estimated_number_does_not_depend_on_the_prior(rng, monkeypatch):
+    from fastens.bayes.concepts import hitting_sets as module
+
+    monkeypatch.setattr(module.SampledFamily, "n_draws", 5000)
+    monkeypatch.setattr(module.SampledFamily, "pool_size", 100)
+    clauses = rng.random((6, 14)) < 0.3
+    clauses = module.minimal_clauses(clauses[clauses.any(axis=1)])
+    exact, sampled = module.family_of(clauses, 1 / 3, rng), module.SampledFamily(clauses, 1 / 3, rng)
+    low, high = sampled.bounds()
+    assert low <= exact.n_sets <= high
+    assert sampled.n_sets == pytest.approx(exact.n_sets, rel=0.1)
+    assert sampled.mass == pytest.approx(exact.mass, rel=0.2)
+
+
 @pytest.mark.slow
 def test_sixty_attributes(rng):
     """Too many to count: estimated within bounds, and the votes add up."""

@@ -79,6 +79,14 @@ def test_evidence_is_that_of_the_scores(rows):
         assert model.log_evidence_ == pytest.approx(sum(scores.of(candidates)), rel=1e-12)
 
 
+def test_no_evidence_without_pseudo_counts(rows):
+    X, y = (part.iloc[:50] for part in rows)
+    for parameters in ({"smoothing": "none"}, {"smoothing": "laplace", "alpha": 0}):
+        model = BayesianNetwork("tan", **parameters).fit(X, y)
+        with pytest.raises(AttributeError, match="with smoothing"):
+            model.log_evidence_  # noqa: B018
+
+
 def test_weights_are_repetitions(rows, rng):
     X, y = (part.iloc[:400] for part in rows)
     X = X.mask(rng.random(X.shape) < 0.1)
