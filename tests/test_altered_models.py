@@ -26,6 +26,8 @@ MODELS = {
         fastens.GradientBoostingRegressor(n_estimators=1), n_estimators=3, random_state=0
     ),
     "forest": lambda: fastens.RandomForestClassifier(2, random_state=0),
+    "leaf rows": lambda: fastens.RandomForestRegressor(5, keep_leaves=True, random_state=0),
+    "lines": lambda: fastens.GradientBoostingRegressor(n_estimators=3, linear_leaves=True),
     "isolation": lambda: fastens.IsolationForest(2, random_state=0),
     "posterior": fastens.BayesTreeRegressor,
     "shares": fastens.BayesTreeClassifier,
@@ -74,6 +76,25 @@ def test_arrays_that_do_not_fit_are_refused(folder, name, array, alter, refusal)
 
     load_altered(folder, name, lambda arrays, meta: None)
     with pytest.raises(fastens.ModelFileError, match=refusal):
+        load_altered(folder, name, change)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("leaf rows", "ensemble.node_offsets"),
+        ("leaf rows", "leaf_rows.starts"),
+        ("lines", "ensemble.linear.starts"),
+    ],
+)
+def test_places_that_ascend_only_by_overflow_are_refused(folder, name, array):
+    def change(arrays, meta):
+        places = arrays[array].astype(np.int64)
+        places[1:4] = 2**63 - 1, -(2**62), -2
+        assert (np.diff(places) >= 0).all()
+        arrays[array] = places
+
+    with pytest.raises(fastens.ModelFileError, match=f"rows of leaves|{array.rpartition('.')[2]}"):
         load_altered(folder, name, change)
 
 

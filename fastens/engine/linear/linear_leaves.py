@@ -163,7 +163,8 @@ class LinearLeaves:
         linear = cls(**found, rests=rests)
         n_terms = len(linear.features)
         require(len(linear.starts) == n_nodes + 1 and linear.starts[0] == 0, PREFIX + "starts")
-        require(linear.starts[-1] == n_terms and bool(np.all(np.diff(linear.starts) >= 0)), PREFIX + "starts")
+        is_ascending = bool(np.all(linear.starts[1:] >= linear.starts[:-1]))  # differences of large numbers overflow
+        require(linear.starts[-1] == n_terms and is_ascending, PREFIX + "starts")
         is_known = (linear.features >= 0) & (linear.features < len(is_categorical))
         require(bool(is_known.all()) and not is_categorical[linear.features].any(), PREFIX + "features")
         for name in ("slopes", "lower", "upper", "at_means"):
