@@ -63,6 +63,7 @@ def load_altered(folder, name, change):
         ("medians of others", "fitted.n_estimators_", lambda a: a + 1, "regressors"),
         ("forest", "fitted._seed", lambda a: a * 0 - 1, "seed"),
         ("forest", "fitted._seed", lambda a: a * 0 + 2**62, "seed"),
+        ("lines", "ensemble.value", lambda a: a.astype(np.float32), "value"),
         ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
         ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
         ("posterior", "node_statistics", lambda a: a * 0 - 2.0**31, "statistics"),
@@ -96,6 +97,20 @@ def test_places_that_ascend_only_by_overflow_are_refused(folder, name, array):
 
     with pytest.raises(fastens.ModelFileError, match=f"rows of leaves|{array.rpartition('.')[2]}"):
         load_altered(folder, name, change)
+
+
+def test_linear_leaves_that_have_a_feature_twice_are_refused(folder):
+    def change(arrays, meta):
+        starts = arrays["ensemble.linear.starts"].copy()
+        node = int(np.flatnonzero(np.diff(starts))[0])
+        for name in ("features", "slopes", "lower", "upper", "at_means"):
+            found = arrays[f"ensemble.linear.{name}"]
+            arrays[f"ensemble.linear.{name}"] = np.insert(found, starts[node], found[starts[node]])
+        starts[node + 1 :] += 1
+        arrays["ensemble.linear.starts"] = starts
+
+    with pytest.raises(fastens.ModelFileError, match=r"linear\.features does not describe"):
+        load_altered(folder, "lines", change)
 
 
 def test_classifiers_without_classes_are_refused(folder):

@@ -167,6 +167,9 @@ class LinearLeaves:
         require(linear.starts[-1] == n_terms and is_ascending, PREFIX + "starts")
         is_known = (linear.features >= 0) & (linear.features < len(is_categorical))
         require(bool(is_known.all()) and not is_categorical[linear.features].any(), PREFIX + "features")
+        # A leaf has room for each feature once.
+        places = np.sort(linear.nodes * len(is_categorical) + linear.features)
+        require(bool(np.all(places[1:] > places[:-1])), PREFIX + "features")
         for name in ("slopes", "lower", "upper", "at_means"):
             require(len(found[name]) == n_terms, PREFIX + name)
         return linear
@@ -234,6 +237,7 @@ class LinearEnsemble(TreeEnsemble):
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearEnsemble:
         """Make an ensemble from what `to_arrays` returned; see `TreeEnsemble.from_arrays`."""
         trees = TreeEnsemble.from_arrays(arrays)
+        require(trees.value.dtype == np.float64 and trees.value.shape[1] == 1, "value")
         return cls(trees, LinearLeaves.from_arrays(arrays, len(trees.value), trees.binning.is_categorical))
 
     def with_values(self, value: np.ndarray) -> LinearEnsemble:
