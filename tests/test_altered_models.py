@@ -28,6 +28,8 @@ MODELS = {
     "forest": lambda: fastens.RandomForestClassifier(2, random_state=0),
     "leaf rows": lambda: fastens.RandomForestRegressor(5, keep_leaves=True, random_state=0),
     "lines": lambda: fastens.GradientBoostingRegressor(n_estimators=3, linear_leaves=True),
+    "averaged": lambda: fastens.RandomForestRegressor(2, averaging="posterior", random_state=0),
+    "averaged classes": lambda: fastens.RandomForestClassifier(2, averaging="posterior", random_state=0),
     "isolation": lambda: fastens.IsolationForest(2, random_state=0),
     "posterior": fastens.BayesTreeRegressor,
     "shares": fastens.BayesTreeClassifier,
@@ -64,6 +66,9 @@ def load_altered(folder, name, change):
         ("forest", "fitted._seed", lambda a: a * 0 - 1, "seed"),
         ("forest", "fitted._seed", lambda a: a * 0 + 2**62, "seed"),
         ("lines", "ensemble.value", lambda a: a.astype(np.float32), "value"),
+        ("averaged", "averaging.n_thresholds", lambda a: a[1:], "thresholds"),
+        ("averaged", "averaging.variance", lambda a: -a, "variance"),
+        ("averaged classes", "ensemble.value", lambda a: a[:, :1], "values of the trees"),
         ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
         ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
         ("posterior", "node_statistics", lambda a: a * 0 - 2.0**31, "statistics"),
@@ -111,6 +116,17 @@ def test_linear_leaves_that_have_a_feature_twice_are_refused(folder):
 
     with pytest.raises(fastens.ModelFileError, match=r"linear\.features does not describe"):
         load_altered(folder, "lines", change)
+
+
+def test_averages_of_more_targets_than_the_trees_have_are_refused(folder):
+    def change(arrays, meta):
+        leaves = arrays["averaging.leaves.0"]
+        arrays["averaging.leaves.0"] = np.concatenate([leaves, np.ones((4, leaves.shape[1]), leaves.dtype)])
+        for name in ("location", "variance"):
+            arrays[f"averaging.{name}"] = np.ones(3)
+
+    with pytest.raises(fastens.ModelFileError, match="location and the variance"):
+        load_altered(folder, "averaged", change)
 
 
 def test_classifiers_without_classes_are_refused(folder):
