@@ -26,6 +26,10 @@ MODELS = {
         fastens.GradientBoostingRegressor(n_estimators=1), n_estimators=3, random_state=0
     ),
     "forest": lambda: fastens.RandomForestClassifier(2, random_state=0),
+    "leaf rows": lambda: fastens.RandomForestRegressor(5, keep_leaves=True, random_state=0),
+    "lines": lambda: fastens.GradientBoostingRegressor(n_estimators=3, linear_leaves=True),
+    "averaged": lambda: fastens.RandomForestRegressor(2, averaging="posterior", random_state=0),
+    "averaged classes": lambda: fastens.RandomForestClassifier(2, averaging="posterior", random_state=0),
     "isolation": lambda: fastens.IsolationForest(2, random_state=0),
     "posterior": fastens.BayesTreeRegressor,
     "shares": fastens.BayesTreeClassifier,
@@ -61,6 +65,10 @@ def load_altered(folder, name, change):
         ("medians of others", "fitted.n_estimators_", lambda a: a + 1, "regressors"),
         ("forest", "fitted._seed", lambda a: a * 0 - 1, "seed"),
         ("forest", "fitted._seed", lambda a: a * 0 + 2**62, "seed"),
+        ("lines", "ensemble.value", lambda a: a.astype(np.float32), "value"),
+        ("averaged", "averaging.n_thresholds", lambda a: a[1:], "thresholds"),
+        ("averaged", "averaging.variance", lambda a: -a, "variance"),
+        ("averaged classes", "ensemble.value", lambda a: a[:, :1], "values of the trees"),
         ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
         ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
         ("posterior", "node_statistics", lambda a: a * 0 - 2.0**31, "statistics"),
@@ -75,6 +83,50 @@ def test_arrays_that_do_not_fit_are_refused(folder, name, array, alter, refusal)
     load_altered(folder, name, lambda arrays, meta: None)
     with pytest.raises(fastens.ModelFileError, match=refusal):
         load_altered(folder, name, change)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("leaf rows", "ensemble.node_offsets"),
+        ("leaf rows", "leaf_rows.starts"),
+        ("lines", "ensemble.linear.starts"),
+    ],
+)
+def test_places_that_ascend_only_by_overflow_are_refused(folder, name, array):
+    def change(arrays, meta):
+        places = arrays[array].astype(np.int64)
+        places[1:4] = 2**63 - 1, -(2**62), -2
+        assert (np.diff(places) >= 0).all()
+        arrays[array] = places
+
+    with pytest.raises(fastens.ModelFileError, match=f"rows of leaves|{array.rpartition('.')[2]}"):
+        load_altered(folder, name, change)
+
+
+def test_linear_leaves_that_have_a_feature_twice_are_refused(folder):
+    def change(arrays, meta):
+        starts = arrays["ensemble.linear.starts"].copy()
+        node = int(np.flatnonzero(np.diff(starts))[0])
+        for name in ("features", "slopes", "lower", "upper", "at_means"):
+            found = arrays[f"ensemble.linear.{name}"]
+            arrays[f"ensemble.linear.{name}"] = np.insert(found, starts[node], found[starts[node]])
+        starts[node + 1 :] += 1
+        arrays["ensemble.linear.starts"] = starts
+
+    with pytest.raises(fastens.ModelFileError, match=r"linear\.features does not describe"):
+        load_altered(folder, "lines", change)
+
+
+def test_averages_of_more_targets_than_the_trees_have_are_refused(folder):
+    def change(arrays, meta):
+        leaves = arrays["averaging.leaves.0"]
+        arrays["averaging.leaves.0"] = np.concatenate([leaves, np.ones((4, leaves.shape[1]), leaves.dtype)])
+        for name in ("location", "variance"):
+            arrays[f"averaging.{name}"] = np.ones(3)
+
+    with pytest.raises(fastens.ModelFileError, match="location and the variance"):
+        load_altered(folder, "averaged", change)
 
 
 def test_classifiers_without_classes_are_refused(folder):

@@ -37,6 +37,7 @@ class TreesClassifier(BaseClassifier):
         if _ALL_SHARES in arrays:
             self._has_all_shares = True
         super()._restore_fitted(arrays)
+        _check_values(self)
 
     @property
     def n_classes_(self) -> Any:
@@ -93,7 +94,17 @@ class TreesRegressor(BaseRegressor):
     def _targets(self) -> NumberTargets:
         return NumberTargets(self._n_targets, self._value_dtype)
 
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        _check_values(self)
+
     def predict(self, X: ArrayLike) -> NDArray[np.floating]:
         """Return the predicted number of each row, (n_samples,) or (n_samples, n_targets)."""
         mean = self._mean(X)
         return mean[:, 0] if self._n_targets == 1 else mean
+
+
+def _check_values(model: Any) -> None:
+    """Raise ValueError unless each tree has a value for every output."""
+    if model._ensemble.value.shape[1] != model._ensemble.n_outputs:
+        raise ValueError("the values of the trees and the targets do not fit together")

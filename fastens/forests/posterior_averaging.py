@@ -199,9 +199,11 @@ class Averaging:
             return None
         new = cls.__new__(cls)
         new.n_thresholds = arrays[_PREFIX + "n_thresholds"]
+        if not _are_numbers(new.n_thresholds, forest._ensemble.binning.n_features):
+            raise ValueError("the numbers of thresholds and the columns do not fit together")
         names = [name for name in (f"{_PREFIX}leaves.{i}" for i in range(2)) if name in arrays]
         new.leaf_statistics = [arrays[name] for name in names]
-        new._restore(arrays)
+        new._restore(forest, arrays)
         n_leaves = int(forest._ensemble.n_leaves.sum())
         n_rows = len(new.leaf_prior(forest).statistics(np.zeros((1, forest._n_targets))))
         sound = all(part.shape == (n_rows, n_leaves) and np.isfinite(part).all() for part in new.leaf_statistics)
@@ -216,7 +218,7 @@ class Averaging:
         """Those of the statistics that are weights of rows: of all, or of each class."""
         return statistics[:1]
 
-    def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
         """What only classes or numbers have."""
 
 
@@ -277,9 +279,17 @@ class NumberAveraging(Averaging):
         own = {"location": self.location, "variance": self.variance, "is_of_counts": np.array(self.is_of_counts)}
         return super().to_arrays() | {_PREFIX + name: array for name, array in own.items()}
 
-    def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
         self.location, self.variance = arrays[_PREFIX + "location"], arrays[_PREFIX + "variance"]
+        n_targets = forest._n_targets
+        if not (_are_numbers(np.abs(self.location), n_targets) and _are_numbers(self.variance, n_targets)):
+            raise ValueError("the location and the variance do not fit the targets")
         self.is_of_counts = bool(arrays[_PREFIX + "is_of_counts"].item())
+
+
+def _are_numbers(array: np.ndarray, n: int) -> bool:
+    """Whether these are so many finite numbers, none below 0, as float64."""
+    return array.dtype == np.float64 and array.shape == (n,) and bool(((array >= 0) & (array < np.inf)).all())
 
 
 def _weigher_of_rows_left_out(forest: Any, data: TrainingData) -> Callable[[Any], Array]:

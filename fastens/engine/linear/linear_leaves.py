@@ -163,9 +163,13 @@ class LinearLeaves:
         linear = cls(**found, rests=rests)
         n_terms = len(linear.features)
         require(len(linear.starts) == n_nodes + 1 and linear.starts[0] == 0, PREFIX + "starts")
-        require(linear.starts[-1] == n_terms and bool(np.all(np.diff(linear.starts) >= 0)), PREFIX + "starts")
+        is_ascending = bool(np.all(linear.starts[1:] >= linear.starts[:-1]))  # differences of large numbers overflow
+        require(linear.starts[-1] == n_terms and is_ascending, PREFIX + "starts")
         is_known = (linear.features >= 0) & (linear.features < len(is_categorical))
         require(bool(is_known.all()) and not is_categorical[linear.features].any(), PREFIX + "features")
+        # A leaf has room for each feature once.
+        places = np.sort(linear.nodes * len(is_categorical) + linear.features)
+        require(bool(np.all(places[1:] > places[:-1])), PREFIX + "features")
         for name in ("slopes", "lower", "upper", "at_means"):
             require(len(found[name]) == n_terms, PREFIX + name)
         return linear
@@ -233,6 +237,7 @@ class LinearEnsemble(TreeEnsemble):
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearEnsemble:
         """Make an ensemble from what `to_arrays` returned; see `TreeEnsemble.from_arrays`."""
         trees = TreeEnsemble.from_arrays(arrays)
+        require(trees.value.dtype == np.float64 and trees.value.shape[1] == 1, "value")
         return cls(trees, LinearLeaves.from_arrays(arrays, len(trees.value), trees.binning.is_categorical))
 
     def with_values(self, value: np.ndarray) -> LinearEnsemble:

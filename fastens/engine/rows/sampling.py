@@ -187,8 +187,8 @@ class Bootstrap:
             and (np.bincount(order, minlength=n_rows) == 1).all()
             and offsets[0] == draws[0] == 0
             and offsets[-1] == n_rows
-            and (np.diff(offsets) > 0).all()
-            and (np.diff(draws) >= 0).all()
+            and (offsets[1:] > offsets[:-1]).all()  # differences of large numbers overflow
+            and (draws[1:] >= draws[:-1]).all()
         )
         if not is_sound or not (cumulated is None or _is_cumulated(cumulated, offsets)):
             raise ValueError("the arrays do not describe a bootstrap")

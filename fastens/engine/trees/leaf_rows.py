@@ -107,7 +107,7 @@ class LeafRows:
             and len(starts) == node_offsets[-1] + 1
             and starts[0] == 0
             and starts[-1] == len(members)
-            and (np.diff(starts) >= 0).all()
+            and (starts[1:] >= starts[:-1]).all()  # differences of large numbers overflow
             and members.max(initial=0) < n_members
             and (weights is None or (weights.dtype == np.float32 and weights.shape == members.shape))
             and (weights is None or bool(((weights > 0) & (weights < np.inf)).all()))

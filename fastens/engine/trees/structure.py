@@ -58,8 +58,8 @@ def check_children(ensemble: Any) -> None:
     """Every node but the roots is the child of one node, and stands after it, inside the same tree."""
     offsets, left = ensemble.node_offsets, ensemble.left_child.astype(np.int64)
     require(len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == len(ensemble.value), "node_offsets")
+    require(bool(np.all(offsets[1:] > offsets[:-1])), "node_offsets")  # differences of large numbers overflow
     tree_sizes = np.diff(offsets)
-    require(bool(np.all(tree_sizes > 0)), "node_offsets")
     require(len(left) == len(ensemble.value), "left_child")
     root = np.repeat(offsets[:-1], tree_sizes)
     inner = np.flatnonzero(left)

@@ -282,6 +282,8 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
         starts[place + 1] = len(features)
     if any(not 0 <= f < ensemble.binning.n_features or ensemble.binning.is_categorical[f] for f in features):
         raise refuse("a linear model is of a column that is no number")
+    if any(len(set(line.features)) < len(line.features) for line in trees.lines.values()):
+        raise refuse("a linear model has a column twice")
     if not np.isfinite(slopes).all() or not np.isfinite(at_means).all():
         raise refuse("a coefficient of a linear model is not a finite number")
     everywhere = np.full(len(features), np.inf)

@@ -146,6 +146,19 @@ def test_constants_of_linear_leaves_far_from_their_values(scale):
     np.testing.assert_array_equal(from_model(changed).predict(rows), changed.predict(rows))
 
 
+def test_a_linear_leaf_with_a_column_twice_is_refused(tmp_path):
+    lines = train("regression", y, linear_tree=True, rounds=3).model_to_string().splitlines()
+    start, counts = next((i, found) for i, found in enumerate(lines) if re.match("num_features=(0 )*[1-9]", found))
+    first = int(re.search("[1-9][0-9]*", counts)[0])
+    lines[start] = counts.replace(str(first), str(first + 1), 1)
+    for i in (start + 1, start + 2):
+        lines[i] = re.sub(r"=(\S+)", r"=\1 \1", lines[i])
+    path = tmp_path / "model.txt"
+    path.write_text(re.sub("tree_sizes=.*\n", "", "\n".join(lines)))
+    with pytest.raises(ValueError, match="has a column twice"):
+        from_model(path)
+
+
 def times(numbers, scale):
     return "leaf_const=" + " ".join(repr(float(number) * scale) for number in numbers.split())
 
