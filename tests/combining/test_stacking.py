@@ -229,7 +229,7 @@ def test_random_state_seeds_the_final_estimator(cv, binary):
     X, y = binary
     members = [("bayes", GaussianNB().fit(X, y))]
     model = StackingClassifier(members, RandomForestClassifier(2), cv=cv, passthrough=True, random_state=0)
-    first, second = (clone(model).fit(X, y).predict_proba(X) for _ in range(2))
+    first, second = (model.fit(X, y).predict_proba(X) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
