@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
+from fastens.base import BaseFastens
 from fastens.docstrings import entries
 from fastens.foreign_names import hint
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
@@ -223,8 +224,9 @@ def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
     """Raise ValueError where a member is no classifier, or no regressor."""
     kind = "classifier" if wants_classifier else "regressor"
     tags = tags_of(member)
-    # What predicts, and says nothing of its kind, is what it is used as.
+    # What predicts, and says nothing of its kind, is what it is used as; but not our rankers and survival models.
     is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
+    is_either &= not isinstance(member, BaseFastens)
     if is_either or (tags is not None and tags.estimator_type == kind):
         return
     needs_tags = tags is None and hasattr(member, "fit")
