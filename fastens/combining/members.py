@@ -261,13 +261,18 @@ class BaseMembers(BaseFastens):
         _check_names(names, self.get_params(deep=False))
         if empty := [depth for depth, members in enumerate(levels, 1) if not members]:
             raise ValueError(f"levels must hold at least one estimator each; level {empty[0]} has none.")
-        unknown = [name for name in (self.columns or {}) if name not in names]
+        known = self._names_given(names)
+        unknown = [name for name in (self.columns or {}) if name not in known]
         if unknown:
-            raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {names}.")
+            raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {known}.")
         seeds = self._seed_source()
         return [
             [self._spec(name, member, seeds, depth) for name, member in members] for depth, members in enumerate(levels)
         ]
+
+    def _names_given(self, names: list[str]) -> list[str]:
+        """The names of the members, those dropped among them; by default those of `names`."""
+        return [name for name, _ in self._named()] or names
 
     def _spec(self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int) -> MemberSpec:
         check_kind(f"Member {name!r}", member, is_classifier(self))

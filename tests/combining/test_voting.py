@@ -262,6 +262,9 @@ def test_weights_by_name_and_dropped_members(table):
     assert model.weights_.tolist() == [1, 0, 1]
     model.set_params(weights=[1, 2, 3], bayes="drop").fit(X, y)
     assert model.weights_.tolist() == [1, 3]
+    model.set_params(weights={"bayes": 2.0, "boosting": 4.0}, columns={"bayes": [0], "boosting": [0]}).fit(X, y)
+    assert model.weights_.tolist() == [4, 1]
+    assert model.named_estimators_["boosting"].n_features_in_ == 1
 
 
 def test_file_and_pickle(table, tmp_path):
