@@ -13,7 +13,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import VotingClassifier as PeerVoting
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -293,3 +293,12 @@ def test_groups_are_one_for_each_row(table, groups, weight):
     model = VotingClassifier([("tree", DecisionTreeClassifier())], weights="nnls", cv=GroupKFold(2))
     with pytest.raises(ValueError, match="groups must have one for each of the 150 rows; got shape"):
         model.fit(X, y, weight, groups=groups)
+
+
+def test_predefined_folds_count_the_rows_that_were_given(table):
+    X, y = table
+    folds, weight = np.arange(len(y)) % 3, np.arange(len(y)) % 5 > 0
+    model = VotingClassifier(members(), voting="soft", weights="nnls", cv=PredefinedSplit(folds))
+    given = model.fit(X, y, sample_weight=weight).weights_
+    kept = model.set_params(cv=PredefinedSplit(folds[weight])).fit(X[weight], y[weight]).weights_
+    np.testing.assert_array_equal(given, kept)
