@@ -72,7 +72,8 @@ class AdaBoostClassifier(AdditiveVotes):
     estimator : classifier, optional
         What to boost; default: stumps, or trees of `max_depth`. These, and a `DecisionTreeClassifier` of ours, grow on
         rows that are binned once for all rounds. A classifier whose `fit` takes no weights is fitted to rows drawn from
-        the distribution, as with ``resample=True``.
+        the distribution, as with ``resample=True``. Other classifiers are given numbers, a category as its place among
+        the categories; ours are told which columns are categories.
     n_estimators : int, default=50
         Most rounds. Boosting ends earlier with a classifier without error (which gets the weight 1), and, without
         `restart`, before one that is no better than chance (the first such is kept, with a warning).

@@ -17,6 +17,7 @@ from fastens.adaboost.weak_learners import (
     check_own_trees,
     drawn_seed,
     fitted_copy,
+    knowing_categories,
     models_from_arrays,
     models_to_arrays,
     takes_weights,
@@ -70,7 +71,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     ----------
     estimator : regressor, optional
         What to boost; default: trees of `max_depth`, whose bins are made once for all rounds. A regressor whose `fit`
-        takes no weights is always fitted to rows drawn from the distribution.
+        takes no weights is always fitted to rows drawn from the distribution. Other regressors are given numbers, a
+        category as its place among the categories; ours are told which columns are categories.
     n_estimators : int, default=50
         Most rounds. Boosting ends earlier with a regressor without error (which gets the weight 1), and before one
         whose mean loss is one half or more (if it is the first, it is all there is).
@@ -192,7 +194,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         comm = data.comm
         if self.estimator is not None:
             check_own_trees(self.estimator, comm)
-            return _Regressors(self.estimator, data)
+            return _Regressors(knowing_categories(self.estimator, self._is_categorical), data)
         n_threads = resolve_n_jobs(self.n_jobs)
         binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads, comm)
         matrix = binned(binning, data.X, n_threads, comm)

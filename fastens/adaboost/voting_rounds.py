@@ -16,6 +16,7 @@ from fastens.adaboost.weak_learners import (
     check_own_trees,
     class_values,
     drawn_seed,
+    knowing_categories,
     takes_weights,
 )
 from fastens.adaboost.weak_rounds import Vote, VotingRules, VotingRun, Weak
@@ -76,7 +77,8 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     own_rules = _own_rules(model, data)
     if model.estimator is not None and own_rules is None:
         check_own_trees(model.estimator, comm)
-        return Estimators(model.estimator, model.classes_, in_memory(data.X), classes, in_memory(X_val))
+        estimator = knowing_categories(model.estimator, model._is_categorical)
+        return Estimators(estimator, model.classes_, in_memory(data.X), classes, in_memory(X_val))
     if "_ensemble" in vars(model):
         binning = model._ensemble.binning
     else:

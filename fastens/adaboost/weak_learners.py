@@ -14,6 +14,8 @@ from sklearn.utils import check_random_state
 
 from fastens.adaboost.weak_rounds import Vote, Weak
 from fastens.adaboost.weights import RowWeights
+from fastens.base import BaseFastens
+from fastens.combining.parameters import seeded
 from fastens.combining.responses import label_places
 from fastens.engine.bins.binning import Binning
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
@@ -171,12 +173,24 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
     model = clone(estimator)
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=index)
+    model = seeded(model, np.random.RandomState(index))
     if takes_weights(model):
         model.fit(X, y, sample_weight=weights / (int(weights.sum()) / n_copies))
         return model
     rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
     model.fit(X[rows], y[rows])
     return model
+
+
+def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:
+    """One of our estimators that goes by the types of columns, told which of the encoded ones are categories."""
+    known = estimator.get_params(deep=False) if isinstance(estimator, BaseFastens) else {}
+    places = np.flatnonzero(is_categorical).tolist()
+    if places and isinstance(known.get("categorical_features"), str) and known["categorical_features"] == "from_dtype":
+        return clone(estimator).set_params(categorical_features=places)
+    if places and isinstance(known.get("kinds"), str):  # of MixedNB
+        return clone(estimator).set_params(kinds=dict.fromkeys(places, "categorical"))
+    return estimator
 
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:

@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
+from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
@@ -43,6 +44,7 @@ from fastens.combining.parameters import (
     NamedMembers,
     check_kind,
     routing_enabled,
+    seeded,
 )
 from fastens.combining.responses import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
@@ -61,6 +63,8 @@ STACKERS = ("linear", "boosting")
 STACKING_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
     The folds; None: 5, stratified for classes of one target. "prefit": the members are fitted already, on other rows.
+random_state : int, RandomState or None
+    Seeds the members, and the final estimator, whose own random_state is None.
 """)
 
 FoldFits = dict[tuple[str, int], FoldFit]
@@ -249,7 +253,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
         return fit_level(specs, data, folds, plan)
 
     def _fit_final(self, data: MemberData) -> None:
-        estimator = self._final_template()
+        seeds = None if self.random_state is None else check_random_state(self.random_state)
+        estimator = seeded(self._final_template(), seeds)
         check_kind("final_estimator", estimator, is_classifier(self))
         # Without requests of its own it gets the weights, as in scikit-learn.
         is_routed = data.routed is not None and _FINAL in data.routed

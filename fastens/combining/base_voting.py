@@ -146,13 +146,13 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     def _weights_in_order(self, names: list[str]) -> list[Any]:
         """The weights of the members that are not dropped, which may be given by name."""
+        all_names = self._names_given(names)
         if isinstance(self.weights, Mapping):
-            unknown = [name for name in self.weights if name not in names]
+            unknown = [name for name in self.weights if name not in all_names]
             if unknown:
-                raise ValueError(f"weights must be given for members; got {unknown[0]!r}, the members are {names}.")
+                raise ValueError(f"weights must be given for members; got {unknown[0]!r}, the members are {all_names}.")
             return [self.weights.get(name, 1.0) for name in names]
         given = list(self.weights)
-        all_names = [name for name, _ in self._named()] or names
         if len(given) == len(all_names) != len(names):
             given = [weight for name, weight in zip(all_names, given, strict=True) if name in names]
         return given

@@ -174,8 +174,13 @@ class FittedMember:
 def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     """Training and test rows of each fold, by any of scikit-learn's splitters.
 
-    Folds given as row numbers count the rows as they were given to `fit`; rows of zero weight leave them.
+    Folds given as row numbers, or as a fold for each row, count the rows as they were given to `fit`; rows of zero
+    weight leave them.
     """
+    from sklearn.model_selection import PredefinedSplit
+
+    if isinstance(cv, PredefinedSplit):
+        cv = list(cv.split())
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
         folds = _given_folds(cv, data, given)
     else:

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._repr_html.estimator import _VisualBlock
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -42,6 +42,7 @@ from fastens.combining.parameters import (
     metadata_of_rows,
     own_request,
     routing_enabled,
+    seeded,
     tags_of,
 )
 from fastens.combining.responses import resolve_method
@@ -260,13 +261,18 @@ class BaseMembers(BaseFastens):
         _check_names(names, self.get_params(deep=False))
         if empty := [depth for depth, members in enumerate(levels, 1) if not members]:
             raise ValueError(f"levels must hold at least one estimator each; level {empty[0]} has none.")
-        unknown = [name for name in (self.columns or {}) if name not in names]
+        known = self._names_given(names)
+        unknown = [name for name in (self.columns or {}) if name not in known]
         if unknown:
-            raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {names}.")
+            raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {known}.")
         seeds = self._seed_source()
         return [
             [self._spec(name, member, seeds, depth) for name, member in members] for depth, members in enumerate(levels)
         ]
+
+    def _names_given(self, names: list[str]) -> list[str]:
+        """The names of the members, those dropped among them; by default those of `names`."""
+        return [name for name, _ in self._named()] or names
 
     def _spec(self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int) -> MemberSpec:
         check_kind(f"Member {name!r}", member, is_classifier(self))
@@ -278,7 +284,7 @@ class BaseMembers(BaseFastens):
         if columns == []:
             raise ValueError("columns must hold at least one column; got none.")
         method = resolve_method(name, member, self._response_method(), is_classifier(self), self._remedy())
-        return MemberSpec(name, _seeded(member, seeds), columns, method)
+        return MemberSpec(name, seeded(member, seeds), columns, method)
 
     def _seed_source(self) -> np.random.RandomState | None:
         """The generator of the members' seeds; None where they are not seeded."""
@@ -474,19 +480,6 @@ def _check_names(names: list[str], parameters: dict[str, Any]) -> None:
             raise ValueError(f"estimators must have names without '__'; got {name!r}.")
         if name in parameters:
             raise ValueError(f"estimators must have names that are no parameters; got {name!r}.")
-
-
-def _seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
-    """The member with a seed for each random_state that is None, if there are seeds."""
-    if seeds is None or not hasattr(member, "get_params"):
-        return member
-    open_seeds = sorted(
-        key
-        for key, value in member.get_params(deep=True).items()
-        if (key == "random_state" or key.endswith("__random_state")) and value is None
-    )
-    drawn = {key: int(seeds.randint(np.iinfo(np.int32).max)) for key in open_seeds}
-    return clone(member).set_params(**drawn) if drawn else member
 
 
 def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:

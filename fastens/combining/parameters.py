@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
+from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
+from fastens.base import BaseFastens
 from fastens.docstrings import entries
 from fastens.foreign_names import hint
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
@@ -236,10 +238,24 @@ def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
     """Raise ValueError where a member is no classifier, or no regressor."""
     kind = "classifier" if wants_classifier else "regressor"
     tags = tags_of(member)
-    # What predicts, and says nothing of its kind, is what it is used as.
+    # What predicts, and says nothing of its kind, is what it is used as; but not our rankers and survival models.
     is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
+    is_either &= not isinstance(member, BaseFastens)
     if is_either or (tags is not None and tags.estimator_type == kind):
         return
     needs_tags = tags is None and hasattr(member, "fit")
     advice = f", an instance of a class with scikit-learn's {kind.title()}Mixin and BaseEstimator"
     raise ValueError(f"{what} must be a {kind}{advice if needs_tags else ''}; got {member!r}.")
+
+
+def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
+    """The member with a seed for each random_state that is None, if there are seeds."""
+    if seeds is None or not hasattr(member, "get_params"):
+        return member
+    open_seeds = sorted(
+        key
+        for key, value in member.get_params(deep=True).items()
+        if (key == "random_state" or key.endswith("__random_state")) and value is None
+    )
+    drawn = {key: int(seeds.randint(np.iinfo(np.int32).max)) for key in open_seeds}
+    return clone(member).set_params(**drawn) if drawn else member

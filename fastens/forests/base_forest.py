@@ -415,7 +415,7 @@ class BaseForest(TreeParameters, TreeModel):
         Parameters
         ----------
         X, y, sample_weight
-            The rows of `fit`.
+            The rows of `fit`, in their order.
 
         Returns
         -------

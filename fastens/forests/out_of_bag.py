@@ -15,7 +15,7 @@ from fastens.base import TrainingData
 from fastens.conformal.quantiles import ConformalScores
 from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.comm import first_row, gathered
-from fastens.engine.rows.sampling import random_stream, stream_seeds
+from fastens.engine.rows.sampling import content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import LeftOut, PermutedLosses
 from fastens.engine.whole import as_copies
@@ -140,12 +140,15 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
     forest._check_fitted()
     if forest._bootstrap is None:
         raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
-    data = forest._learn_same_statistics(forest._check_validation(X, y, sample_weight), forest._seed)
+    given = forest._check_validation(X, y, sample_weight)
+    data = forest._learn_same_statistics(given, forest._seed)
     if len(data.y) != len(forest._bootstrap.order):
         raise ValueError(
             f"X must hold the rows of fit, {len(forest._bootstrap.order)} with a weight above 0; got {len(data.y)}."
         )
     trees, n_threads = forest._ensemble, resolve_n_jobs(forest.n_jobs)
+    if not forest._bootstrap.is_order_of(content_hashes(given.X, given.y, n_threads)):
+        raise ValueError("X and y must hold the rows of fit, in their order; got others, or another order.")
     losses = PermutedLosses(trees, data.X, forest._column_of, n_threads)
     with ThreadPoolExecutor(n_threads) as pool:
         grown = list(pool.map(lambda t: _permuted_losses(forest, t, losses, data), range(trees.n_trees)))

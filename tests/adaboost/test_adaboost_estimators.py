@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 
 import fastens
-from fastens import AdaBoostClassifier, AdaBoostRegressor, DecisionTreeClassifier, DecisionTreeRegressor
+from fastens import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    MixedNB,
+    RandomForestClassifier,
+)
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +174,21 @@ def test_whole_weights_are_copies_for_estimators_with_penalties(kind, resample, 
     errors = model.fit(X, y, sample_weight=weight).estimator_errors_
     rows = np.repeat(np.arange(60), weight)
     np.testing.assert_allclose(errors, model.fit(X[rows], y[rows]).estimator_errors_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", [MixedNB(), DecisionTreeClassifier(max_depth=1, ccp_alpha=0.001)])
+def test_our_estimators_are_told_which_columns_are_categories(estimator, rng):
+    places = rng.integers(0, 8, 300)
+    y = np.isin(places, [0, 3, 5])
+    X = pd.DataFrame({"size": rng.normal(size=300), "kind": pd.Categorical(np.array(list("abcdefgh"))[places])})
+    model = AdaBoostClassifier(estimator, n_estimators=1).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), clone(estimator).fit(X, y).predict(X))
+    tree = DecisionTreeRegressor(max_depth=1)
+    model = AdaBoostRegressor(tree, n_estimators=1, resample=False).fit(X, y * 1.0)
+    np.testing.assert_array_equal(model.predict(X), tree.fit(X, y * 1.0).predict(X))
+
+
+def test_estimators_in_the_given_one_are_seeded_too(tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(make_pipeline(RandomForestClassifier(2)), n_estimators=2, random_state=0)
+    np.testing.assert_array_equal(model.fit(X, y).decision_function(X), model.fit(X, y).decision_function(X))

@@ -16,6 +16,7 @@ from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import KFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -31,6 +32,8 @@ from fastens import (
     ConformalRegressor,
     DecisionTreeClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingSurvival,
     RandomForestClassifier,
     StackingClassifier,
     StackingRegressor,
@@ -148,6 +151,15 @@ def test_members_of_no_kind():
     assert_array_equal(BaggingClassifier(Noted(), 2).fit(X, y).predict(X), 0)
     with pytest.raises(ValueError, match="estimator must be a classifier; got StandardScaler"):
         BaggingClassifier(StandardScaler(), 2).fit(X, y)
+
+
+@pytest.mark.parametrize("member", [GradientBoostingRanker(), GradientBoostingSurvival()])
+def test_ranks_and_hazards_are_no_members(member):
+    for model in (VotingRegressor([("a", member)]), BaggingRegressor(member), ConformalRegressor(member)):
+        with pytest.raises(ValueError, match="must be a regressor; got GradientBoosting"):
+            model.fit(X, y)
+    with pytest.raises(ValueError, match="final_estimator must be a classifier; got GradientBoosting"):
+        StackingClassifier([("bayes", GaussianNB())], member).fit(X, y > np.median(y))
 
 
 def test_members_get_their_draws_as_weights_with_routing_on():

@@ -29,6 +29,7 @@ from fastens import (
     ConformalClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    RandomForestClassifier,
     StackingClassifier,
     StackingRegressor,
 )
@@ -221,6 +222,15 @@ def test_random_state_seeds_members_without_a_seed(binary):
     np.testing.assert_array_equal(first, second)
     fitted = model.fit(X, y).named_estimators_
     assert fitted["a"].random_state != fitted["b"].random_state
+
+
+@pytest.mark.parametrize("cv", [2, "prefit"])
+def test_random_state_seeds_the_final_estimator(cv, binary):
+    X, y = binary
+    members = [("bayes", GaussianNB().fit(X, y))]
+    model = StackingClassifier(members, RandomForestClassifier(2), cv=cv, passthrough=True, random_state=0)
+    first, second = (model.fit(X, y).predict_proba(X) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("cv", [KFold(3), LeaveOneGroupOut()])

@@ -13,7 +13,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import VotingClassifier as PeerVoting
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -270,6 +270,9 @@ def test_weights_by_name_and_dropped_members(table):
     assert model.weights_.tolist() == [1, 0, 1]
     model.set_params(weights=[1, 2, 3], bayes="drop").fit(X, y)
     assert model.weights_.tolist() == [1, 3]
+    model.set_params(weights={"bayes": 2.0, "boosting": 4.0}, columns={"bayes": [0], "boosting": [0]}).fit(X, y)
+    assert model.weights_.tolist() == [4, 1]
+    assert model.named_estimators_["boosting"].n_features_in_ == 1
 
 
 def test_file_and_pickle(table, tmp_path):
@@ -306,3 +309,12 @@ def test_what_is_no_cv_is_refused(table, weights, cv):
     model = VotingClassifier([("tree", DecisionTreeClassifier())], weights=weights, cv=cv)
     with pytest.raises(ValueError, match="cv must be a number of folds, a splitter or a list of"):
         model.fit(*table)
+
+
+def test_predefined_folds_count_the_rows_that_were_given(table):
+    X, y = table
+    folds, weight = np.arange(len(y)) % 3, np.arange(len(y)) % 5 > 0
+    model = VotingClassifier(members(), voting="soft", weights="nnls", cv=PredefinedSplit(folds))
+    given = model.fit(X, y, sample_weight=weight).weights_
+    kept = model.set_params(cv=PredefinedSplit(folds[weight])).fit(X[weight], y[weight]).weights_
+    np.testing.assert_array_equal(given, kept)

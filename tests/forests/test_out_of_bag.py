@@ -228,9 +228,8 @@ def test_votes(target, rows):
     np.testing.assert_allclose(outputs(forest, X), np.mean(votes, axis=0), rtol=1e-12)
     soft = make(RandomForestClassifier, min_samples_leaf=10, n_estimators=11).fit(X, targets[target])
     assert (outputs(forest, X) != outputs(soft, X)).any()
-    np.testing.assert_array_equal(
-        outputs(forest.set_params(voting="soft").fit(X, targets[target]), X), outputs(soft, X)
-    )
+    softened = forest.set_params(voting="soft").fit(X, targets[target])
+    np.testing.assert_array_equal(outputs(softened, X), outputs(soft, X))
 
 
 # Importance --------------------------------------------------
@@ -294,6 +293,8 @@ def test_importance_out_of_bag(target, n_jobs, rng):
     np.testing.assert_array_equal(again.importances, found.importances)
     with pytest.raises(ValueError, match=r"X must hold the rows of fit, 300 .*; got 299"):
         forest.oob_permutation_importance(X[1:], y[1:])
+    with pytest.raises(ValueError, match="X and y must hold the rows of fit, in their order"):
+        forest.oob_permutation_importance(X[::-1], y[::-1])
 
 
 # Trees one by one --------------------------------------------------

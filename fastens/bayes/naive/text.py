@@ -19,6 +19,7 @@ from fastens.bayes.naive.texts import (
     CountedTexts,
     LabelledTexts,
     learn_terms,
+    name_of_texts,
     needing_words,
     sum_terms,
     take_texts,
@@ -238,6 +239,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             rows = np.flatnonzero(weight)
             texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
         target = self._learn_target(labels)
+        self._column = name_of_texts(X)
         classifier = self._make_classifier()
         if isinstance(texts, RowSource) and self._comm.size == 1:
             labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
@@ -320,7 +322,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def transform(self, X: Any) -> Any:
         """Return the counts, or presence, of the vocabulary's terms in texts, a CSR matrix of floats."""
         self._check_fitted()
-        return self._counts_of(texts_of(X))
+        return self._counts_of(texts_of(X, name=self._column))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`, which are the terms; `input_features` is not used."""
@@ -376,13 +378,14 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     # Saving --------------------------------------------------
 
     def _encoder_state(self) -> dict[str, Any]:
-        return {"terms": self.terms_.tolist(), "classifier": self.classifier_._to_state()[1]}
+        return {"terms": self.terms_.tolist(), "column": self._column, "classifier": self.classifier_._to_state()[1]}
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
         terms = state["terms"]
         if not all(isinstance(term, str) for term in terms) or len(set(terms)) != len(terms):
             raise ValueError("the vocabulary is malformed")
         self._classifier_state = state["classifier"]
+        self._column = state.get("column")
         self._take_terms(terms)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:

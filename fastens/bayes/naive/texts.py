@@ -198,8 +198,20 @@ def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
     return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
 
 
-def texts_of(X: Any, fewest: int = 1) -> Any:
-    """The texts of a list, a vector, or a table of one column, missing ones empty; one in batches stays as it is."""
+def name_of_texts(X: Any) -> str | None:
+    """The name of the column of texts of a table of one column that has one."""
+    if isinstance(X, Batches | TableParts):
+        names = list(X.columns or ())
+    else:
+        names = nw.from_native(X, eager_only=True).columns if is_frame(X) else []
+    return names[0] if names and isinstance(names[0], str) else None
+
+
+def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
+    """The texts of a list, a vector, or a table of one column, missing ones empty; one in batches stays as it is.
+
+    A table may have further columns beside that of the name.
+    """
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
     if isinstance(X, Batches | TableParts):
@@ -207,8 +219,10 @@ def texts_of(X: Any, fewest: int = 1) -> Any:
         return X
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
-        _check_one_column(frame.columns)
-        X = frame.get_column(frame.columns[0]).to_list()
+        if name is None or name not in frame.columns:
+            _check_one_column(frame.columns)
+            name = frame.columns[0]
+        X = frame.get_column(name).to_list()
     elif hasattr(X, "shape") and len(X.shape) == 2:
         if X.shape[1] != 1:
             raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")

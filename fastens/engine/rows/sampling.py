@@ -161,6 +161,12 @@ class Bootstrap:
             cumulated = np.concatenate([_cumulated(part) for part in np.split(weight[order], offsets[1:-1])])
         return cls(order.astype(np.uint32), cumulated, offsets, np.append(0, np.cumsum(n_draws)))
 
+    def is_order_of(self, hashes: NDArray[np.uint64]) -> bool:
+        """Return whether rows of these hashes can be those of `plan`, in their order."""
+        ordered = hashes[self.order]
+        falls = np.flatnonzero(ordered[1:] < ordered[:-1]) + 1
+        return bool(np.isin(falls, self.offsets).all())
+
     def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
         """Return how often each row is drawn in the sample of each seed, shape (n_seeds, n_rows)."""
         drawn, counts = np.zeros((len(seeds), len(self.order))), np.empty((len(seeds), len(self.order)))

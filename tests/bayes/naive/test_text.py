@@ -281,3 +281,15 @@ def test_a_list_of_labels_that_are_not_all_strings():
         TextClassifier().fit(TEXTS, [*LABELS[:5], None])
     with pytest.raises(ValueError, match="y holds int, str; labels must be all strings or all numbers"):
         TextClassifier().fit(TEXTS, [*LABELS[:5], 1])
+
+
+@pytest.mark.parametrize("kind", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+def test_columns_unknown_to_fit_are_ignored(kind, tmp_path):
+    frame = pd.DataFrame({"text": TEXTS})
+    model = TextClassifier().fit(kind(frame), LABELS)
+    model.save(tmp_path / "texts.fastens")
+    more = kind(frame.assign(length=1.0)[["length", "text"]])
+    for each in (model, pickle.loads(pickle.dumps(model)), fastens.load(tmp_path / "texts.fastens")):
+        assert_array_equal(each.predict_proba(more), model.predict_proba(TEXTS))
+    with pytest.raises(ValueError, match="one column of texts; got the 2 columns"):
+        TextClassifier().fit(TEXTS, LABELS).predict(more)
