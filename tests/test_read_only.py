@@ -35,3 +35,27 @@ def test_networks_keep_no_figures():
     model.aic(X, y)
     model.sample(2)
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("stops", [True, fastens.EarlyStopping(folds=2), fastens.EarlyStopping(refit=True)])
+def test_records_of_rounds_are_no_way_into_the_fitted_model(stops):
+    """Nor do they keep what the fit has worked with."""
+    X, y = table_for("GradientBoostingRegressor")
+    records = Records()
+    model = fastens.GradientBoostingRegressor(
+        n_estimators=20, learning_rate=0.9, early_stopping=stops, callbacks=[records], random_state=0
+    ).fit(X, y)
+    wanted = model.predict(X)
+    assert model.n_estimators_ < 20 * (1 if stops is True else 2)
+    for record in records.kept:
+        np.testing.assert_array_equal(record.model.predict(X), wanted)
+    np.testing.assert_array_equal(model.predict(X), wanted)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), wanted)
+
+
+class Records:
+    def __init__(self):
+        self.kept = []
+
+    def __call__(self, record):
+        self.kept.append(record)

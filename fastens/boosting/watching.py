@@ -23,7 +23,8 @@ class RoundWatch:
     """Called after each round of a model: calls the callbacks."""
 
     def __init__(self, model: Any, run: Rounds, callbacks: Sequence[Callable[[CallbackEnv], Any]]) -> None:
-        self._model, self._run, self._callbacks = model, run, callbacks
+        self._model, self._callbacks = model, callbacks
+        self._run: Rounds | None = run
         self._begin = run.n_rounds
         self._tasks = Tasks(model, run.rules.n_rounds - self._begin)
         self.failed = False  # whether a callback raised an exception
@@ -58,17 +59,22 @@ class RoundWatch:
         """The fit is over."""
         self._tasks.end()
 
+    def let_go(self) -> None:
+        """Hold the rows no longer, and leave the model as it is: callbacks may keep their records for long."""
+        self._run, self._callbacks = None, ()
+
     def _measured(self, train: float) -> list[Evaluation]:
         found = [Evaluation("training", "loss", train, False)]
-        metrics = self._run.metrics
+        metrics = None if self._run is None else self._run.metrics
         if metrics is not None:
             rises = metrics.rises
             found += [Evaluation("validation", n, s[-1], rises[n]) for n, s in metrics.scores.items()]
         return found
 
     def _partial(self) -> Any:
-        """The estimator with the rounds so far."""
-        self._model._finish(self._run, self._run.n_rounds)
+        """The estimator with the rounds so far; after the fit, as it is."""
+        if self._run is not None:
+            self._model._finish(self._run, self._run.n_rounds)
         return self._model
 
 
@@ -109,7 +115,10 @@ def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
     try:
         with announcing(model) as callbacks:
             watch = RoundWatch(model, run, callbacks)
-            yield watch if watch.is_needed else None
-            watch.finish()
+            try:
+                yield watch if watch.is_needed else None
+                watch.finish()
+            finally:
+                watch.let_go()
     finally:
         tear_down_callbacks(model)

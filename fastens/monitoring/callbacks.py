@@ -85,7 +85,7 @@ class CallbackEnv:
 
     @property
     def model(self) -> Any:
-        """The estimator, fitted with the rounds so far. Built on access, which takes time."""
+        """The estimator, fitted with the rounds so far. Built on access, which takes time; after the fit, as it is."""
         return self._model()
 
 

@@ -287,19 +287,24 @@ class TreeEnsemble:
 
     def forget(self) -> None:
         """Drop what was made of the trees to predict with, which is larger than they; it is made again when needed."""
-        for name in ("compiled", "lean", "notes"):
+        for name in ("compiled", "_leaner", "notes"):
             self.__dict__.pop(name, None)
 
-    @cached_property
+    @property
     def lean(self) -> TreeEnsemble:
         """The same trees with only the thresholds they use, where that makes codes of one byte out of two.
 
         Codes of one byte allow leaf scans, which are much faster than walks.
         """
+        return self._leaner or self
+
+    @cached_property
+    def _leaner(self) -> TreeEnsemble | None:
+        """Trees other than these: one that kept itself would stay in memory until garbage is looked for."""
         if self.binning.code_dtype.itemsize == 1:
-            return self
+            return None
         lean = self.with_used_thresholds()
-        return lean if lean.binning.code_dtype.itemsize == 1 else self
+        return lean if lean.binning.code_dtype.itemsize == 1 else None
 
     def with_used_thresholds(self) -> TreeEnsemble:
         """Return the same trees on a binning that has only the thresholds they use."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -90,6 +92,20 @@ def test_lean_trees_are_the_same(X, n_trees):
     np.testing.assert_array_equal(lean.apply(X), ensemble.apply(X))
     inside = np.isfinite(ensemble.threshold)
     np.testing.assert_array_equal(lean.threshold[inside], ensemble.threshold[inside])
+
+
+@pytest.mark.parametrize("max_bins", [255, 1500])
+def test_trees_that_have_predicted_are_freed_at_once(X, max_bins):
+    ensemble = make_ensemble((31,) * 200, max_bins=max_bins)
+    ensemble.predict_raw(X)
+    assert ensemble.lean is ensemble
+    freed = weakref.ref(ensemble)
+    gc.disable()
+    try:
+        del ensemble
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 def test_shape_of_the_trees():
