@@ -166,18 +166,23 @@ def _display() -> Any:
 
     class Display(PartialDependenceDisplay):
         def plot(self, **options: Any) -> Any:
-            limits: dict[int, tuple[float, float]] = {}
-            for found in self.pd_results:
-                means, n_columns = found.average[self.target_idx], len(found.grid_values)
-                low, high = limits.get(n_columns, (np.inf, -np.inf))
-                limits[n_columns] = min(low, means.min()), max(high, means.max())
-            for n_columns, (low, high) in limits.items():
-                is_flat = high - low <= FLAT * max(abs(low), abs(high))
-                room = 0.05 * (max(abs(low), abs(high), 1.0) if is_flat else high - low)
-                limits[n_columns] = low - room, high + room
-            return super().plot(pdp_lim=limits, **options)
+            return super().plot(pdp_lim=_limits(self), **options)
 
     return Display
+
+
+def _limits(display: Any) -> dict[int, tuple[float, float]]:
+    """The ends of the predictions' axis, of single columns and of pairs, with some room also where none differ."""
+    limits: dict[int, tuple[float, float]] = {}
+    for found in display.pd_results:
+        means, n_columns = found.average[display.target_idx], len(found.grid_values)
+        low, high = limits.get(n_columns, (np.inf, -np.inf))
+        limits[n_columns] = min(low, means.min()), max(high, means.max())
+    for n_columns, (low, high) in limits.items():
+        is_flat = high - low <= FLAT * max(abs(low), abs(high))
+        room = 0.05 * (max(abs(low), abs(high), 1.0) if is_flat else high - low)
+        limits[n_columns] = low - room, high + room
+    return limits
 
 
 def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.intp]:
