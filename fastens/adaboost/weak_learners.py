@@ -174,11 +174,19 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=index)
     model = seeded(model, np.random.RandomState(index))
-    if takes_weights(model):
-        model.fit(X, y, sample_weight=weights / (int(weights.sum()) / n_copies))
-        return model
-    rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
-    model.fit(X[rows], y[rows])
+    given = {"sample_weight": weights / (int(weights.sum()) / n_copies)} if takes_weights(model) else {}
+    if not given:
+        rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
+        X, y = X[rows], y[rows]
+    try:
+        model.fit(X, y, **given)
+    except ValueError as error:
+        if "dataframe" not in str(error).lower():
+            raise
+        raise ValueError(
+            f"estimator must take arrays of numbers, which AdaBoost makes of frames; {type(model).__name__} does not: "
+            f"{error} Name columns by their numbers, or prepare them in a pipeline whose last step is AdaBoost."
+        ) from error
     return model
 
 

@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import fastens
 from fastens import (
@@ -68,6 +70,16 @@ def test_regressors_by_themselves():
     model = AdaBoostRegressor(n_estimators=1, random_state=0).fit(X, y)
     np.testing.assert_allclose(model[0].predict(X), model.predict(X), rtol=1e-12)
     assert len(AdaBoostRegressor(Ridge(), n_estimators=3, random_state=0).fit(X, y)) == 3
+
+
+@pytest.mark.parametrize(("kind", "last"), [(AdaBoostClassifier, GaussianNB()), (AdaBoostRegressor, Ridge())])
+def test_estimators_that_ask_for_columns_by_name(kind, last, rng):
+    X = pd.DataFrame(rng.normal(size=(30, 2)), columns=["age", "height"])
+    columns = ColumnTransformer([("scaled", StandardScaler(), ["age"])])
+    with pytest.raises(ValueError, match=r"estimator must take arrays of numbers.*Pipeline does not.*by their numbers"):
+        kind(make_pipeline(columns, last)).fit(X, X["age"] > 0)
+    by_number = ColumnTransformer([("scaled", StandardScaler(), [0])])
+    kind(make_pipeline(by_number, last), n_estimators=2).fit(X, X["age"] > 0)
 
 
 def test_a_fit_that_fails_leaves_trees_whatever_the_estimator():
