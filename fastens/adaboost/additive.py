@@ -56,6 +56,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
     estimator: Any
     estimator_weights_: Array
     estimator_errors_: Array
+    n_estimators_: int
     restarted_: NDArray[np.bool_]
     train_score_: Array
 
@@ -131,7 +132,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
                 "algorithm='discrete' and 'm1' have one."
             )
         if not of_classes:
-            return self.train_score_.copy()
+            return self.train_score_[: self.n_estimators_].copy()  # early stopping measured some rounds more
         if self.restarted_.any():
             all_votes = np.cumsum(self.estimator_weights_)
             return self.train_score_[: len(all_votes)] * exp(all_votes * (0.5 - 1 / len(self.classes_)))

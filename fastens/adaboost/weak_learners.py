@@ -58,6 +58,7 @@ class Stumps:
     """Fits stumps."""
 
     monotone: NDArray[np.int8] | None = None
+    has_own_classes = False
 
     def __init__(self, rows: BinnedRows, finder: StumpLearner, comm: Comm = LOCAL) -> None:
         self.rows, self._finder, self._comm = rows, finder, comm
@@ -79,6 +80,8 @@ class Stumps:
 
 class Trees:
     """Fits trees on the forests' engine, each on one thread or more, to classes or numbers."""
+
+    has_own_classes = False
 
     def __init__(self, rows: BinnedRows, matrix: AnyMatrix, target: Target, rules: TreeRules, n_threads: int) -> None:
         self.rows, self.target = rows, target
@@ -144,6 +147,7 @@ class Estimators:
     """Fits copies of any classifier: with weights where it takes them, otherwise on as many copies of a row."""
 
     monotone: NDArray[np.int8] | None = None
+    has_own_classes = True
 
     def __init__(self, estimator: Any, labels: NDArray[Any], X: Any, classes: NDArray[np.uint16], X_val: Any) -> None:
         self._estimator, self._labels = estimator, labels

@@ -46,6 +46,7 @@ class Learner(Protocol):
 
     columns: Any  # what the rows hold, (n_features, n_rows)
     monotone: NDArray[np.int8] | None  # 1 or -1 for columns with which votes must not fall or rise; models are trees
+    has_own_classes: bool  # models predict the classes of their cells, whatever these vote for
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit one to the weights, or to how often each row was drawn; `index` numbers the fits, for what is random."""
@@ -167,12 +168,15 @@ class VotingRun:
             drawn = weights.draw(self._order, stream_seeds(self.rules.seed, index, index + 1))
         weak = self.learner.fit(weights, drawn, index)
         sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
+        if self.rules.is_real:
+            values = self._within_limits(weak, self._log_odds(sums))
+            if not self.learner.has_own_classes:
+                weak = weak._replace(cell_class=values.argmax(axis=1))
         right = sum(of_cell[k] for of_cell, k in zip(sums.tolist(), weak.cell_class.tolist(), strict=True))
         error = (weights.total - right) / weights.total
         if right == weights.total:
             self._is_over = True
         if self.rules.is_real:
-            values = self._within_limits(weak, self._log_odds(sums))
             weight = 1.0 if np.ptp(values, axis=1).max() > 1e-10 else 0.0
         else:
             weight = self._weight(error)

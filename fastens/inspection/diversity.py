@@ -86,7 +86,7 @@ def kappa(first: ArrayLike, second: ArrayLike) -> float:
     Parameters
     ----------
     first, second : arrays of shape (n_rows,)
-        The labels that each voter predicts.
+        The labels that each voter predicts. NaN where both predict one and the same label for all rows.
 
     References
     ----------

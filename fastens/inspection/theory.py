@@ -174,7 +174,7 @@ def average_variance(variance: float, n_members: int, correlation: float = 0.0) 
     lowest = -1.0 if n_members == 1 else -1 / (n_members - 1)
     if not real(lowest, 1).holds(correlation):
         raise ValueError(f"correlation must be from {lowest:g} to 1 for {n_members} members; got {correlation!r}.")
-    return float(correlation * variance + (1 - correlation) * variance / n_members)
+    return max(float(correlation * variance + (1 - correlation) * variance / n_members), 0.0)
 
 
 def oob_share(n_rows: ArrayLike) -> Any:

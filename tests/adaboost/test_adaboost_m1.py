@@ -193,6 +193,18 @@ def test_weights_are_those_that_the_errors_were_measured_with(three, options):
         assert stages[0][first != y].sum() == pytest.approx(model.estimator_errors_[0])
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=2), PeerTree(max_depth=1)], ids=str)
+def test_errors_of_drawn_rounds_are_those_of_the_classes_voted_for(estimator, seed):
+    """The rows drawn may say another class of a leaf than all rows by their weights, which its vote follows."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(50, 3)), rng.integers(0, 3, 50)
+    model = AdaBoostClassifier(estimator, algorithm="real", n_estimators=8, resample=True, random_state=0).fit(X, y)
+    rounds = zip(model.estimators_, weights_of(model, X, y), strict=True)
+    errors = [weight[weak.predict(X) != y].sum() for weak, weight in rounds]
+    np.testing.assert_allclose(model.estimator_errors_, errors, rtol=1e-8)
+
+
 def test_weights_after_saving_and_of_categories(rng, tmp_path):
     pd = pytest.importorskip("pandas")
     letters = rng.choice([f"c{number}" for number in range(60)], 400)

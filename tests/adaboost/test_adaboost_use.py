@@ -71,6 +71,14 @@ def test_the_bound_with_several_classes_and_small_steps(iris):
         AdaBoostClassifier(n_estimators=3, algorithm="real").fit(X, y).training_error_bound()
 
 
+@pytest.mark.parametrize("algorithm", ["discrete", "real", "gentle"])
+def test_the_bound_is_that_of_the_rounds_kept(algorithm):
+    X, y = make_classification(300, 4, flip_y=0.3, random_state=0)
+    model = AdaBoostClassifier(algorithm=algorithm, early_stopping=True, random_state=0).fit(X, y)
+    assert model.n_estimators_ < len(model.train_score_)
+    assert model.training_error_bound().shape == model.staged_errors(X, y).shape == (model.n_estimators_,)
+
+
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_margins(algorithm, cancer, iris):
     for X, y in (cancer, iris):

@@ -55,6 +55,10 @@ def test_next_to_no_correlation_changes_next_to_nothing(n, correlation):
     np.testing.assert_allclose(theory.mistakes_distribution(n, 0.3, correlation), expected, rtol=1e-4, atol=1e-12)
 
 
+def test_no_average_has_a_negative_variance():
+    assert min(theory.average_variance(1.0, k, -1 / (k - 1)) for k in range(2, 100)) == 0.0
+
+
 def test_average_variance_by_simulation(rng):
     covariance = 2.0 * (0.3 * np.ones((5, 5)) + 0.7 * np.eye(5))
     drawn = rng.multivariate_normal(np.zeros(5), covariance, 200_000).mean(axis=1)

@@ -364,23 +364,25 @@ class CategoricalLikelihood(CellLikelihood):
         unseen = groups.unseen(self.counts, mode)
         self.feature_posterior = np.ones(len(self.sizes))
         if self.feature_prior is not None:
-            total = self.counts.sum(axis=0, keepdims=True)
-            self.feature_posterior = self._feature_posterior(groups, total)
+            of_all, total = self._without_classes()
+            self.feature_posterior = exp(-logaddexp(0, -self._log_odds_of_dependence()))
             share = self._share_of_dependence(mode, rng)
-            alike = groups.estimate(total, mode) if rng is None else groups.draw(total, rng)
+            alike = of_all.estimate(total, mode) if rng is None else of_all.draw(total, rng)
             depends = _mix(groups.spread(share), depends, alike)
-            unseen = _mix(share, unseen, groups.unseen(total, mode))
+            unseen = _mix(share, unseen, of_all.unseen(total, mode))
         self.log_prob = log(depends)
         self.log_unseen = log(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
 
-    def _log_odds_of_dependence(self, groups: Groups, total: Array) -> Array:
-        assert self.feature_prior is not None
-        odds = log(self.feature_prior) - log1p(-self.feature_prior)
-        return odds + groups.log_evidence(self.counts).sum(axis=0) - groups.log_evidence(total)[0]
+    def _without_classes(self) -> tuple[Groups, NDArray[Any]]:
+        """The groups of columns that do not depend on the class, one each, and their counts."""
+        pseudo = np.repeat(self.smoothing.of_groups(self.sizes, 1), self.sizes)
+        return Groups(self.sizes, pseudo), self.counts.sum(axis=0, keepdims=True)
 
-    def _feature_posterior(self, groups: Groups, total: Array) -> Array:
-        odds = self._log_odds_of_dependence(groups, total)
-        return exp(-logaddexp(0, -odds))
+    def _log_odds_of_dependence(self) -> Array:
+        assert self.feature_prior is not None
+        of_all, total = self._without_classes()
+        odds = log(self.feature_prior) - log1p(-self.feature_prior)
+        return odds + self.groups().log_evidence(self.counts).sum(axis=0) - of_all.log_evidence(total)[0]
 
     def _share_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
         # Weight of "the column depends on the class": averaged, chosen, or drawn.
@@ -393,10 +395,9 @@ class CategoricalLikelihood(CellLikelihood):
         plain = super().log_evidence()
         if plain is None or self.feature_prior is None:
             return plain
-        groups, total = self.groups(), self.counts.sum(axis=0, keepdims=True)
-        odds = self._log_odds_of_dependence(groups, total)
-        alike = log1p(-self.feature_prior) + groups.log_evidence(total)[0]
-        return float((alike + logaddexp(0, odds)).sum())
+        of_all, total = self._without_classes()
+        alike = log1p(-self.feature_prior) + of_all.log_evidence(total)[0]
+        return float((alike + logaddexp(0, self._log_odds_of_dependence())).sum())
 
     # Prediction --------------------------------------------------
 

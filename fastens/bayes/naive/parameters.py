@@ -32,7 +32,7 @@ class_prior : array of shape (n_classes,) or None
 smoothing : {"laplace", "m", "kt", "bdeu", "none"}
     The pseudo-counts of the Dirichlet priors, each of r values for each of q groups: `alpha`; `m` / r; 1/2;
     `ess` / (r q); 0. For a column of r categories, q is the number of classes, times the categories of the column's
-    parent where it has one.
+    parent where it has one; 1 where it does not depend on the class.
 m : float
     With smoothing="m": imagined rows, or events, of each group (the m-estimate with a uniform prior).
 ess : float

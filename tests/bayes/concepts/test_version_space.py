@@ -251,8 +251,7 @@ def test_ties_of_fractional_weights():
     whole = VersionSpaceClassifier(on_collapse="max-consistent").fit(X, y, weight)
     for factor in (0.7, 0.1, 0.3, 1.1):
         model = VersionSpaceClassifier(on_collapse="max-consistent").fit(X, y, factor * weight)
-        assert model.n_hypotheses_ == whole.n_hypotheses_
-        assert model.ml_estimator_ == whole.ml_estimator_
+        assert (model.n_hypotheses_, model.ml_estimator_) == (whole.n_hypotheses_, whole.ml_estimator_)
 
 
 def test_collapse_to_noise():

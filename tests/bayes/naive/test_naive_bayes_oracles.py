@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln
 
-from fastens import CategoricalNB
+from fastens import BayesianNetwork, CategoricalNB
 
 
 @pytest.fixture
@@ -103,8 +103,9 @@ def test_average_over_all_subsets_by_enumeration(rng, smoothing, pseudo):
         for column, depends in enumerate(subset):
             rows = [y == 0, y == 1] if depends else [y >= 0]
             counts = [np.bincount(X[chosen, column], minlength=3) for chosen in rows]
-            log_weight += np.log(prior if depends else 1 - prior) + sum(log_dirichlet(c, pseudo) for c in counts)
-            probabilities = [(c + pseudo) / (c.sum() + 3 * pseudo) for c in counts]
+            a = pseudo if depends or smoothing != "bdeu" else 2 * pseudo  # ess rows in all, not in each class
+            log_weight += np.log(prior if depends else 1 - prior) + sum(log_dirichlet(c, a) for c in counts)
+            probabilities = [(c + a) / (c.sum() + 3 * a) for c in counts]
             joint *= np.stack([probabilities[0], probabilities[-1]], axis=1)[new[:, column]]
         log_weights.append(log_weight)
         joints.append(joint)
@@ -112,6 +113,19 @@ def test_average_over_all_subsets_by_enumeration(rng, smoothing, pseudo):
     expected = np.tensordot(np.exp(np.array(log_weights) - evidence), np.array(joints), axes=1)
     np.testing.assert_allclose(np.exp(model.predict_joint_log_proba(new)), expected, rtol=1e-10)
     assert model.log_evidence_ == pytest.approx(evidence, rel=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", ["laplace", "kt", "m", "bdeu"])
+def test_columns_depend_on_the_class_as_much_as_networks_say(rng, smoothing):
+    X = pd.DataFrame({"a": rng.choice(list("xyz"), 60), "b": rng.choice(list("uv"), 60)})
+    y, prior = rng.choice(["p", "q", "r"], 60), {"smoothing": smoothing, "m": 2, "ess": 4}
+    whole, without_a, without_b = (
+        BayesianNetwork(structure, **prior).fit(X, y).log_evidence_
+        for structure in ({"a": ["class"], "b": ["class"]}, {"b": ["class"]}, {"a": ["class"]})
+    )
+    expected = 1 / (1 + np.exp([without_a - whole, without_b - whole]))
+    posterior = CategoricalNB(feature_prior=0.5, **prior).fit(X, y).feature_posterior_
+    np.testing.assert_allclose(posterior, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("smoothing", "pseudo"), [("laplace", 0.7), ("kt", 0.5), ("m", 2 / 3), ("bdeu", 3 / 6)])
