@@ -32,6 +32,8 @@ from fastens.parameters import FLAG, NONE, Rule, one_of, real
 from fastens.table.memory_limits import TableShape
 
 Array = NDArray[np.float64]
+# Sums of weights that differ by less are equal.
+_ROUNDING = 1e-12
 
 
 @with_parameters
@@ -184,8 +186,8 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         ordered = np.take_along_axis(responses, order, axis=0)
         upto = np.cumsum(self._member_weights()[order], axis=0)
         tail = (1 - coverage) / 2
-        low = np.argmax(upto > tail, axis=0)
-        high = np.argmax(upto >= 1 - tail - 1e-12, axis=0)
+        low = np.argmax(upto > tail + _ROUNDING, axis=0)
+        high = np.argmax(upto >= 1 - tail - _ROUNDING, axis=0)
         ends = [np.take_along_axis(ordered, end[None], axis=0)[0] for end in (low, high)]
         return np.stack(ends, axis=-1)
 

@@ -62,7 +62,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     coverage is guaranteed for any estimator and distribution. With folds every row is used for training and for
     calibration, and the observed coverage is slightly above `coverage`; proven is 1 - 2 (1 - coverage), slightly less
     with few folds, for method="constant" (CV+). Both need new rows that are exchangeable with those of `fit`: no drift,
-    and `groups` where rows belong together.
+    and `groups` where rows belong together. Rows of new groups are covered as often only where many groups are held
+    out, as folds of groups do.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import make_classification, make_regression
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import VotingClassifier as PeerVoting
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -146,6 +147,14 @@ def test_spread_and_interval():
     for coverage in (2, "0.9", True):
         with pytest.raises(ValueError, match=rf"coverage must be .*got {coverage!r}"):
             model.predict_interval(X, coverage=coverage)
+
+
+def test_an_interval_leaves_out_as_many_members_on_both_sides():
+    X, y = np.zeros((3, 1)), np.arange(3.0)
+    says = [(f"m{value}", DummyRegressor(strategy="constant", constant=value)) for value in range(10)]
+    model = VotingRegressor(says).fit(X, y)
+    assert model.predict_interval(X[:1], 0.8).tolist() == [[1, 8]]  # (1 - 0.8) / 2 is a little less than 0.1
+    assert model.predict_interval(X[:1], 0.6).tolist() == [[2, 7]]
 
 
 # Learned weights --------------------------------------------------

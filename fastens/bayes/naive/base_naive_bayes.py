@@ -381,9 +381,11 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
 
     @property
     def n_parameters_(self) -> int:
-        """Free parameters: of the prior of the classes, and of the columns."""
+        """Free parameters: of the prior of the classes, unless it is given, and of the columns."""
         self._check_fitted()
-        return len(self.classes_) - 1 + sum(likelihood.n_parameters() for likelihood in self._likelihoods)
+        is_learned, given = self._as_fitted()._given_prior()
+        of_prior = len(self.classes_) - 1 if is_learned and given is None else 0
+        return of_prior + sum(likelihood.n_parameters() for likelihood in self._likelihoods)
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """Return log P(row), with its label where `y` is given; shape (n_samples,)."""

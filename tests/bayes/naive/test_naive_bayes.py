@@ -459,3 +459,19 @@ def test_a_file_that_does_not_fit_is_refused(rng, tmp_path):
         model.save(tmp_path / "model")
         with pytest.raises(ModelFileError, match="does not describe a CategoricalNB"):
             fastens.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("model", "n_free"),
+    [
+        (BernoulliNB(), 2 + 3 * 2),
+        (BernoulliNB(fit_prior=False), 3 * 2),
+        (BernoulliNB(class_prior=[0.2, 0.3, 0.5]), 3 * 2),
+        (GaussianNB(priors=[0.2, 0.3, 0.5]), 2 * 3 * 2),
+    ],
+)
+def test_a_prior_that_is_given_is_no_free_parameter(model, n_free, rng):
+    X, y = rng.integers(0, 2, (30, 2)), np.arange(30) % 3
+    model.fit(X, y)
+    assert model.n_parameters_ == n_free
+    assert model.aic(X, y) == pytest.approx(-2 * model.log_likelihood(X, y) + 2 * n_free)
