@@ -29,7 +29,10 @@ MODELS = {
     "leaf rows": lambda: fastens.RandomForestRegressor(5, keep_leaves=True, random_state=0),
     "lines": lambda: fastens.GradientBoostingRegressor(n_estimators=3, linear_leaves=True),
     "averaged": lambda: fastens.RandomForestRegressor(2, averaging="posterior", random_state=0),
-    "averaged classes": lambda: fastens.RandomForestClassifier(2, averaging="posterior", random_state=0),
+    "averaged classes": lambda: fastens.RandomForestClassifier(3, averaging="posterior", random_state=0),
+    "intervals": lambda: fastens.ConformalRegressor(fastens.DecisionTreeRegressor(max_depth=2), cv=3),
+    "sets": lambda: fastens.ConformalClassifier(fastens.DecisionTreeClassifier(max_depth=2), by_class=True),
+    "rounds": lambda: fastens.GradientBoostingClassifier(n_estimators=2),
     "isolation": lambda: fastens.IsolationForest(2, random_state=0),
     "posterior": fastens.BayesTreeRegressor,
     "shares": fastens.BayesTreeClassifier,
@@ -69,6 +72,9 @@ def load_altered(folder, name, change):
         ("averaged", "averaging.n_thresholds", lambda a: a[1:], "thresholds"),
         ("averaged", "averaging.variance", lambda a: -a, "variance"),
         ("averaged classes", "ensemble.value", lambda a: a[:, :1], "values of the trees"),
+        ("intervals", "n_parts", lambda a: a - 1, "parts that it is calibrated by"),
+        ("sets", "fold0.groups", lambda a: a - 2, "scores to calibrate by"),
+        ("sets", "fold0.0.upto", lambda a: a * np.nan, "scores to calibrate by"),
         ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
         ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
         ("posterior", "node_statistics", lambda a: a * 0 - 2.0**31, "statistics"),
@@ -127,6 +133,27 @@ def test_averages_of_more_targets_than_the_trees_have_are_refused(folder):
 
     with pytest.raises(fastens.ModelFileError, match="location and the variance"):
         load_altered(folder, "averaged", change)
+
+
+def test_trees_that_are_no_whole_rounds_are_refused(folder):
+    def change(arrays, meta):
+        trees = fastens.load(folder / "rounds")._ensemble
+        kept = [trees.tree(t) for t in range(trees.n_trees - 1)]
+        cut = type(trees).from_trees(kept, trees.tree_output[:-1], trees.baseline, trees.binning)
+        arrays |= {f"ensemble.{name}": array for name, array in cut.to_arrays().items()}
+
+    with pytest.raises(fastens.ModelFileError, match="tree_output"):
+        load_altered(folder, "rounds", change)
+
+
+def test_numbers_of_categories_that_are_no_codes_are_refused(folder):
+    def change(arrays, meta):
+        lookup = np.zeros((4, 2), np.int32)
+        lookup[0, 0] = 2**31 - 1
+        arrays["ensemble.binning.lookup"] = lookup.ravel()
+
+    with pytest.raises(fastens.ModelFileError, match="binning"):
+        load_altered(folder, "rounds", change)
 
 
 def test_classifiers_without_classes_are_refused(folder):

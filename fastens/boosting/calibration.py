@@ -103,6 +103,8 @@ class SetCalibration:
         """The inverse of `to_arrays`."""
         name = SET_SCORES[int(arrays[f"{PREFIX}conformity"])]
         known = [SetScores.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
+        if any(len(scores.groups) != 1 for scores in known):
+            raise ValueError("the scores to calibrate by are malformed")
         return cls(SetScore(name), known)
 
 

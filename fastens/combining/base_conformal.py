@@ -176,8 +176,12 @@ class BaseConformal(BaseOneEstimator):
         self._member = replace(member, multi_output=True)
         kind = SetScores if is_classifier(self) else Errors
         self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(int(arrays[_N_PARTS]))]
-        if not self._parts:
-            raise ValueError("it must be calibrated by at least one part")
+        if not self._parts or len(self._parts) != self._n_predictions():
+            raise ValueError("the parts that it is calibrated by and the models do not fit together")
+
+    def _n_predictions(self) -> int:
+        """How many predictions of a row are calibrated, each by a part of its own."""
+        return len(self._member.models)
 
 
 def copies_of(data: MemberData) -> Array:

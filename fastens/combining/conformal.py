@@ -230,11 +230,14 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         )
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
         self._error_forest = None
         if any(name.startswith(_FOREST) for name in arrays):
             (member,) = members_from_arrays(_FOREST, arrays, None)
             self._error_forest = member.kept
+        super()._restore_fitted(arrays)
+
+    def _n_predictions(self) -> int:
+        return super()._n_predictions() if self._error_forest is None else 1
 
 
 def _as_member(forest: RandomForestRegressor) -> FittedMember:
@@ -359,3 +362,9 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         COVERAGE.check("coverage", coverage)
         scores = [self._score().of(found) for found in self._responses(X)]
         return sets(self._parts, scores, coverage)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        n_groups = len(self.classes_) if self.by_class else 1
+        if any(len(part.groups) != n_groups for part in self._parts):
+            raise ValueError("the scores to calibrate by and the classes do not fit together")

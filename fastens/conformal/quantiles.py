@@ -66,7 +66,7 @@ class ConformalScores:
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> ConformalScores:
         """From what `to_arrays` gave; ValueError for anything else."""
         values, upto = arrays[f"{prefix}values"], arrays[f"{prefix}upto"]
-        if values.ndim != 1 or upto.shape != (len(values) + 1,) or (np.diff(upto) <= 0).any():
+        if values.ndim != 1 or upto.shape != (len(values) + 1,) or not (np.diff(upto) > 0).all():
             raise ValueError("the scores to calibrate by are malformed")
         return cls(values, upto)
 

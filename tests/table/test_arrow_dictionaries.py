@@ -67,3 +67,14 @@ def test_times_among_the_values_are_categories_as_pandas_writes_them(numbers, ki
     for model in models:
         assert model._encoder.to_state() == models[0]._encoder.to_state()
         np.testing.assert_array_equal(model.predict(table), models[0].predict(table.to_pandas()))
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int64(), pa.uint64()], ids=str)
+@pytest.mark.parametrize("index", [-1, 3, 100])
+def test_an_index_that_is_not_of_the_dictionary_is_refused(kind, index):
+    if index < 0 and "u" in str(kind):
+        index = 127
+    codes = pa.array([0, 1, 2, index] * 5, kind)
+    table = pa.table({"a": pa.DictionaryArray.from_arrays(codes, pa.array(["x", "y", "z"]), safe=False)})
+    with pytest.raises(ValueError, match="the index of row 3 is none of its 3"):
+        fe.DecisionTreeRegressor().fit(table, np.arange(20.0))

@@ -26,6 +26,8 @@ def check_structure(ensemble: Any) -> None:
     require(len(ensemble.tree_output) == len(ensemble.node_offsets) - 1, "tree_output")
     require(bool(np.all((ensemble.tree_output >= 0) & (ensemble.tree_output < ensemble.n_outputs))), "tree_output")
     require(n_values in (1, ensemble.n_outputs), "value")
+    is_whole = n_values > 1 or len(ensemble.tree_output) % max(ensemble.n_outputs, 1) == 0
+    require(is_whole, "tree_output")  # else the last round is cut off
     for name in ("value", "baseline"):
         require(bool(np.isfinite(getattr(ensemble, name)).all()), name)
     require(n_values == 1 or not ensemble.tree_output.any(), "tree_output")
@@ -48,8 +50,9 @@ def read_binning(arrays: dict[str, np.ndarray]) -> Binning:
     except (TypeError, LookupError) as error:
         raise ValueError("the arrays do not describe a binning") from error
     ascending = all(np.all(t[:-1] < t[1:]) for t in binning.thresholds)
-    lookup = np.zeros(0) if binning.lookup is None else binning.lookup
-    if not (same and ascending and binning.n_codes.max(initial=0) <= MAX_CODES and (lookup >= 0).all()):
+    lookup = np.zeros((0, 2), np.int32) if binning.lookup is None else binning.lookup
+    few = binning.n_codes.max(initial=0) <= MAX_CODES and bool(((lookup >= 0) & (lookup < MAX_CODES)).all())
+    if not (same and ascending and few):
         raise ValueError("the arrays do not describe a binning")
     return binning
 

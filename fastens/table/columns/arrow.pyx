@@ -106,43 +106,49 @@ cdef Source _source_of(const ArrowArray* array, int layout) noexcept:
     return source
 
 
-cdef inline void _copy_indices(
-    const whole_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint8_t* present,
-    int32_t* out
+cdef inline int64_t _copy_indices(
+    const whole_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint64_t n_texts,
+    uint8_t* present, int32_t* out
 ) noexcept nogil:
+    # The first row whose index is none of the dictionary's, or n.
     cdef int64_t i, place
     for i in range(n):
         place = first + i
         if valid == NULL or is_valid(valid, place):
+            if <uint64_t> indices[place] >= n_texts:    # as are those below 0
+                return i
             present[indices[place]] = 1
             out[i] = start + <int32_t> indices[place]
         else:
             out[i] = -1
+    return n
 
 
-cdef void _read_indices(const ArrowArray* array, char format, int32_t start, uint8_t[::1] present, int32_t[::1] out):
+cdef int64_t _read_indices(
+    const ArrowArray* array, char format, int32_t start, uint8_t[::1] present, int32_t[::1] out
+):
     cdef const uint8_t* valid = <const uint8_t*> array.buffers[0] if array.null_count != 0 else NULL
     cdef const void* indices = array.buffers[1]
-    cdef int64_t n = array.length, first = array.offset
+    cdef int64_t n = array.length, first = array.offset, size = array.dictionary.length
     cdef uint8_t* seen = &present[0]
     cdef int32_t* to = &out[0]
     with nogil:
         if format == c"c":
-            _copy_indices(<const int8_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const int8_t*> indices, valid, first, n, start, size, seen, to)
         elif format == c"C":
-            _copy_indices(<const uint8_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const uint8_t*> indices, valid, first, n, start, size, seen, to)
         elif format == c"s":
-            _copy_indices(<const int16_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const int16_t*> indices, valid, first, n, start, size, seen, to)
         elif format == c"S":
-            _copy_indices(<const uint16_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const uint16_t*> indices, valid, first, n, start, size, seen, to)
         elif format == c"i":
-            _copy_indices(<const int32_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const int32_t*> indices, valid, first, n, start, size, seen, to)
         elif format == c"I":
-            _copy_indices(<const uint32_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const uint32_t*> indices, valid, first, n, start, size, seen, to)
         elif format == c"l":
-            _copy_indices(<const int64_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const int64_t*> indices, valid, first, n, start, size, seen, to)
         else:
-            _copy_indices(<const uint64_t*> indices, valid, first, n, start, seen, to)
+            return _copy_indices(<const uint64_t*> indices, valid, first, n, start, size, seen, to)
 
 
 cdef list _texts_of(const ArrowArray* array, Layout layout, const uint8_t[::1] present):
@@ -216,14 +222,21 @@ def read_texts(column, int64_t n_rows):
 
 
 cdef object _read_dictionaries(_Stream stream, int layout, int64_t n_rows):
-    cdef int64_t done = 0
+    cdef int64_t done = 0, n_known
     cdef list texts = []
     codes = np.empty(n_rows, dtype=np.int32)
     while stream.read():
         if stream.array.length == 0:
             continue
+        if stream.array.length > n_rows - done:
+            raise ValueError(f"the column's Arrow stream has more rows than the column, {n_rows}.")
         present = np.zeros(max(stream.array.dictionary.length, 1), dtype=np.uint8)
-        _read_indices(&stream.array, stream.schema.format[0], len(texts), present, codes[done:])
+        n_known = _read_indices(&stream.array, stream.schema.format[0], len(texts), present, codes[done:])
+        if n_known < stream.array.length:
+            raise ValueError(
+                "A column's dictionary must hold the values of all its rows; "
+                f"the index of row {done + n_known} is none of its {stream.array.dictionary.length}."
+            )
         texts += _texts_of(stream.array.dictionary, <Layout> layout, present)
         done += stream.array.length
     return codes, texts
