@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
+from fastens.base import Transformer
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
@@ -135,7 +136,7 @@ def _hash(value: Any) -> str:
 
 
 @with_parameters
-class BaseStacking(TransformerMixin, BaseLevels):
+class BaseStacking(Transformer, BaseLevels):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = {
