@@ -55,7 +55,7 @@ from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.memory_limits import TableShape
-from fastens.table.parts import in_one
+from fastens.table.parts import free_names, in_one
 
 Array = NDArray[np.float64]
 _FINAL = "final_estimator"
@@ -313,8 +313,9 @@ class BaseStacking(Transformer, BaseLevels):
         self._check_fitted()
         fitted = self._as_fitted()
         columns = _check_feature_names_in(self, input_features, generate_names=fitted.passthrough)
-        names = fitted._meta_names(self._fitted_levels)
-        return np.asarray([*names, *(columns if fitted.passthrough else [])], dtype=object)
+        beside = list(columns) if fitted.passthrough else []
+        names = free_names(fitted._meta_names(self._fitted_levels), beside)
+        return np.asarray([*names, *beside], dtype=object)
 
     # Saving --------------------------------------------------
 

@@ -31,6 +31,7 @@ from fastens.combining.parameters import CV, RULES, VERBOSE, NamedMembers
 from fastens.combining.responses import added
 from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.table.memory_limits import TableShape
+from fastens.table.parts import free_names
 
 Array = NDArray[np.float64]
 
@@ -202,4 +203,4 @@ class BaseVoting(Transformer, BaseWeightedMembers):
             for member in self._members
             for place in range(per_member)
         ]
-        return np.asarray(names, dtype=object)
+        return np.asarray(free_names(names), dtype=object)
