@@ -15,6 +15,7 @@ from fastens.adaboost.voters import WeakTrees
 from fastens.adaboost.voting_rounds import VOTING, earlier_vote, start_voting, voting_run
 from fastens.adaboost.weak_learners import (
     Estimators,
+    check_weak,
     class_indices,
     drawn_seed,
     models_from_arrays,
@@ -30,7 +31,6 @@ from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.rules import prepared
 from fastens.checked_parameters import with_parameters
-from fastens.combining.parameters import check_kind
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.exponential import ExponentialLoss
@@ -178,7 +178,7 @@ class AdaBoostClassifier(AdditiveVotes):
             raise ValueError("criterion must be 'gini' or 'entropy' with monotonic_cst; got 'error'.")
         check_no_constraints(self)
         if self.estimator is not None:
-            check_kind("estimator", self.estimator, wants_classifier=True)
+            check_weak(self.estimator, wants_classifier=True)
 
     @property
     def _votes(self) -> bool:

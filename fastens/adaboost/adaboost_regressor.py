@@ -15,6 +15,7 @@ from fastens.adaboost.weak_learners import (
     BinnedRows,
     Trees,
     check_own_trees,
+    check_weak,
     drawn_seed,
     fitted_copy,
     knowing_categories,
@@ -27,7 +28,6 @@ from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.checked_parameters import with_parameters
-from fastens.combining.parameters import check_kind
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned
@@ -138,7 +138,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         super()._check_parameters()
         check_no_constraints(self)
         if self.estimator is not None:
-            check_kind("estimator", self.estimator, wants_classifier=False)
+            check_weak(self.estimator, wants_classifier=False)
 
     @property
     def estimators_(self) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from fastens.adaboost.weak_rounds import Vote, Weak
 from fastens.adaboost.weights import RowWeights
 from fastens.base import BaseFastens
-from fastens.combining.parameters import seeded
+from fastens.combining.parameters import check_kind, seeded, tags_of
 from fastens.combining.responses import label_places
 from fastens.engine.bins.binning import Binning
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
@@ -192,6 +192,14 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
             f"{error} Name columns by their numbers, or prepare them in a pipeline whose last step is AdaBoost."
         ) from error
     return model
+
+
+def check_weak(estimator: Any, wants_classifier: bool) -> None:
+    """Raise ValueError for an estimator of another kind, or of texts, which are given as numbers."""
+    check_kind("estimator", estimator, wants_classifier)
+    tags = tags_of(estimator)
+    if tags is not None and not tags.input_tags.two_d_array:
+        raise ValueError(f"estimator must learn from tables of numbers, which texts are made into; got {estimator!r}.")
 
 
 def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:

@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
+from fastens.base import Transformer
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
@@ -54,7 +55,7 @@ from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.memory_limits import TableShape
-from fastens.table.parts import in_one
+from fastens.table.parts import free_names, in_one
 
 Array = NDArray[np.float64]
 _FINAL = "final_estimator"
@@ -135,7 +136,7 @@ def _hash(value: Any) -> str:
 
 
 @with_parameters
-class BaseStacking(TransformerMixin, BaseLevels):
+class BaseStacking(Transformer, BaseLevels):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = {
@@ -312,8 +313,9 @@ class BaseStacking(TransformerMixin, BaseLevels):
         self._check_fitted()
         fitted = self._as_fitted()
         columns = _check_feature_names_in(self, input_features, generate_names=fitted.passthrough)
-        names = fitted._meta_names(self._fitted_levels)
-        return np.asarray([*names, *(columns if fitted.passthrough else [])], dtype=object)
+        beside = list(columns) if fitted.passthrough else []
+        names = free_names(fitted._meta_names(self._fitted_levels), beside)
+        return np.asarray([*names, *beside], dtype=object)
 
     # Saving --------------------------------------------------
 

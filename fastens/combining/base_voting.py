@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 from sklearn.utils.validation import _check_feature_names_in
 
+from fastens.base import Transformer
 from fastens.checked_parameters import with_parameters
 from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
@@ -30,6 +31,7 @@ from fastens.combining.parameters import CV, RULES, VERBOSE, NamedMembers
 from fastens.combining.responses import added
 from fastens.parameters import FLAG, NONE, Rule, one_of, real
 from fastens.table.memory_limits import TableShape
+from fastens.table.parts import free_names
 
 Array = NDArray[np.float64]
 # Sums of weights that differ by less are equal.
@@ -85,7 +87,7 @@ class BaseWeightedMembers(BaseMembers):
 
 
 @with_parameters
-class BaseVoting(TransformerMixin, BaseWeightedMembers):
+class BaseVoting(Transformer, BaseWeightedMembers):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = {
@@ -202,4 +204,4 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             for member in self._members
             for place in range(per_member)
         ]
-        return np.asarray(names, dtype=object)
+        return np.asarray(free_names(names), dtype=object)

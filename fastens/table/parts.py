@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -203,6 +203,25 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
     return nw.from_native(X, eager_only=True)[:, columns].to_native() if is_frame(X) else X[:, columns]
 
 
+def free_names(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
+    """The names, with "_" behind those that are taken, or come before among them.
+
+    Examples
+    --------
+    >>> from fastens.table.parts import free_names
+    >>> free_names(["age", "size", "size"], taken=["age"])
+    ['age_', 'size', 'size_']
+    """
+    known, found = set(taken), []
+    for name in names:
+        free = name
+        while free in known:
+            free += "_"
+        known.add(free)
+        found.append(free)
+    return found
+
+
 def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     """Columns of numbers put before those of a table: a table of the same kind, or a CSR matrix."""
     if is_coded(X):
@@ -223,6 +242,7 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
         if not all(isinstance(name, str) for name in frame.columns):  # as only pandas has them
             # Names of one kind: other libraries refuse a mixture.
             frame = nw.from_native(frame.to_native().set_axis(map(str, frame.columns), axis=1), eager_only=True)
+        names = free_names(names, frame.columns)
         series = [
             nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
             for name, column in zip(names, values.T, strict=True)

@@ -21,6 +21,7 @@ from fastens import (
     DecisionTreeRegressor,
     MixedNB,
     RandomForestClassifier,
+    TextClassifier,
 )
 
 
@@ -204,3 +205,9 @@ def test_estimators_in_the_given_one_are_seeded_too(tumours):
     X, y = tumours
     model = AdaBoostClassifier(make_pipeline(RandomForestClassifier(2)), n_estimators=2, random_state=0)
     np.testing.assert_array_equal(model.fit(X, y).decision_function(X), model.fit(X, y).decision_function(X))
+
+
+def test_estimators_of_texts_are_refused():
+    X = pd.DataFrame({"text": ["good", "bad", "good", "bad"]})
+    with pytest.raises(ValueError, match=r"estimator must learn from tables of numbers.* got TextClassifier"):
+        AdaBoostClassifier(TextClassifier()).fit(X, [1, 0, 1, 0])

@@ -162,3 +162,28 @@ def test_a_deep_forest_on_validation_rows_and_in_a_file(frame, tmp_path):
 def test_other_inputs_are_refused(kind):
     with pytest.raises(ValueError, match=r"inputs_from must be 'last' or 'all'; got 'first'\."):
         kind(inputs_from="first").fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("outer", ["final estimator", "member", "cascade"])
+def test_names_that_are_taken_by_columns(outer):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    bayes = [("bayes", GaussianNB())]
+    if outer == "cascade":
+        model = CascadeForestClassifier([("bayes", CascadeForestClassifier(bayes, cv=2, max_layers=2))], cv=2)
+    else:
+        inner = StackingClassifier(bayes, GaussianNB(), passthrough=True, cv=2)
+        given = {"levels": [bayes, [("stack", inner)]]} if outer == "member" else {"estimators": bayes}
+        final = GaussianNB() if outer == "member" else inner
+        model = StackingClassifier(final_estimator=final, passthrough=True, cv=2, **given)
+    expected = clone(model).fit(X.to_numpy(), y).predict_proba(X.to_numpy())
+    np.testing.assert_allclose(model.fit(X, y).predict_proba(X), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_names_that_a_table_has():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X = X.assign(stackingclassifier_bayes0=1.0)
+    model = StackingClassifier([("bayes", GaussianNB())], GaussianNB(), passthrough=True, cv=2).fit(X, y)
+    names = model.get_feature_names_out().tolist()
+    assert names[:2] == ["stackingclassifier_bayes0_", "stackingclassifier_bayes1"]
+    assert names[-1] == "stackingclassifier_bayes0"
+    assert model.transform(X).columns.tolist() == names

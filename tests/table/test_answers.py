@@ -100,6 +100,17 @@ def test_stacks_that_see_the_columns_read_tables_in_batches():
     pd.testing.assert_frame_equal(pd.DataFrame(found, columns=expected.columns), expected, check_dtype=False)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_set_output_is_not_for_streams(kind):
+    model = fe.VotingClassifier([("bayes", fe.MixedNB())], voting="soft").fit(X, KINDS)
+    expected = model.transform(X)
+    model.set_output(transform=kind)
+    found = model.transform(stream())
+    assert isinstance(found, pa.RecordBatchReader)
+    np.testing.assert_array_equal(found.read_all().to_pandas(), expected)
+    np.testing.assert_array_equal(model.transform(X).to_numpy(), expected)
+
+
 def test_names_of_columns():
     model = MODELS["classes"][0].fit(X, KINDS)
     names = {name: getattr(model, name)(stream()).schema.names for name in ("predict", "predict_proba")}
