@@ -126,6 +126,19 @@ def test_the_page(run, messy):
     assert page.count("<svg") >= 8
 
 
+def test_dates_are_drawn_and_written_as_dates(run, write_csv):
+    days = np.datetime64("2020-01-01", "s") + np.arange(0, 1000, 10).astype("m8[D]")
+    hours = np.datetime64("2020-01-01T06:00:00") + np.arange(100).astype("m8[m]")
+    path = write_csv(pa.table({"day": days, "hour": hours, "one": days[:1].repeat(100)}))
+    out = run("inspect", path, "-o", "page.html").out
+    assert "2020-01-01 to 2022-09-17" in out
+    assert "2020-01-01 06:00:00 to 2020-01-01 07:39:00" in out
+    page = (path.parent / "page.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 3
+    for tick in ("2020-08-26", "2020-01-01 07:12", "2020-01-01</text>"):
+        assert tick in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

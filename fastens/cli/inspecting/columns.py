@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, kind_of
 from fastens.cli.table.errors import listed
+from fastens.table.columns.dates import elapsed_days, times_of
 
 Array = NDArray[np.float64]
+MIDNIGHT = " 00:00:00"
 N_FREQUENT = 8
 # A value that stands alone: so often, and so far from the others, in units of their whole spread.
 CODE_COUNT, CODE_DISTANCE = 5, 1.0
@@ -28,7 +30,8 @@ class ColumnFacts:
     """One column: its kind, missing and different values; of numbers the quartiles, of others the frequent values.
 
     `quartiles` are the least value, the three quartiles and the largest one; `frequent` pairs of a value and how often
-    it is there, most frequent first; `values` are numbers without the missing ones.
+    it is there, most frequent first; `values` are numbers, and `days` dates as days since 1970, without the missing
+    ones.
     """
 
     name: str
@@ -39,6 +42,7 @@ class ColumnFacts:
     quartiles: Array | None
     frequent: list[tuple[str, int]]
     values: Array | None
+    days: Array | None
     limits: tuple[str, str] | None
     remarks: list[str]
 
@@ -54,13 +58,16 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
     n_missing = len(column) - len(present)
     n_distinct = len(present.unique()) if _is_countable(column.type) else 0
     values = np.asarray(present.cast(pa.float64(), safe=False).to_numpy()) if kind == NUMBER else None
-    quartiles = limits = None
+    quartiles = limits = days = None
     if values is not None and len(values):
         method: Any = "nearest" if np.isinf(values).any() else "linear"
         quartiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1], method=method)
     elif kind in (DATE, TIMESTAMP) and len(present):
         found = pc.min_max(present)
-        limits = (_written(found["min"]), _written(found["max"]))
+        limits = _written(found["min"]), _written(found["max"])
+        if all(text.endswith(MIDNIGHT) for text in limits):
+            limits = limits[0].removesuffix(MIDNIGHT), limits[1].removesuffix(MIDNIGHT)
+        days = elapsed_days(times_of(present, repr(name)))
     frequent = _frequent(present) if n_distinct and kind not in (DATE, TIMESTAMP) else []
     remarks = _remarks(kind, len(column), n_missing, n_distinct)
     if values is not None and len(values):
@@ -68,7 +75,7 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
     if kind == TEXT and 1 < n_distinct <= MOST_DISTINCT_FOR_SPELLINGS:
         remarks += _odd_spellings(present)
     return ColumnFacts(
-        name, kind, len(column), n_missing, n_distinct, quartiles, frequent, values, limits, remarks
+        name, kind, len(column), n_missing, n_distinct, quartiles, frequent, values, days, limits, remarks
     )  # fmt: skip
 
 

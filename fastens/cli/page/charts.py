@@ -20,6 +20,7 @@ DEPENDENCE_HEIGHT = 260.0
 STEP_ROOM = 52.0
 N_BINS = 10
 N_BARS = 24
+N_DATES = 3  # ticks of a chart, about
 N_DOTS = 1500
 
 
@@ -100,6 +101,29 @@ def histogram(values: Array, label: str) -> Html:
         gap = 0.1 * (high - low)
         chart.bar((low + gap, high - gap), (0, count), "c0", f"{short(low)} to {short(high)}: {count:,} rows")
     return chart.html()
+
+
+def dates(days: Array) -> Html:
+    """How many rows have each date, of days since 1970 with their fraction."""
+    x = Range.of(days, margin=0.0) if np.ptp(days) else Range(days[0] - N_DATES, days[0] + N_DATES)
+    counts, edges = np.histogram(days, N_BARS, range=(x.low, x.high))
+    width = x.high - x.low
+    is_long = width >= 2 * N_DATES
+    inner = Range(x.low + 0.12 * width, x.high - 0.12 * width).ticks(N_DATES if is_long else N_DATES - 1)
+    places = sorted({float(round(tick)) for tick in inner}) if is_long else inner
+    ticks = [(place, _moment(place, is_long)) for place in places]
+    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), ("", "rows"), x_ticks=ticks)
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        gap, title = 0.1 * (high - low), f"{_moment(low, is_long)} to {_moment(high, is_long)}: {count:,} rows"
+        chart.bar((low + gap, high - gap), (0, count), "c0", title)
+    return chart.html()
+
+
+def _moment(day: float, is_long: bool) -> str:
+    """A date, or with hours and minutes where few days are shown."""
+    if is_long:
+        return str(np.datetime64(int(np.floor(day)), "D"))
+    return str(np.datetime64(round(day * 1440), "m")).replace("T", " ")
 
 
 def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:

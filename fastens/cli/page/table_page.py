@@ -68,6 +68,8 @@ def _picture(facts: ColumnFacts) -> Html:
     parts: list[Html] = [element("p", about_it, class_="outcome")]
     if facts.values is not None and len(finite := facts.values[np.isfinite(facts.values)]):
         parts.append(charts.histogram(finite, "value"))
+    elif facts.days is not None:
+        parts += [element("p", contents(facts), class_="caption"), charts.dates(facts.days)]
     elif facts.frequent and facts.frequent[0][1] > 1:
         parts.append(charts.frequencies(facts.frequent, facts.n_rows))
     else:
