@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin, is_classifier
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -22,7 +22,7 @@ from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
-from fastens.table.answers import answer_streams, streams_left
+from fastens.table.answers import answer_streams
 from fastens.table.arrays import is_plain
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
@@ -384,13 +384,3 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         targets = zip(given, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight, self._comm)[k.astype(np.intp)] for g, c, k in targets)
         return reduce(partial(multiplied, comm=self._comm), factors)
-
-
-class Transformer(TransformerMixin):
-    """A transformer whose `set_output` is for tables in memory and in files: a stream comes out where one went in."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let the method that scikit-learn wraps answer streams."""
-        super().__init_subclass__(**kwargs)
-        if "transform" in vars(cls):
-            cls.transform = streams_left(cls.transform)

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.base import Transformer
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
@@ -54,6 +53,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
+from fastens.table.answers import transforms_streams
 from fastens.table.memory_limits import TableShape
 from fastens.table.parts import free_names, in_one
 
@@ -135,8 +135,9 @@ def _hash(value: Any) -> str:
         return uuid.uuid4().hex
 
 
+@transforms_streams
 @with_parameters
-class BaseStacking(Transformer, BaseLevels):
+class BaseStacking(TransformerMixin, BaseLevels):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = {

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import TransformerMixin, is_classifier
 from sklearn.utils import Bunch
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.base import Transformer
 from fastens.checked_parameters import with_parameters
 from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
@@ -87,7 +86,7 @@ class BaseWeightedMembers(BaseMembers):
 
 
 @with_parameters
-class BaseVoting(Transformer, BaseWeightedMembers):
+class BaseVoting(TransformerMixin, BaseWeightedMembers):
     """What the classifier and the regressor share."""
 
     _parameter_rules: ClassVar = {

@@ -15,6 +15,7 @@ from fastens.combining.base_voting import BaseVoting
 from fastens.combining.explaining import Part, Rows
 from fastens.combining.responses import added, joint_classes, with_ties
 from fastens.parameters import ANYTHING, FLAG, one_of, real
+from fastens.table.answers import transforms_streams
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,7 @@ def _is_soft(self: VotingClassifier) -> bool:
     return True
 
 
+@transforms_streams
 @with_parameters
 class VotingClassifier(BaseClassifier, BaseVoting):
     """Voting for classification: the class with most votes, or with the highest average probability.
@@ -162,6 +164,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
 
 
+@transforms_streams
 @with_parameters
 class VotingRegressor(BaseRegressor, BaseVoting):
     """Voting for regression: the weighted average of the members' predictions.

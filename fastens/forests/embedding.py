@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.base import Transformer
 from fastens.checked_parameters import with_parameters
 from fastens.engine.forest.forests import TreeRules
 from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, n_of_rows
 from fastens.forests.random_splits import RandomSplits
 from fastens.parameters import FLAG, NONE, parameter, whole
+from fastens.table.answers import transforms_streams
 
 Array = NDArray[np.float64]
 
 
+@transforms_streams
 @with_parameters
-class RandomTreesEmbedding(Transformer, RandomSplits):
+class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     """Rows as the leaves that they fall into, in trees of random splits.
 
     The trees are grown without a target. A linear model on their leaves, one column each, is a model of as many boxes.

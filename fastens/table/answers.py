@@ -53,16 +53,18 @@ def answer_streams(cls: type) -> None:
             method.fn = _by_batches(own)
 
 
-def streams_left(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method as scikit-learn wraps it, which makes one frame of the answer, but for streams and on clusters."""
-    own = getattr(method, "__wrapped__", method)
+def transforms_streams(cls: Any) -> Any:
+    """Decorate a transformer: what scikit-learn wraps for `set_output` leaves the answers to streams as they are."""
+    method = cls.transform
+    own = method.__wrapped__
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         chosen = own if is_stream(X) or self._is_spread(X) else method
         return chosen(self, X, *args, **kwargs)
 
-    return answer
+    cls.transform = answer
+    return cls
 
 
 def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:

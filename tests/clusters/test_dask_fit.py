@@ -128,6 +128,7 @@ def test_arrays_and_delayed_partitions(client, tmp_path):
 @pytest.mark.slow
 def test_texts(client, tmp_path):
     words = FRAME["word"] + " ham and spam " + FRAME["number"].astype(str)
+    words.name = "text"
     expected = content(TextClassifier(min_df=3).fit(words, T > 1), tmp_path)
     frame = frame_of(6, FRAME.assign(text=words, label=T > 1))
     model = TextClassifier(min_df=3).fit(frame["text"], frame["label"])
