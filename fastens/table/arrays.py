@@ -84,6 +84,8 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     if isinstance(X, list | tuple):
         array = np.asarray(X)
         X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
+    if sparse.issparse(X) and X.format in ("csr", "csc"):
+        check_places(X)
     X = check_array(
         X,
         accept_sparse="csr",
@@ -99,6 +101,19 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     # As floats, large whole numbers would be equal that are not, which matters where they are categories.
     keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
     return X if keeps_type else X.astype(np.float64)
+
+
+def check_places(X: Any) -> None:
+    """Raise ValueError where the places of a CSR or CSC matrix are none of it: SciPy does not look at them."""
+    starts, places = X.indptr, X.indices
+    n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
+    if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        raise ValueError("X must have an indptr that begins with 0 and does not fall, one number more than lines.")
+    if starts[-1] > min(len(places), len(X.data)):
+        raise ValueError(f"X must have an indptr that ends with the number of its values; it ends with {starts[-1]}.")
+    known = places[: starts[-1]]
+    if known.size and (known.min() < 0 or known.max() >= n_places):
+        raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")
 
 
 def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:

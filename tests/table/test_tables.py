@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 import fastens as fe
@@ -318,3 +319,23 @@ def test_frames_of_any_version_of_narwhals(version):
         np.testing.assert_array_equal(model.predict(frame), expected)
         fitted = fe.RandomForestRegressor(n_estimators=2, random_state=0).fit(frame, "price")
         np.testing.assert_array_equal(fitted.predict(frame), expected)
+
+
+@pytest.mark.parametrize("form", ["csr_matrix", "csc_matrix", "csr_array"])
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [("indices", 3, 10**6), ("indices", 3, -1), ("indptr", -1, 10**6), ("indptr", 2, -5), ("indptr", 0, 1)],
+)
+def test_sparse_matrices_whose_places_are_none_of_theirs_are_refused(form, name, place, value):
+    X = getattr(sparse, form)(np.arange(1.0, 41.0).reshape(10, 4))
+    getattr(X, name)[place] = value
+    with pytest.raises(ValueError, match=r"X must have (an indptr|indices)"):
+        fe.MultinomialNB().fit(X, np.arange(10) % 2)
+
+
+@pytest.mark.parametrize("code", [9, -7])
+def test_pandas_codes_of_no_category_are_refused(code):
+    codes = np.array([0, 1, 2, code] * 5, dtype=np.int8)
+    table = pd.DataFrame({"a": pd.Categorical.from_codes(codes, ["x", "y", "z"], validate=False)})
+    with pytest.raises(ValueError, match="codes from -1 to 2"):
+        fe.DecisionTreeRegressor().fit(table, np.arange(20.0))

@@ -163,7 +163,10 @@ def _of_pandas(array: Any) -> Factorized | None:
         return factorize(array) if array.dtype.kind in "biuf" else _of_array(array)
     dtype, codes = array.dtype, getattr(array, "codes", None)
     if codes is not None:
-        return Factorized(np.asarray(codes), _listed(array.categories), may_be_absent=True)
+        codes = np.asarray(codes)
+        if codes.size and (codes.min() < -1 or codes.max() >= len(array.categories)):
+            raise ValueError(f"A column must have codes from -1 to {len(array.categories) - 1}; got others.")
+        return Factorized(codes, _listed(array.categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object))
