@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_bagging import BaseBagging
+from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import MemberData
 from fastens.combining.one_class import OneClassClassifier
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.parameters import one_of, parameter
+from fastens.parameters import one_of, parameter, whole
 
 Array = NDArray[np.float64]
 # Of the trees that are the default: what forests have.
@@ -150,7 +152,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
 
     Copies of an estimator are fitted on bags, bootstrap samples of the rows and perhaps of the columns, and their
     predictions averaged. Bags of our decision trees are grown by the engine of our forests: the table is binned once
-    for all of them.
+    for all of them. A y of several columns is as many targets, for members that take several.
 
     Parameters
     ----------
@@ -180,6 +182,9 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     (442,)
     """
 
+    _takes_several_targets = True
+    _n_targets: int = field(init=False, default=1)
+
     def _template(self) -> Any:
         return DecisionTreeRegressor(max_bins=MAX_BINS) if self.estimator is None else self.estimator
 
@@ -189,20 +194,51 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     def _tree_responses(self, X: Any) -> Iterator[Array]:
         return (values.astype(np.float64) for values in self._forest._each_tree(X))
 
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if self.warm_start and hasattr(self, "_members") and n_targets != self._n_targets:
+            raise ValueError(
+                f"y must have as many targets as in the last fit with warm_start=True, {self._n_targets}; "
+                f"got {n_targets}."
+            )
+        self._n_targets = n_targets
+        return super()._learn_target(y)
+
+    def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
+        super()._fit_forest(X, y, sample_weight)
+        self._n_targets = self._forest._n_targets
+        return self
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        whole(1).check("the number of targets", self._n_targets)
+        if self._forest is None:
+            self._members = [replace(member, multi_output=self._n_targets > 1) for member in self._members]
+
+    def _of_targets(self, found: Array) -> Array:
+        """A vector for one target, else a column for each."""
+        return found[:, 0] if self._n_targets == 1 else found
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        if self._n_targets > 1:
+            raise ValueError(f"bags must predict one target to be explained, not {self._n_targets}; explain members.")
+        return super()._explained_parts(rows)
+
     def _oob_score(self, mean: Array, data: MemberData) -> float:
         from sklearn.metrics import r2_score
 
+        predicted = self._of_targets(mean)
         if callable(self.oob_score):
-            return float(self.oob_score(data.y, mean[:, 0]))
-        return float(r2_score(data.y, mean[:, 0], sample_weight=data.sample_weight))
+            return float(self.oob_score(data.y, predicted))
+        return float(r2_score(data.y, predicted, sample_weight=data.sample_weight))
 
     @property
     def oob_prediction_(self) -> Array:
         """The mean out-of-bag prediction for each training row, with `oob_score`; NaN for rows in every bag."""
-        return self._forest.oob_prediction_ if self._forest is not None else self._oob_values()[:, 0]
+        return self._forest.oob_prediction_ if self._forest is not None else self._of_targets(self._oob_values())
 
     def predict(self, X: ArrayLike, **metadata: Any) -> Array:
-        """Return the mean of the members' predictions, shape (n_samples,).
+        """Return the mean of the members' predictions, shape (n_samples,) or (n_samples, n_targets).
 
         Parameters
         ----------
@@ -214,8 +250,8 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         options = self._passed_on("predict", metadata)
         if self._forest is not None:
             return self._forest.predict(self._check_table(X))
-        return self._mean(X, options=options)[:, 0]
+        return self._of_targets(self._mean(X, options=options))
 
     def predict_spread(self, X: ArrayLike) -> Array:
-        """Return the standard deviation of the members' predictions, shape (n_samples,)."""
-        return self._spread(X)[:, 0]
+        """Return the standard deviation of the members' predictions, of the shape of `predict`."""
+        return self._of_targets(self._spread(X))

@@ -81,7 +81,7 @@ OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start"
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
-SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG)
+SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", "_n_targets", *OUT_OF_BAG)
 # What there is only of members that are fitted one by one.
 OF_MEMBERS = ("_members", "_bags", "_rows", "_drawn_alike")
 _MEMBERS, _FOREST = "members.", "forest."
@@ -270,7 +270,7 @@ class BaseBagging(BaseOneEstimator):
     def _member_spec(self, data: MemberData) -> MemberSpec:
         template = self._template()
         method = resolve_method("estimator", template, self._response_method(), data.classes is not None)
-        return MemberSpec("estimator", template, None, method)
+        return MemberSpec("estimator", template, None, method, multi_output=data.y.ndim == 2)
 
     def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
         """Fit member `number` on its bag."""
@@ -284,7 +284,7 @@ class BaseBagging(BaseOneEstimator):
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
         if self.verbose:
             announce(f"[{type(self).__name__}] member {number + 1} of {self.n_estimators}: {seconds_since(began)}")
-        return FittedMember(str(number), columns, spec.method, [fitted], data.classes, knows_labels(fitted))
+        return replace(spec, name=str(number)).fitted([fitted], data.classes, knows_labels(fitted))
 
     def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
         """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""

@@ -13,6 +13,7 @@ from sklearn import ensemble as peers
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import r2_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -152,6 +153,36 @@ def test_our_trees_take_the_engines_path(patients):
         assert set(np.flatnonzero(tree.feature_importances_)) <= set(columns)
 
 
+@pytest.mark.parametrize("estimator", [None, LinearRegression(), DecisionTreeRegressor(splitter="random"), Ridge()])
+@pytest.mark.parametrize("options", [{}, {"max_features": 0.5, "sampling": "rows"}, {"bootstrap": False}], ids=str)
+def test_several_targets(patients, tmp_path, estimator, options):
+    X, y = patients
+    Y = np.column_stack([y, -2 * X["bmi"], y])
+    oob = options.get("bootstrap", True)
+    model = BaggingRegressor(estimator, 8, oob_score=oob, random_state=0, **options).fit(X, Y)
+    each = np.array(
+        [
+            member.predict(X.iloc[:, columns] if getattr(member, "n_features_in_", 0) < 10 else X)
+            for member, columns in zip(model.estimators_, model.estimators_features_, strict=True)
+        ]
+    )
+    np.testing.assert_allclose(model.predict(X), each.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(model.predict_spread(X), each.std(axis=0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(model.score(X, Y), r2_score(Y, model.predict(X)))
+    if oob:
+        known = ~np.isnan(model.oob_prediction_).any(axis=1)
+        assert model.oob_score_ == pytest.approx(r2_score(Y[known], model.oob_prediction_[known]))
+    model.save(tmp_path / "model", allow_pickle=True)
+    same = fastens.load(tmp_path / "model", allow_pickle=True)
+    np.testing.assert_array_equal(same.predict(X), model.predict(X))
+    np.testing.assert_allclose(model.predict(X[3:4])[0], model.predict(X)[3], rtol=1e-12)
+    with pytest.raises(ValueError, match="bags must predict one target to be explained, not 3"):
+        model.explain(X)
+    with pytest.raises(ValueError, match=r"as many targets|number of targets"):
+        model.set_params(warm_start=True, n_estimators=9).fit(X, y)
+    assert model.set_params(warm_start=False, oob_score=False).fit(X, y).predict(X).shape == y.shape
+
+
 def test_columns_of_trees_of_warm_starts(patients, tmp_path):
     X, y = patients
     model = BaggingRegressor(n_estimators=4, max_features=3, warm_start=True, random_state=0).fit(X, y)
@@ -264,8 +295,8 @@ def test_errors_name_the_bagging(kind, members):
     if members == "trees":  # which would read neither
         with pytest.raises(TypeError, match="unexpected keyword argument 'groups'"):
             model.fit(X, y, groups=y)
-    with pytest.raises(ValueError, match="y should be a 1d array"):
-        model.fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=r"y should be a 1d array|array with dim 3"):
+        model.fit(X, np.column_stack([y, y]) if kind is BaggingClassifier else np.ones((len(y), 2, 2)))
     with pytest.raises(ValueError, match=f"This {name} instance is not fitted yet"):
         model.predict(X)
     model.fit(X, y)

@@ -40,6 +40,7 @@ MODELS = [
     (fe.GradientBoostingSurvival(n_estimators=3, early_stopping=True, random_state=0), "times"),
     (fe.GradientBoostingSurvival(n_estimators=2), "named times"),
     (fe.GradientBoostingSurvival(loss="aft", n_estimators=2), "bounds"),
+    (fe.BaggingRegressor(n_estimators=2, random_state=0), "prices"),
 ]
 
 
