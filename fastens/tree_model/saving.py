@@ -70,6 +70,8 @@ class SavedEnsemble:
             raise ModelFileError("the trees and the columns do not fit together")
         if self._ensemble.n_outputs != self._n_outputs():
             raise ModelFileError("the trees and the classes do not fit together")
+        if self._ensemble.n_trees % self._ensemble.trees_per_round:
+            raise ModelFileError("the trees are not whole rounds")
 
     def _n_outputs(self) -> int:
         """How many raw predictions a row has."""

@@ -26,8 +26,6 @@ def check_structure(ensemble: Any) -> None:
     require(len(ensemble.tree_output) == len(ensemble.node_offsets) - 1, "tree_output")
     require(bool(np.all((ensemble.tree_output >= 0) & (ensemble.tree_output < ensemble.n_outputs))), "tree_output")
     require(n_values in (1, ensemble.n_outputs), "value")
-    is_whole = n_values > 1 or len(ensemble.tree_output) % max(ensemble.n_outputs, 1) == 0
-    require(is_whole, "tree_output")  # else the last round is cut off
     for name in ("value", "baseline"):
         require(bool(np.isfinite(getattr(ensemble, name)).all()), name)
     require(n_values == 1 or not ensemble.tree_output.any(), "tree_output")
