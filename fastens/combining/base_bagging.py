@@ -30,7 +30,7 @@ from fastens.combining.folds import (
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata, own_request
+from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata, drawn_seeds, own_request
 from fastens.combining.responses import knows_labels, resolve_method
 from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs
@@ -494,7 +494,5 @@ def _with_routed_weight(bag: MemberData, name: str) -> MemberData:
 
 def _with_seed(estimator: Any, seed: int) -> Any:
     """A copy whose random choices, also those of estimators in it, follow from a seed."""
-    seeds = np.random.RandomState(seed)
-    names = sorted(name for name in estimator.get_params(deep=True) if name.split("__")[-1] == "random_state")
-    drawn = {name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names}
+    drawn = drawn_seeds(estimator, np.random.RandomState(seed))
     return clone(estimator).set_params(**drawn) if drawn else clone(estimator)

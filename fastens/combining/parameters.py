@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -252,10 +252,14 @@ def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
     """The member with a seed for each random_state that is None, if there are seeds."""
     if seeds is None or not hasattr(member, "get_params"):
         return member
-    open_seeds = sorted(
-        key
-        for key, value in member.get_params(deep=True).items()
-        if (key == "random_state" or key.endswith("__random_state")) and value is None
-    )
-    drawn = {key: int(seeds.randint(np.iinfo(np.int32).max)) for key in open_seeds}
+    drawn = drawn_seeds(member, seeds, lambda value: value is None)
     return clone(member).set_params(**drawn) if drawn else member
+
+
+def drawn_seeds(
+    member: Any, seeds: np.random.RandomState, is_drawn: Callable[[Any], bool] = lambda value: True
+) -> dict[str, int]:
+    """A seed for each random_state of a member and of estimators in it, whose value is to be drawn, by its name."""
+    given = member.get_params(deep=True)
+    names = [name for name in sorted(given) if name.split("__")[-1] == "random_state" and is_drawn(given[name])]
+    return {name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names}
