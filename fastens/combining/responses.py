@@ -21,6 +21,8 @@ Options = Mapping[str, Any]
 
 WEIGHT = "sample_weight"
 METHODS = ("predict_proba", "decision_function", "predict")
+# What scikit-learn and LightGBM, and CatBoost, call the weights of classes.
+_CLASS_WEIGHTS = ("class_weight", "class_weights")
 # Probabilities may be float16, or have been rounded one by one.
 _SUM_TOLERANCE = 1e-2
 # Sums of weights that differ by less, relatively, are equal but for rounding.
@@ -44,8 +46,23 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
 
 
 def knows_labels(member: Any) -> bool:
-    """Whether a classifier knows the labels: ours, and what was fitted before. Others learn the places of classes."""
-    return isinstance(member, BaseFastens) or _is_frozen(member)
+    """Whether a classifier knows the labels: ours, what was fitted before, and what has parameters that name labels.
+
+    Others learn the places of classes.
+    """
+    return isinstance(member, BaseFastens) or _is_frozen(member) or _names_labels(member)
+
+
+def _names_labels(member: Any) -> bool:
+    """Whether a parameter of a classifier, or of what it wraps, is by label: weights of classes, the positive one."""
+    given = member.get_params() if hasattr(member, "get_params") else {}
+    named = [(name.rpartition("__")[2], value) for name, value in given.items() if value is not None]
+    return any(name == "pos_label" or (name in _CLASS_WEIGHTS and _is_by_label(value)) for name, value in named)
+
+
+def _is_by_label(weights: Any) -> bool:
+    """Whether weights of classes are a dict, or a list of one for each of several targets."""
+    return isinstance(weights, Mapping) or (isinstance(weights, list | tuple) and any(map(_is_by_label, weights)))
 
 
 def _is_frozen(member: Any) -> bool:

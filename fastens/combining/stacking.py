@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.checked_parameters import with_parameters
 from fastens.combining.base_stacking import BaseStacking
 from fastens.combining.explaining import Part, Rows
-from fastens.combining.responses import METHODS, added, class_response, label_places, number_response
+from fastens.combining.responses import METHODS, added, class_response, knows_labels, label_places, number_response
 from fastens.combining.several_targets import labels_of, predicted_places, probabilities, several_response
 from fastens.combining.stackers import RidgeStacker
 from fastens.parameters import one_of
@@ -117,7 +117,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
 
     def _labels_of_final(self) -> Any:
         """The classes as the final estimator knows them."""
-        if isinstance(self.final_estimator_, BaseFastens):
+        if knows_labels(self.final_estimator_):
             return self.classes_
         if isinstance(self.classes_, list):
             return [np.arange(len(own)) for own in self.classes_]

@@ -109,3 +109,17 @@ def test_weights_reach_the_regressor_of_a_transformed_target():
 def test_what_wraps_a_model_without_weights_is_named(member):
     with pytest.raises(MemberError, match=r"Member 'wrapped' failed.*sample.weight"):
         VotingClassifier([("wrapped", member)]).fit(X, Y, sample_weight=WEIGHT)
+
+
+@pytest.mark.parametrize("wrap", [lambda member: member, lambda member: make_pipeline(StandardScaler(), member)])
+@pytest.mark.parametrize("labels", [Y, np.unique(Y, return_inverse=True)[1] + 1])
+def test_class_weights_of_members_are_by_label(wrap, labels):
+    """Weights of places would be errors with texts, and those of the next class with 1, 2, 3."""
+    weights = {np.unique(labels)[1]: 1e4}
+    for model in ensembles(wrap(LogisticRegression(class_weight=weights))):
+        model.fit(X, labels)
+    member = wrap(LogisticRegression(class_weight=weights))
+    assert_array_equal(VotingClassifier([("a", member)]).fit(X, labels).predict(X), member.fit(X, labels).predict(X))
+    stack = StackingClassifier([("nb", GaussianNB())], member, cv=2).fit(X, labels)
+    assert_array_equal(stack.predict(X), stack.final_estimator_.predict(stack.transform(X)))
+    assert stack.predict_proba(X).argmax(axis=1).tolist().count(1) > (labels == np.unique(labels)[1]).sum()
