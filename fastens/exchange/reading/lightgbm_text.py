@@ -45,9 +45,10 @@ def read_lightgbm(text: str) -> ForeignModel:
     text : str
         The content of the file.
     """
-    if "end of trees" not in text:
+    body, *after = re.split(r"^end of trees[ \r]*$", text, maxsplit=1, flags=re.MULTILINE)
+    if not after:
         raise refuse("a LightGBM model must have the line 'end of trees'; the text is truncated")
-    body, _, tail = text.partition("end of trees")
+    tail = after[0]
     head, *blocks = re.split(r"^Tree=", body, flags=re.MULTILINE)
     header = _fields(head)
     if header.get("version") not in _VERSIONS:

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 import fastens
@@ -109,3 +110,14 @@ def test_linear_models_that_end_are_refused():
     model = fastens.GradientBoostingRegressor(n_estimators=2, linear_leaves=True).fit(X, y)
     with pytest.raises(ValueError, match="leaves with linear models that end"):
         model.export(format="lightgbm")
+
+
+def test_names_that_are_no_words():
+    """An empty name leaves no word on the line of names; that of the end of the trees is in the note, as it is."""
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((50, 3)), columns=["", "end of trees", "a b"])
+    model = fastens.GradientBoostingRegressor(n_estimators=3).fit(frame, frame["a b"])
+    text = model.export(format="lightgbm")
+    assert lightgbm.Booster(model_str=text).feature_name() == ["Column_0", "end_of_trees", "a_b"]
+    back = fastens.from_model(text.encode())
+    np.testing.assert_array_equal(back.predict(frame), model.predict(frame))
+    assert back.feature_names_in_.tolist() == frame.columns.tolist()
