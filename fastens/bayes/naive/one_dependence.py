@@ -101,8 +101,9 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     The tree is the one of greatest likelihood, a maximum spanning tree of the mutual informations of the columns given
     the class; `predict_proba` uses the posterior mean of its probabilities. Missing values are skipped, in fit and in
     prediction: where the value of the parent is missing, the column depends on the class alone. The model is sums over
-    rows: `partial_fit` and `merge` give that of one fit to all of them. A table in files is read once where all columns
-    hold categories, else twice: bins of numbers are learned before they are counted.
+    rows: `partial_fit` and `merge` give that of one fit to all of them, but for bins of numbers, which stay those of
+    the first rows. A table in files is read once where all columns hold categories, else twice: bins of numbers are
+    learned before they are counted.
 
     Parameters
     ----------
@@ -176,8 +177,9 @@ class AODEClassifier(_PairModel):
     P(class, row) is the mean over columns i of P(class, x_i) prod_j P(x_j | class, x_i): nothing is selected, so
     the variance is small. With `order` 2, A2DE, it is the mean over pairs of columns i, j of P(class, x_i, x_j)
     prod_k P(x_k | class, x_i, x_j). Missing values are skipped, in fit and in prediction. The model is sums over rows:
-    `partial_fit` and `merge` give that of one fit to all of them. A table in files is read once where all columns hold
-    categories, else twice: bins of numbers are learned before they are counted.
+    `partial_fit` and `merge` give that of one fit to all of them, but for bins of numbers, which stay those of the
+    first rows. A table in files is read once where all columns hold categories, else twice: bins of numbers are learned
+    before they are counted.
 
     Parameters
     ----------
