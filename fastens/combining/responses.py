@@ -23,6 +23,8 @@ WEIGHT = "sample_weight"
 METHODS = ("predict_proba", "decision_function", "predict")
 # What scikit-learn and LightGBM, and CatBoost, call the weights of classes.
 _CLASS_WEIGHTS = ("class_weight", "class_weights")
+# Where searches of scikit-learn have the values that they try.
+_SEARCHED = ("param_grid", "param_distributions")
 # Probabilities may be float16, or have been rounded one by one.
 _SUM_TOLERANCE = 1e-2
 # Sums of weights that differ by less, relatively, are equal but for rounding.
@@ -54,15 +56,21 @@ def knows_labels(member: Any) -> bool:
 
 
 def _names_labels(member: Any) -> bool:
-    """Whether a parameter of a classifier, or of what it wraps, is by label: weights of classes, the positive one."""
+    """Whether a parameter of a classifier, of what it wraps or of what a search tries, is by label."""
     given = member.get_params() if hasattr(member, "get_params") else {}
-    named = [(name.rpartition("__")[2], value) for name, value in given.items() if value is not None]
-    return any(name == "pos_label" or (name in _CLASS_WEIGHTS and _is_by_label(value)) for name, value in named)
+    return any(_is_by_label(name.rpartition("__")[2], value) for name, value in given.items())
 
 
-def _is_by_label(weights: Any) -> bool:
-    """Whether weights of classes are a dict, or a list of one for each of several targets."""
-    return isinstance(weights, Mapping) or (isinstance(weights, list | tuple) and any(map(_is_by_label, weights)))
+def _is_by_label(name: str, value: Any) -> bool:
+    """Whether a parameter is the positive label, or weights of classes in a dict, or a list of one for each target."""
+    if name == "pos_label":
+        return value is not None
+    several = value if isinstance(value, list | tuple) else [value]
+    dicts = [each for each in several if isinstance(each, Mapping)]
+    if name in _SEARCHED:
+        tried = [(own.rpartition("__")[2], values) for grid in dicts for own, values in grid.items()]
+        return any(_is_by_label(own, each) for own, found in tried if isinstance(found, list | tuple) for each in found)
+    return name in _CLASS_WEIGHTS and len(dicts) > 0
 
 
 def _is_frozen(member: Any) -> bool:

@@ -111,7 +111,14 @@ def test_what_wraps_a_model_without_weights_is_named(member):
         VotingClassifier([("wrapped", member)]).fit(X, Y, sample_weight=WEIGHT)
 
 
-@pytest.mark.parametrize("wrap", [lambda member: member, lambda member: make_pipeline(StandardScaler(), member)])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda member: member,
+        lambda member: make_pipeline(StandardScaler(), member),
+        lambda member: GridSearchCV(LogisticRegression(), {"class_weight": [member.class_weight]}, cv=2),
+    ],
+)
 @pytest.mark.parametrize("labels", [Y, np.unique(Y, return_inverse=True)[1] + 1])
 def test_class_weights_of_members_are_by_label(wrap, labels):
     """Weights of places would be errors with texts, and those of the next class with 1, 2, 3."""
