@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache, wraps
 from inspect import Parameter, isfunction, signature
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
 from fastens.docstrings import Docs, complete_docstring, complete_method
+from fastens.foreign_attributes import hint_to_attribute
 from fastens.foreign_names import hint, hint_to_predict
 from fastens.options import Options, options_in
 from fastens.parameters import Need, Rule, declared, parameter
@@ -49,6 +50,17 @@ class ChecksParameters(BaseEstimator):
         for name in ("__init__", "fit"):
             if name in vars(cls):
                 setattr(cls, name, _knowing_names(vars(cls)[name]))
+
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with a hint for names of other libraries."""
+            kind = type(self)
+            if any(name in vars(base) for base in kind.__mro__):
+                return object.__getattribute__(self, name)  # has an error of its own
+            text = f"{kind.__name__!r} object has no attribute {name!r}"
+            help_ = hint_to_attribute(name, kind)
+            raise AttributeError(f"{text}.{help_}" if help_ else text, name=name, obj=self)
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.

@@ -12,11 +12,17 @@ import fastens
 from fastens import (
     AdaBoostClassifier,
     BaggingClassifier,
+    BayesianNetwork,
+    ConformalRegressor,
+    GaussianNB,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
+    GradientBoostingSurvival,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
+from fastens.foreign_attributes import INSTEAD
 from fastens.foreign_names import ABSENT, METHODS, OURS
 from fastens.options import Options
 
@@ -165,3 +171,42 @@ def test_every_name_stands_for_something():
         assert option in options[record]
     assert not set(OURS) & set(ABSENT)
     assert all(any(hasattr(kind, method) for kind in ESTIMATORS) for _, method in METHODS.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "ours"),
+    [
+        (GradientBoostingClassifier, "evals_result_", ". Use validation_scores_."),
+        (GradientBoostingClassifier, "estimators_", ". Use to_dataframe() or plot_tree(tree)."),
+        (GradientBoostingRegressor, "oob_improvement_", ". Use oob_score=True, a parameter of the constructor."),
+        (GradientBoostingRegressor, "shap_values", ". Use predict_contributions(X) or explain(X)."),
+        (GradientBoostingSurvival, "unique_times_", ". Use event_times_."),
+        (RandomForestRegressor, "proximity_counts", ". Use proximity(X)."),
+        (ConformalRegressor, "conformalize", ". Use fit(X, y), with cv='prefit' and rows that the estimator has not "),
+        (BayesianNetwork, "map_query", ". Use most_probable(evidence)."),
+        (GaussianNB, "save_model", ". Use save(path)."),
+        (GaussianNB, "evals_result_", ""),
+        (GaussianNB, "nonsense", ""),
+    ],
+)
+def test_attributes_of_other_libraries(kind, name, ours):
+    with pytest.raises(AttributeError) as raised:
+        getattr(kind(), name)
+    assert str(raised.value).startswith(f"{kind.__name__!r} object has no attribute {name!r}{ours}")
+    assert raised.value.name == name
+
+
+def test_attributes_with_errors_of_their_own_keep_them():
+    with pytest.raises(AttributeError, match="has no class: fit it with y"):
+        BayesianNetwork([(0, 1)]).fit([[0, 0], [1, 1]]).predict([[0, 0]])
+
+
+def test_every_attribute_in_place_of_another_exists():
+    kinds = [kind for kind in ESTIMATORS if kind.__module__.startswith("fastens.")]
+    for theirs, ours in INSTEAD.items():
+        for instead, held in ours:
+            found = [kind for kind in kinds if hasattr(kind, held)]
+            assert found
+            assert not all(hasattr(kind, theirs) for kind in found), theirs
+            method = re.match(r"(\w+)\(", instead)
+            assert method is None or hasattr(found[0], method[1]), instead
