@@ -47,7 +47,7 @@ METRICS = metrics_rule("the name of a scorer", _names_a_scorer)
 
 
 def metric_name(metric: Any) -> str:
-    """The name of a metric in `validation_scores_`."""
+    """The name of a metric in `validation_scores_`, unless it returns another."""
     if isinstance(metric, str):
         return metric
     function = getattr(metric, "_score_func", metric)
@@ -102,18 +102,19 @@ class Metrics:
         # The loss is reduced over the ranks; only what others need is gathered.
         self._comm = LOCAL if self._metrics == [LOSS] else loss.comm
         self._labels, self._weight = gathered(self._comm, [labels, rows.weight])
-        self.names = [metric_name(metric) for metric in self._metrics]
-        self.rises = {name: _is_scorer(metric) for name, metric in zip(self.names, self._metrics, strict=True)}
+        learned = [self._learn(metric) for metric in self._metrics]
+        self.names, self.rises = [name for name, _ in learned], dict(learned)
+        if len(self.rises) < len(learned):
+            raise ValueError(f"eval_metric must be metrics with names of their own; got {self.names}.")
         self.scores: dict[str, list[float]] = {name: [] for name in self.names}
-        self._learn_directions()
 
-    def _learn_directions(self) -> None:
-        """Learn from functions that return a direction whether larger is better."""
-        for name, metric in zip(self.names, self._metrics, strict=True):
-            if callable(metric) and not _is_scorer(metric):
-                result = self._call(metric, self._raw_of_all())
-                if isinstance(result, tuple) and len(result) == 3:
-                    self.rises[name] = bool(result[2])
+    def _learn(self, metric: Any) -> tuple[str, bool]:
+        """The name of a metric, and whether larger is better; functions may return both."""
+        if callable(metric) and not _is_scorer(metric):
+            result = self._call(metric, self._raw_of_all())
+            if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], str):
+                return result[0], bool(result[2])
+        return metric_name(metric), _is_scorer(metric)
 
     def continue_from(self, scores: Mapping[str, Any]) -> None:
         """Start with the scores of earlier rounds."""
