@@ -130,6 +130,41 @@ _METHODS = {
         "staged_predict",
     ),
 }
+# Values of parameters: losses, criteria and the like, in small letters.
+_VALUES = {
+    "reg:squarederror reg:linear regression rmse mse l2 ls": "squared_error",
+    "reg:absoluteerror regression_l1 mae l1 lad": "absolute_error",
+    "reg:quantileerror": "quantile",
+    "reg:pseudohubererror": "huber",
+    "logcosh": "log_cosh",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
+    "reg:logistic xentropy": "cross_entropy",
+    (
+        "binary binary:logistic logistic logloss multi:softmax multi:softprob softmax multiclass deviance crossentropy "
+        "binary_crossentropy categorical_crossentropy"
+    ): "log_loss",
+    "multiclassova multiclass_ova ova ovr multiclassonevsall": "one_vs_rest",
+    "rank:ndcg rank:pairwise rank_xendcg yetirank": "lambdarank",
+    "survival:cox coxph": "cox",
+    "survival:aft": "aft",
+    "gbtree plain": "gbdt",
+}
+VALUES = {theirs: ours for names, ours in _VALUES.items() for theirs in names.split()}
+# Metrics, in small letters, and scikit-learn's scorers.
+_SCORERS = {
+    "auc": "roc_auc",
+    "aucpr": "average_precision",
+    "error merror binary_error multi_error zeroone acc": "accuracy",
+    "log_loss logloss mlogloss binary_logloss multi_logloss multiclass": "neg_log_loss",
+    "rmse": "neg_root_mean_squared_error",
+    "mse l2": "neg_mean_squared_error",
+    "mae l1": "neg_mean_absolute_error",
+    "mape": "neg_mean_absolute_percentage_error",
+    "rmsle": "neg_root_mean_squared_log_error",
+}
+SCORERS = {theirs: ours for names, ours in _SCORERS.items() for theirs in names.split()}
 METHODS = {theirs: ours for names, ours in _METHODS.items() for theirs in names.split()}
 ELSEWHERE = {theirs: text for names, text in _ELSEWHERE.items() for theirs in names.split()}
 ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.split()}

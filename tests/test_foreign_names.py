@@ -7,6 +7,7 @@ import re
 
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import get_scorer_names
 
 import fastens
 from fastens import (
@@ -14,6 +15,7 @@ from fastens import (
     BaggingClassifier,
     BayesianNetwork,
     ConformalRegressor,
+    EarlyStopping,
     GaussianNB,
     GradientBoostingClassifier,
     GradientBoostingRanker,
@@ -23,7 +25,7 @@ from fastens import (
     RandomForestRegressor,
 )
 from fastens.foreign_attributes import INSTEAD
-from fastens.foreign_names import ABSENT, METHODS, OURS
+from fastens.foreign_names import ABSENT, METHODS, OURS, SCORERS
 from fastens.options import Options
 
 X, Y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
@@ -194,6 +196,27 @@ def test_attributes_of_other_libraries(kind, name, ours):
         getattr(kind(), name)
     assert str(raised.value).startswith(f"{kind.__name__!r} object has no attribute {name!r}{ours}")
     assert raised.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("model", "ours"),
+    [
+        (GradientBoostingClassifier("binary:logistic"), "Use 'log_loss'."),
+        (GradientBoostingRegressor("RMSE"), "Use 'squared_error'."),
+        (GradientBoostingRegressor("binary:logistic"), "got 'binary:logistic'."),
+        (GradientBoostingClassifier(boosting="gbtree"), "Use 'gbdt'."),
+        (RandomForestRegressor(criterion="mse"), "Use 'squared_error'."),
+        (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
+    ],
+)
+def test_values_of_other_libraries(model, ours):
+    with pytest.raises(ValueError, match=rf"must be .*{re.escape(ours)}$"):
+        model.fit(X, Y)
+
+
+def test_values_in_place_of_others_exist():
+    assert set(SCORERS.values()) <= set(get_scorer_names())
+    assert not set(SCORERS) & set(get_scorer_names())
 
 
 def test_attributes_with_errors_of_their_own_keep_them():

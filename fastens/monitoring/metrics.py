@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.losses.losses import Loss
+from fastens.foreign_names import SCORERS
 from fastens.monitoring.measuring import Rows
 from fastens.parameters import FLAG, Rule
 
@@ -23,8 +25,10 @@ LOSS = "loss"
 OwnMetric = Callable[[Rows], float]
 
 
-def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
-    """The rule of `eval_metric` for these names; `words` describes them in errors."""
+def metrics_rule(
+    words: str, is_name: Callable[[str], bool], elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> Rule:
+    """The rule of `eval_metric` for these names; `words` describes them in errors, `elsewhere` has those of others."""
 
     def is_metric(value: Any) -> bool:
         return value == LOSS or is_name(value) if isinstance(value, str) else callable(value)
@@ -34,7 +38,7 @@ def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
             return len(value) > 0 and all(map(is_metric, value)) and len(set(map(metric_name, value))) == len(value)
         return is_metric(value)
 
-    return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds)
+    return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds, elsewhere.get)
 
 
 def _names_a_scorer(name: str) -> bool:
@@ -43,7 +47,7 @@ def _names_a_scorer(name: str) -> bool:
     return name in get_scorer_names()
 
 
-METRICS = metrics_rule("the name of a scorer", _names_a_scorer)
+METRICS = metrics_rule("the name of a scorer", _names_a_scorer, SCORERS)
 
 
 def metric_name(metric: Any) -> str:
