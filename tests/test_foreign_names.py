@@ -14,6 +14,7 @@ from fastens import (
     AdaBoostClassifier,
     BaggingClassifier,
     BayesianNetwork,
+    ConformalClassifier,
     ConformalRegressor,
     EarlyStopping,
     GaussianNB,
@@ -21,6 +22,7 @@ from fastens import (
     GradientBoostingRanker,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
+    MultinomialNB,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -74,6 +76,12 @@ def test_what_fit_is_given_elsewhere(name, ours):
         (RandomForestClassifier, "categorical_encoding", r"categories=Categories\(encoding=\.\.\.\)"),
         (RandomForestClassifier, "n_trees", "n_estimators"),
         (GradientBoostingRanker, "seed", "random_state"),
+        (RandomForestRegressor, "max_samples_leaf", "keep_leaves"),
+        (RandomForestRegressor, "objective", "criterion"),
+        (ConformalRegressor, "prefit", "cv='prefit'"),
+        (ConformalClassifier, "conformity_score", "conformity"),
+        (BayesianNetwork, "equivalent_sample_size", "ess"),
+        (GradientBoostingRegressor, "ignored_features", "feature_weights"),
     ],
 )
 def test_what_constructors_are_given_elsewhere(kind, name, ours):
@@ -136,6 +144,10 @@ def test_alpha_is_of_quantiles_and_of_huber():
 def test_what_there_is_not_and_what_is_misspelt():
     with pytest.raises(TypeError, match=r"'reg_alpha'\. There is no L1 penalty"):
         GradientBoostingClassifier(reg_alpha=1)
+    with pytest.raises(TypeError, match=r"'force_alpha'\. alpha is always taken as it is"):
+        MultinomialNB(force_alpha=True)
+    with pytest.raises(TypeError, match=r"'confidence_level'\. Use coverage, a parameter of predict_interval"):
+        ConformalRegressor().predict_interval(X, confidence_level=0.9)
     with pytest.raises(TypeError, match=r"Is n_estimators meant\?"):
         GradientBoostingClassifier(n_estimator=3)
     with pytest.raises(TypeError, match=r"argument 'nonsense'\.$"):
