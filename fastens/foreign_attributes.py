@@ -30,7 +30,7 @@ _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
     "get_xgb_params get_all_params": (("get_params()", "get_params"),),
     "grid_search randomized_search": (("scikit-learn's searches, or fastens.tune", "fit"),),
     "quantile_ranks": (("predict_quantiles(X, quantiles)", "predict_quantiles"),),
-    "proximity_counts": (("proximity(X)", "proximity"),),
+    "proximity_counts": (("proximity(X, X_train)", "proximity"),),
     "conformalize": (("fit(X, y), with cv='prefit' and rows that the estimator has not seen", "calibration_fraction"),),
     "fit_conformalize": (("fit(X, y), with cv=5", "calibration_fraction"),),
     "predict_cumulative_hazard_function": (

@@ -195,7 +195,7 @@ def test_every_name_stands_for_something():
         (GradientBoostingRegressor, "oob_improvement_", ". Use oob_score=True, a parameter of the constructor."),
         (GradientBoostingRegressor, "shap_values", ". Use predict_contributions(X) or explain(X)."),
         (GradientBoostingSurvival, "unique_times_", ". Use event_times_."),
-        (RandomForestRegressor, "proximity_counts", ". Use proximity(X)."),
+        (RandomForestRegressor, "proximity_counts", ". Use proximity(X, X_train)."),
         (ConformalRegressor, "conformalize", ". Use fit(X, y), with cv='prefit' and rows that the estimator has not "),
         (BayesianNetwork, "map_query", ". Use most_probable(evidence)."),
         (GaussianNB, "save_model", ". Use save(path)."),
