@@ -87,8 +87,8 @@ class ChecksParameters(BaseEstimator):
             with self._setting():
                 return super().set_params(**params)
         except ValueError as error:
-            known = self.get_params(deep=False)
-            unknown = [name for name in params if "__" not in name and name not in known]
+            known = self.get_params()
+            unknown = [name for name in (key.partition("__")[0] for key in params) if name not in known]
             help_ = _hint(type(self), unknown[0]) if unknown else ""
             if not help_:
                 raise
@@ -147,6 +147,8 @@ class ChecksParameters(BaseEstimator):
             elif option and isinstance(getattr(self, parameter, None), bool | str):
                 value = getattr(self, parameter)
                 raise ValueError(f"{parameter} must be a record to set {key}; got {value!r}.")
+            elif option and params.get(parameter, getattr(self, parameter, key)) is None:
+                raise ValueError(f"{parameter} must be an estimator to set {key}; got None.")
         for parameter, options in nested.items():
             value = options_in(parameter, params.get(parameter, getattr(self, parameter)))
             found[parameter] = value.replaced(options)

@@ -16,6 +16,7 @@ from fastens import (
     BayesianNetwork,
     ConformalClassifier,
     ConformalRegressor,
+    DecisionTreeClassifier,
     EarlyStopping,
     GaussianNB,
     GradientBoostingClassifier,
@@ -139,6 +140,15 @@ def test_what_fit_of_rankers_is_given_elsewhere():
 def test_alpha_is_of_quantiles_and_of_huber():
     with pytest.raises(TypeError, match=r"Use quantile and loss=HuberLoss\(alpha=\.\.\.\), parameters of the constr"):
         GradientBoostingRegressor("quantile", alpha=0.9)
+
+
+def test_parameters_of_parts():
+    with pytest.raises(ValueError, match=r"'base_estimator' for.*Use estimator, a parameter of the constructor"):
+        AdaBoostClassifier().set_params(base_estimator__max_depth=2)
+    with pytest.raises(ValueError, match=r"estimator must be an estimator to set estimator__max_depth; got None"):
+        AdaBoostClassifier().set_params(estimator__max_depth=2)
+    tree = DecisionTreeClassifier()
+    assert AdaBoostClassifier().set_params(estimator__max_depth=2, estimator=tree).estimator.max_depth == 2
 
 
 def test_what_there_is_not_and_what_is_misspelt():
