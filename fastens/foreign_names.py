@@ -111,6 +111,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "max_indegree": ("max_parents",),
     "tabu_length": ("tabu",),
     "state_names": ("states",),
+    "monitor": ("callbacks",),
     "verbosity silent verbose_eval logging_level metric_period": ("verbose",),
     "eval_set eval_sets valid_sets evals eval_X eval_y": ("X_val", "y_val"),
     "eval_group": ("group_val",),
@@ -201,6 +202,8 @@ _VALUES = {
     "survival:cox coxph": "cox",
     "survival:aft": "aft",
     "gbtree plain": "gbdt",
+    "samme": "discrete",
+    "samme.r": "real",
 }
 VALUES = {theirs: ours for names, ours in _VALUES.items() for theirs in names.split()}
 # Metrics, in small letters, and scikit-learn's scorers.

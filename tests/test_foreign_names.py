@@ -227,6 +227,7 @@ def test_attributes_of_other_libraries(kind, name, ours):
         (GradientBoostingRegressor("RMSE"), "Use 'squared_error'."),
         (GradientBoostingRegressor("binary:logistic"), "got 'binary:logistic'."),
         (GradientBoostingClassifier(boosting="gbtree"), "Use 'gbdt'."),
+        (AdaBoostClassifier(algorithm="SAMME.R"), "Use 'real'."),
         (RandomForestRegressor(criterion="mse"), "Use 'squared_error'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
     ],
