@@ -308,6 +308,12 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     # A target of one class is an error where there must be two.
     _fewest_classes: int = 2
 
+    @property
+    def n_classes_(self) -> Any:
+        """Number of classes; a list with several targets."""
+        self._check_fitted()
+        return [len(each) for each in self.classes_] if isinstance(self.classes_, list) else len(self.classes_)
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
         best = self.predict_proba(X).argmax(axis=1)

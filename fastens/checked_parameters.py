@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache, wraps
 from inspect import Parameter, isfunction, signature
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
 from fastens.docstrings import Docs, complete_docstring, complete_method
+from fastens.foreign_attributes import hint_to_attribute
 from fastens.foreign_names import hint, hint_to_predict
 from fastens.options import Options, options_in
 from fastens.parameters import Need, Rule, declared, parameter
@@ -50,6 +51,17 @@ class ChecksParameters(BaseEstimator):
             if name in vars(cls):
                 setattr(cls, name, _knowing_names(vars(cls)[name]))
 
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with a hint for names of other libraries."""
+            kind = type(self)
+            if any(name in vars(base) for base in kind.__mro__):
+                return object.__getattribute__(self, name)  # has an error of its own
+            text = f"{kind.__name__!r} object has no attribute {name!r}"
+            help_ = hint_to_attribute(name, kind)
+            raise AttributeError(f"{text}.{help_}" if help_ else text, name=name, obj=self)
+
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.
 
@@ -75,8 +87,8 @@ class ChecksParameters(BaseEstimator):
             with self._setting():
                 return super().set_params(**params)
         except ValueError as error:
-            known = self.get_params(deep=False)
-            unknown = [name for name in params if "__" not in name and name not in known]
+            known = self.get_params()
+            unknown = [name for name in (key.partition("__")[0] for key in params) if name not in known]
             help_ = _hint(type(self), unknown[0]) if unknown else ""
             if not help_:
                 raise
@@ -135,6 +147,8 @@ class ChecksParameters(BaseEstimator):
             elif option and isinstance(getattr(self, parameter, None), bool | str):
                 value = getattr(self, parameter)
                 raise ValueError(f"{parameter} must be a record to set {key}; got {value!r}.")
+            elif option and params.get(parameter, getattr(self, parameter, key)) is None:
+                raise ValueError(f"{parameter} must be an estimator to set {key}; got None.")
         for parameter, options in nested.items():
             value = options_in(parameter, params.get(parameter, getattr(self, parameter)))
             found[parameter] = value.replaced(options)

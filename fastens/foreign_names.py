@@ -15,52 +15,71 @@ _OURS: dict[str, tuple[str, ...]] = {
     "eta shrinkage shrinkage_rate": ("learning_rate",),
     "num_leaves num_leaf max_leaves max_leaf": ("max_leaf_nodes",),
     "depth max_tree_depth": ("max_depth",),
-    "min_child_samples min_data_in_leaf min_data min_data_per_leaf min_samples_split": ("min_samples_leaf",),
+    "min_child_samples min_data_in_leaf min_data min_data_per_leaf min_samples_split min_node_size nodesize": (
+        "min_samples_leaf",
+    ),
     "min_sum_hessian_in_leaf min_sum_hessian min_child_weight": ("growth=Growth(min_child_weight=...)",),
     "min_weight_fraction_leaf min_weight_leaf": ("growth=Growth(min_weight_leaf=...)",),
     "reg_lambda lambda lambda_l2 l2_leaf_reg l2": ("l2_regularization",),
-    "gamma min_split_loss min_split_gain min_impurity_decrease min_gain_to_split": (
+    "gamma min_split_loss min_split_gain min_impurity_decrease min_impurity_split min_gain_to_split": (
         "growth=Growth(min_gain_to_split=...)",
         "min_impurity_decrease",
     ),
     "path_smooth path_smoothing": ("growth=Growth(path_smooth=...)",),
-    "max_delta_step max_leaf_output": ("growth=Growth(max_delta_step=...)",),
+    "max_delta_step max_leaf_output poisson_max_delta_step": ("growth=Growth(max_delta_step=...)",),
     "ccp_alpha": ("split_penalty",),
-    "subsample bagging_fraction subsample_freq bagging_freq max_samples sample_fraction": ("subsample", "max_samples"),
+    (
+        "subsample bagging_fraction subsample_freq bagging_freq bagging_temperature max_samples sample_fraction "
+        "sample_size"
+    ): ("subsample", "max_samples"),
+    "replace": ("bootstrap",),
+    "feature_contri ignored_features": ("feature_weights",),
     "colsample_bytree feature_fraction rsm colsample": ("max_features_per_tree",),
     "colsample_bynode colsample_bylevel feature_fraction_bynode mtry": ("max_features",),
     "extra_trees": ("growth=Growth(rows_per_threshold=...)",),
-    "max_bin border_count n_bins": ("max_bins",),
-    "objective loss_function application": ("loss",),
-    "criterion split_evaluator split_criterion": ("growth=Growth(split_criterion=...)",),
+    "max_bin border_count n_bins nbins min_data_in_bin subsample_for_bin": ("max_bins",),
+    "objective loss_function application": ("loss", "algorithm", "criterion"),
+    "loss": ("algorithm", "criterion"),
+    "scoring_method": ("criterion",),
+    "criterion split_evaluator split_criterion score_function splitrule": (
+        "growth=Growth(split_criterion=...)",
+        "criterion",
+    ),
     "boosting_type booster": ("boosting",),
     "data_sample_strategy bootstrap_type sampling_method": ("sampling",),
-    "drop_rate rate_drop": ("boosting=Dart(rate_drop=...)",),
+    "drop_rate rate_drop dropout_rate": ("boosting=Dart(rate_drop=...)",),
     "skip_drop": ("boosting=Dart(skip_drop=...)",),
     "max_drop": ("boosting=Dart(max_drop=...)",),
     "dart_normalize normalize_type": ("boosting=Dart(normalize=...)",),
     "top_rate": ("sampling=Goss(top_rate=...)",),
     "other_rate": ("sampling=Goss(other_rate=...)",),
     "mvs_lambda mvs_reg": ("sampling=Mvs(regularization=...)",),
-    "seed random_seed": ("random_state",),
-    "nthread n_threads num_threads num_thread thread_count": ("n_jobs",),
+    "seed random_seed feature_fraction_seed bagging_seed data_random_seed data_seed drop_seed": ("random_state",),
+    "nthread nthreads n_threads num_threads num_thread thread_count": ("n_jobs",),
     "monotone_constraints monotonic_constraints": ("monotonic_cst",),
     "interaction_constraints": ("interaction_cst",),
-    "scale_pos_weight is_unbalance unbalance auto_class_weights class_weights": ("class_weight",),
+    (
+        "scale_pos_weight is_unbalance unbalance auto_class_weights class_weights pos_bagging_fraction "
+        "neg_bagging_fraction"
+    ): ("class_weight",),
     "early_stopping_rounds early_stopping_round od_wait od_type od_pval": ("early_stopping", "n_iter_no_change"),
     "early_stopping_tolerance min_delta": ("tol",),
     "use_best_model": ("early_stopping",),
-    "metric metrics custom_metric feval scoring eval_metric": ("early_stopping=EarlyStopping(eval_metric=...)",),
+    "metric metrics custom_metric custom_loss feval scoring eval_metric": (
+        "early_stopping=EarlyStopping(eval_metric=...)",
+    ),
     "refit": ("early_stopping=EarlyStopping(refit=...)",),
     "validation": ("early_stopping=EarlyStopping(validation=...)",),
-    "checkpoint_path checkpoint_every save_snapshot snapshot_file snapshot_interval": (
+    "checkpoint_path checkpoint_every save_snapshot snapshot_file snapshot_interval snapshot_freq": (
         "callbacks=[Checkpoint(path, every=...)]",
     ),
     "huber_slope": ("loss=HuberLoss(alpha=...)",),
     "alpha": ("quantile", "loss=HuberLoss(alpha=...)"),
     "quantile_alpha quantile_level": ("quantile",),
     "tweedie_variance_power": ("loss=TweedieLoss(variance_power=...)",),
-    "lambdarank_truncation_level truncation_level": ("loss=LambdaRankLoss(truncation_level=...)",),
+    "lambdarank_truncation_level truncation_level max_position lambdarank_num_pair_per_sample": (
+        "loss=LambdaRankLoss(truncation_level=...)",
+    ),
     "label_gain": ("loss=LambdaRankLoss(label_gain=...)",),
     "lambdarank_norm lambdarank_normalization normalize": ("loss=LambdaRankLoss(normalize=...)",),
     "aft_loss_distribution distribution": ("loss=AFTLoss(distribution=...)",),
@@ -68,7 +87,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "linear_tree": ("linear_leaves",),
     "linear_lambda linear_l2": ("linear_leaves=LinearLeaves(l2=...)",),
     "categorical_feature cat_features enable_categorical categorical_columns feature_types": ("categorical_features",),
-    "categorical_encoding": ("categories=Categories(encoding=...)",),
+    "categorical_encoding simple_ctr combinations_ctr max_ctr_complexity": ("categories=Categories(encoding=...)",),
     "categorical_missing": ("categories=Categories(missing=...)",),
     "cat_l2 category_l2": ("categories=Categories(l2=...)",),
     "cat_smooth category_smoothing": ("categories=Categories(smoothing=...)",),
@@ -78,7 +97,22 @@ _OURS: dict[str, tuple[str, ...]] = {
     "base_score init init_model_score base_margin init_scores baseline": ("init_score",),
     "base_margin_eval_set eval_init_score": ("init_score_val",),
     "base_estimator base_learner weak_learner": ("estimator",),
-    "verbosity silent verbose_eval logging_level": ("verbose",),
+    "classifiers regressors clfs": ("estimators",),
+    "meta_classifier meta_regressor": ("final_estimator",),
+    "use_probas": ("stack_method",),
+    "use_features_in_secondary": ("passthrough",),
+    "conformity_score": ("conformity", "method"),
+    "prefit": ("cv='prefit'",),
+    "test_size conformalize_size": ("calibration_fraction",),
+    "max_samples_leaf default_quantiles": ("keep_leaves",),
+    "ebunch edges": ("structure",),
+    "prior_type pseudo_counts": ("smoothing",),
+    "equivalent_sample_size": ("ess",),
+    "max_indegree": ("max_parents",),
+    "tabu_length": ("tabu",),
+    "state_names": ("states",),
+    "monitor": ("callbacks",),
+    "verbosity silent verbose_eval logging_level metric_period": ("verbose",),
     "eval_set eval_sets valid_sets evals eval_X eval_y": ("X_val", "y_val"),
     "eval_group": ("group_val",),
     "eval_qid": ("qid_val",),
@@ -95,10 +129,25 @@ _ABSENT = {
     "reg_alpha lambda_l1 l1_regularization": "There is no L1 penalty of leaves here.",
     "num_class n_classes classes_count": "The classes are those in y.",
     "grow_policy": "Trees grow best first, or level by level with max_leaf_nodes=None.",
-    "tree_method device device_type task_type gpu_id predictor": "Trees grow on the processor here, in one way.",
+    (
+        "tree_method device device_type task_type gpu_id gpu_use_dp devices predictor force_col_wise force_row_wise "
+        "use_quantized_grad enable_bundle is_enable_sparse"
+    ): "Trees grow on the processor here, in one way.",
+    "deterministic": "Models never depend on the number of threads.",
+    "boost_from_average": "Boosting starts from the best constant, or from init_score.",
+    "first_metric_only": "The first metric alone decides.",
+    "leaf_estimation_method leaf_estimation_iterations leaf_estimation_backtracking": "Leaves take one Newton step.",
+    "random_strength": "Gains get no noise here; max_features and subsample draw columns and rows.",
+    "plot plot_file train_dir allow_writing_files": "A fit draws nothing, and writes no files.",
+    "use_label_encoder": "Labels of any kind are taken as they are.",
+    "force_alpha": "alpha is always taken as it is.",
+    "confidence_level": "The coverage is given to predict_interval and predict_set.",
+    (
+        "duration_col event_col label_lower_bound label_upper_bound y_lower_bound y_upper_bound"
+    ): "Times and events, or lower and upper bounds, are the columns of y.",
     "importance_type": "The kind is given to importances(kind) of the fitted model.",
     "num_parallel_tree": "A round grows one tree for each raw prediction here.",
-    "missing nan_mode": "Missing values are NaN, or what a table has for them.",
+    "missing nan_mode zero_as_missing use_missing": "Missing values are NaN, or what a table has for them.",
     "multi_strategy": "A tree has a value for each of several targets here.",
     "text_features": "Texts are categories here; TextClassifier learns from their words.",
     "feature_name feature_names": "The names of columns are those of the data frame.",
@@ -124,12 +173,52 @@ _METHODS = {
     "pred_contrib pred_contribs": ("predict_contributions(X)", "predict_contributions"),
     "pred_interactions": ("predict_contributions(X, interactions=True)", "predict_contributions"),
     "pred_leaf": ("apply(X)", "apply"),
+    "prediction_type": ("predict_proba(X) or decision_function(X)", "predict_proba"),
+    "quantiles": ("predict_quantiles(X, quantiles)", "predict_quantiles"),
+    "confidence_level alpha": ("coverage, a parameter of predict_interval and predict_set", "calibration_fraction"),
     "raw_score output_margin": ("decision_function(X)", "decision_function"),
     "num_iteration start_iteration iteration_range ntree_limit ntree_start ntree_end": (
         "model[:k], the model of the first k rounds",
         "staged_predict",
     ),
 }
+# Values of parameters: losses, criteria and the like, in small letters.
+_VALUES = {
+    "reg:squarederror reg:linear regression rmse mse l2 ls": "squared_error",
+    "reg:absoluteerror regression_l1 mae l1 lad": "absolute_error",
+    "reg:quantileerror": "quantile",
+    "reg:pseudohubererror": "huber",
+    "logcosh": "log_cosh",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
+    "reg:logistic xentropy": "cross_entropy",
+    (
+        "binary binary:logistic logistic logloss multi:softmax multi:softprob softmax multiclass deviance crossentropy "
+        "binary_crossentropy categorical_crossentropy"
+    ): "log_loss",
+    "multiclassova multiclass_ova ova ovr multiclassonevsall": "one_vs_rest",
+    "rank:ndcg rank:pairwise rank_xendcg yetirank": "lambdarank",
+    "survival:cox coxph": "cox",
+    "survival:aft": "aft",
+    "gbtree plain": "gbdt",
+    "samme": "discrete",
+    "samme.r": "real",
+}
+VALUES = {theirs: ours for names, ours in _VALUES.items() for theirs in names.split()}
+# Metrics, in small letters, and scikit-learn's scorers.
+_SCORERS = {
+    "auc": "roc_auc",
+    "aucpr": "average_precision",
+    "error merror binary_error multi_error zeroone acc": "accuracy",
+    "log_loss logloss mlogloss binary_logloss multi_logloss multiclass": "neg_log_loss",
+    "rmse": "neg_root_mean_squared_error",
+    "mse l2": "neg_mean_squared_error",
+    "mae l1": "neg_mean_absolute_error",
+    "mape": "neg_mean_absolute_percentage_error",
+    "rmsle": "neg_root_mean_squared_log_error",
+}
+SCORERS = {theirs: ours for names, ours in _SCORERS.items() for theirs in names.split()}
 METHODS = {theirs: ours for names, ours in _METHODS.items() for theirs in names.split()}
 ELSEWHERE = {theirs: text for names, text in _ELSEWHERE.items() for theirs in names.split()}
 ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.split()}

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fastens.foreign_names import VALUES
+
 # Python's own types come first: tests of abstract ones take longer.
 _WHOLE = (int, numbers.Integral)
 _REAL = (float, int, numbers.Real)
@@ -18,19 +20,25 @@ _REAL = (float, int, numbers.Real)
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter may be: the words for it, and the test."""
+    """What a parameter may be: the words for it, the test, and ours for a value of other libraries."""
 
     text: str
     holds: Callable[[Any], bool]
+    elsewhere: Callable[[str], str | None] = lambda value: None
 
     def __or__(self, other: Rule) -> Rule:
         """Either rule."""
-        return Rule(f"{self.text} or {other.text}", lambda value: self.holds(value) or other.holds(value))
+        return Rule(
+            f"{self.text} or {other.text}",
+            lambda value: self.holds(value) or other.holds(value),
+            lambda value: self.elsewhere(value) or other.elsewhere(value),
+        )
 
     def check(self, name: str, value: Any) -> None:
         """Raise ValueError where `value` breaks the rule."""
         if not self.holds(value):
-            raise ValueError(f"{name} must be {self.text}; got {value!r}.")
+            ours = self.elsewhere(value.lower()) if isinstance(value, str) else None
+            raise ValueError(f"{name} must be {self.text}; got {value!r}.{f' Use {ours!r}.' if ours else ''}")
 
 
 def whole(low: int, high: int | None = None) -> Rule:
@@ -70,6 +78,7 @@ def one_of(*options: Any) -> Rule:
     return Rule(
         text,
         lambda value: any(value is option or (type(value) is type(option) and value == option) for option in options),
+        lambda value: VALUES.get(value) if VALUES.get(value) in options else None,
     )
 
 

@@ -19,6 +19,7 @@ ROOMS = [
     "rollback",
     "docstrings",
     "foreign_names",
+    "foreign_attributes",
     "parameters",
     "options",
     "checked_parameters",

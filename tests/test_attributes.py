@@ -20,8 +20,11 @@ from fastens import (
     BayesOptimalClassifier,
     ConformalRegressor,
     DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    GradientBoostingClassifier,
     RandomForestClassifier,
     StackingClassifier,
+    StackingRegressor,
     VersionSpaceClassifier,
     VotingClassifier,
 )
@@ -106,6 +109,20 @@ def test_every_attribute_of_what_holds_others(model):
 )
 def test_every_attribute_of_a_version_space(parameters):
     look_at(fitted(VersionSpaceClassifier(**parameters), CONTRADICTION))
+
+
+@pytest.mark.parametrize("kind", [AdaBoostClassifier, BaggingClassifier, GradientBoostingClassifier, VotingClassifier])
+def test_every_classifier_counts_its_classes(kind):
+    X, y = load_iris(return_X_y=True)
+    members = {"estimators": FOREST} if kind is VotingClassifier else {"n_estimators": 2}
+    assert kind(**members).fit(X, y).n_classes_ == 3
+    assert not hasattr(kind(**members), "n_classes_")
+
+
+def test_regressors_tell_the_methods_of_a_stack():
+    X, y = load_iris(return_X_y=True)
+    model = StackingRegressor([("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2))], cv=2)
+    assert model.fit(X, y).stack_method_ == ["predict", "predict"]
 
 
 @pytest.mark.parametrize("name", ["log_evidence_", "expected_n_leaves_"])

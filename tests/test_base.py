@@ -387,6 +387,14 @@ def test_structured_arrays_are_refused_with_advice():
     np.testing.assert_array_equal(start(X=pd.DataFrame(records)).X, [[1, 2]] * 6)
 
 
+@pytest.mark.parametrize(
+    "given", [None, {"a": [1.0, 2.0]}, iter([[1.0], [2.0]]), object()], ids=lambda each: type(each).__name__
+)
+def test_what_is_no_table_is_named(given):
+    with pytest.raises(ValueError, match=rf"X must be a table, such as .*of type {type(given).__name__}\."):
+        start(X=given)
+
+
 # Masks --------------------------------------------------
 
 

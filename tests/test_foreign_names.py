@@ -7,17 +7,28 @@ import re
 
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import get_scorer_names
 
 import fastens
 from fastens import (
     AdaBoostClassifier,
     BaggingClassifier,
+    BayesianNetwork,
+    ConformalClassifier,
+    ConformalRegressor,
+    DecisionTreeClassifier,
+    EarlyStopping,
+    GaussianNB,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
+    GradientBoostingSurvival,
+    MultinomialNB,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
-from fastens.foreign_names import ABSENT, METHODS, OURS
+from fastens.foreign_attributes import INSTEAD
+from fastens.foreign_names import ABSENT, METHODS, OURS, SCORERS
 from fastens.options import Options
 
 X, Y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
@@ -66,6 +77,12 @@ def test_what_fit_is_given_elsewhere(name, ours):
         (RandomForestClassifier, "categorical_encoding", r"categories=Categories\(encoding=\.\.\.\)"),
         (RandomForestClassifier, "n_trees", "n_estimators"),
         (GradientBoostingRanker, "seed", "random_state"),
+        (RandomForestRegressor, "max_samples_leaf", "keep_leaves"),
+        (RandomForestRegressor, "objective", "criterion"),
+        (ConformalRegressor, "prefit", "cv='prefit'"),
+        (ConformalClassifier, "conformity_score", "conformity"),
+        (BayesianNetwork, "equivalent_sample_size", "ess"),
+        (GradientBoostingRegressor, "ignored_features", "feature_weights"),
     ],
 )
 def test_what_constructors_are_given_elsewhere(kind, name, ours):
@@ -125,9 +142,22 @@ def test_alpha_is_of_quantiles_and_of_huber():
         GradientBoostingRegressor("quantile", alpha=0.9)
 
 
+def test_parameters_of_parts():
+    with pytest.raises(ValueError, match=r"'base_estimator' for.*Use estimator, a parameter of the constructor"):
+        AdaBoostClassifier().set_params(base_estimator__max_depth=2)
+    with pytest.raises(ValueError, match=r"estimator must be an estimator to set estimator__max_depth; got None"):
+        AdaBoostClassifier().set_params(estimator__max_depth=2)
+    tree = DecisionTreeClassifier()
+    assert AdaBoostClassifier().set_params(estimator__max_depth=2, estimator=tree).estimator.max_depth == 2
+
+
 def test_what_there_is_not_and_what_is_misspelt():
     with pytest.raises(TypeError, match=r"'reg_alpha'\. There is no L1 penalty"):
         GradientBoostingClassifier(reg_alpha=1)
+    with pytest.raises(TypeError, match=r"'force_alpha'\. alpha is always taken as it is"):
+        MultinomialNB(force_alpha=True)
+    with pytest.raises(TypeError, match=r"'confidence_level'\. Use coverage, a parameter of predict_interval"):
+        ConformalRegressor().predict_interval(X, confidence_level=0.9)
     with pytest.raises(TypeError, match=r"Is n_estimators meant\?"):
         GradientBoostingClassifier(n_estimator=3)
     with pytest.raises(TypeError, match=r"argument 'nonsense'\.$"):
@@ -165,3 +195,64 @@ def test_every_name_stands_for_something():
         assert option in options[record]
     assert not set(OURS) & set(ABSENT)
     assert all(any(hasattr(kind, method) for kind in ESTIMATORS) for _, method in METHODS.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "ours"),
+    [
+        (GradientBoostingClassifier, "evals_result_", ". Use validation_scores_."),
+        (GradientBoostingClassifier, "estimators_", ". Use to_dataframe() or plot_tree(tree)."),
+        (GradientBoostingRegressor, "oob_improvement_", ". Use oob_score=True, a parameter of the constructor."),
+        (GradientBoostingRegressor, "shap_values", ". Use predict_contributions(X) or explain(X)."),
+        (GradientBoostingSurvival, "unique_times_", ". Use event_times_."),
+        (RandomForestRegressor, "proximity_counts", ". Use proximity(X, X_train)."),
+        (ConformalRegressor, "conformalize", ". Use fit(X, y), with cv='prefit' and rows that the estimator has not "),
+        (BayesianNetwork, "map_query", ". Use most_probable(evidence)."),
+        (GaussianNB, "save_model", ". Use save(path)."),
+        (GaussianNB, "evals_result_", ""),
+        (GaussianNB, "nonsense", ""),
+    ],
+)
+def test_attributes_of_other_libraries(kind, name, ours):
+    with pytest.raises(AttributeError) as raised:
+        getattr(kind(), name)
+    assert str(raised.value).startswith(f"{kind.__name__!r} object has no attribute {name!r}{ours}")
+    assert raised.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("model", "ours"),
+    [
+        (GradientBoostingClassifier("binary:logistic"), "Use 'log_loss'."),
+        (GradientBoostingRegressor("RMSE"), "Use 'squared_error'."),
+        (GradientBoostingRegressor("binary:logistic"), "got 'binary:logistic'."),
+        (GradientBoostingClassifier(boosting="gbtree"), "Use 'gbdt'."),
+        (AdaBoostClassifier(algorithm="SAMME.R"), "Use 'real'."),
+        (RandomForestRegressor(criterion="mse"), "Use 'squared_error'."),
+        (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
+    ],
+)
+def test_values_of_other_libraries(model, ours):
+    with pytest.raises(ValueError, match=rf"must be .*{re.escape(ours)}$"):
+        model.fit(X, Y)
+
+
+def test_values_in_place_of_others_exist():
+    assert set(SCORERS.values()) <= set(get_scorer_names())
+    assert not set(SCORERS) & set(get_scorer_names())
+
+
+def test_attributes_with_errors_of_their_own_keep_them():
+    with pytest.raises(AttributeError, match="has no class: fit it with y"):
+        BayesianNetwork([(0, 1)]).fit([[0, 0], [1, 1]]).predict([[0, 0]])
+
+
+def test_every_attribute_in_place_of_another_exists():
+    kinds = [kind for kind in ESTIMATORS if kind.__module__.startswith("fastens.")]
+    for theirs, ours in INSTEAD.items():
+        for instead, held in ours:
+            found = [kind for kind in kinds if hasattr(kind, held)]
+            assert found
+            assert not all(hasattr(kind, theirs) for kind in found), theirs
+            method = re.match(r"(\w+)\(", instead)
+            assert method is None or hasattr(found[0], method[1]), instead

@@ -170,6 +170,12 @@ class BaseStacking(TransformerMixin, BaseLevels):
     final_estimator_: Any = field(init=False)
     oof_predictions_: dict[str, Array] = field(init=False)
 
+    @property
+    def stack_method_(self) -> list[str]:
+        """The method of each member that is used."""
+        self._check_fitted()
+        return [member.method for members in self._fitted_levels for member in members]
+
     def _levels(self) -> list[NamedMembers]:
         if self.levels is None:
             return super()._levels()

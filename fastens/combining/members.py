@@ -16,6 +16,7 @@ from sklearn.utils._repr_html.estimator import _VisualBlock
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from fastens.base import BaseFastens
+from fastens.checked_parameters import ChecksParameters
 from fastens.combining.defaults import default_members
 from fastens.combining.explaining import Part, Rows, explain_sum
 from fastens.combining.folds import (
@@ -449,8 +450,7 @@ class BaseOneEstimator(BaseMembers):
 
     def set_params(self, **params: Any) -> BaseOneEstimator:
         """Set parameters, those of the estimator as ``estimator__parameter``."""
-        with self._setting():
-            BaseEstimator.set_params(self, **params)
+        ChecksParameters.set_params(self, **params)
         return self
 
     def _levels(self) -> list[NamedMembers]:

@@ -67,12 +67,6 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     stack_method: str = "auto"
     _takes_several_targets = True
 
-    @property
-    def stack_method_(self) -> list[str]:
-        """The method of each member that is used."""
-        self._check_fitted()
-        return [member.method for members in self._fitted_levels for member in members]
-
     def _response_method(self) -> str:
         return self.stack_method
 

@@ -39,13 +39,6 @@ class TreesClassifier(BaseClassifier):
         super()._restore_fitted(arrays)
         _check_values(self)
 
-    @property
-    def n_classes_(self) -> Any:
-        """Number of classes; a list with several targets."""
-        self._check_fitted()
-        counts = self._targets.counts
-        return counts if isinstance(self.classes_, list) else counts[0]
-
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, the first of equals: (n_samples,) or (n_samples, n_targets)."""
         mean, targets = self._mean(X), self._targets

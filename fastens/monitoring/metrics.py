@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.losses.losses import Loss
+from fastens.foreign_names import SCORERS
 from fastens.monitoring.measuring import Rows
 from fastens.parameters import FLAG, Rule
 
@@ -23,8 +25,10 @@ LOSS = "loss"
 OwnMetric = Callable[[Rows], float]
 
 
-def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
-    """The rule of `eval_metric` for these names; `words` describes them in errors."""
+def metrics_rule(
+    words: str, is_name: Callable[[str], bool], elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> Rule:
+    """The rule of `eval_metric` for these names; `words` describes them in errors, `elsewhere` has those of others."""
 
     def is_metric(value: Any) -> bool:
         return value == LOSS or is_name(value) if isinstance(value, str) else callable(value)
@@ -34,7 +38,7 @@ def metrics_rule(words: str, is_name: Callable[[str], bool]) -> Rule:
             return len(value) > 0 and all(map(is_metric, value)) and len(set(map(metric_name, value))) == len(value)
         return is_metric(value)
 
-    return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds)
+    return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds, elsewhere.get)
 
 
 def _names_a_scorer(name: str) -> bool:
@@ -43,11 +47,11 @@ def _names_a_scorer(name: str) -> bool:
     return name in get_scorer_names()
 
 
-METRICS = metrics_rule("the name of a scorer", _names_a_scorer)
+METRICS = metrics_rule("the name of a scorer", _names_a_scorer, SCORERS)
 
 
 def metric_name(metric: Any) -> str:
-    """The name of a metric in `validation_scores_`."""
+    """The name of a metric in `validation_scores_`, unless it returns another."""
     if isinstance(metric, str):
         return metric
     function = getattr(metric, "_score_func", metric)
@@ -102,18 +106,19 @@ class Metrics:
         # The loss is reduced over the ranks; only what others need is gathered.
         self._comm = LOCAL if self._metrics == [LOSS] else loss.comm
         self._labels, self._weight = gathered(self._comm, [labels, rows.weight])
-        self.names = [metric_name(metric) for metric in self._metrics]
-        self.rises = {name: _is_scorer(metric) for name, metric in zip(self.names, self._metrics, strict=True)}
+        learned = [self._learn(metric) for metric in self._metrics]
+        self.names, self.rises = [name for name, _ in learned], dict(learned)
+        if len(self.rises) < len(learned):
+            raise ValueError(f"eval_metric must be metrics with names of their own; got {self.names}.")
         self.scores: dict[str, list[float]] = {name: [] for name in self.names}
-        self._learn_directions()
 
-    def _learn_directions(self) -> None:
-        """Learn from functions that return a direction whether larger is better."""
-        for name, metric in zip(self.names, self._metrics, strict=True):
-            if callable(metric) and not _is_scorer(metric):
-                result = self._call(metric, self._raw_of_all())
-                if isinstance(result, tuple) and len(result) == 3:
-                    self.rises[name] = bool(result[2])
+    def _learn(self, metric: Any) -> tuple[str, bool]:
+        """The name of a metric, and whether larger is better; functions may return both."""
+        if callable(metric) and not _is_scorer(metric):
+            result = self._call(metric, self._raw_of_all())
+            if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], str):
+                return result[0], bool(result[2])
+        return metric_name(metric), _is_scorer(metric)
 
     def continue_from(self, scores: Mapping[str, Any]) -> None:
         """Start with the scores of earlier rounds."""

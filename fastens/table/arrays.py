@@ -84,6 +84,10 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     if isinstance(X, list | tuple):
         array = np.asarray(X)
         X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
+    elif not sparse.issparse(X):
+        array = np.asarray(X)
+        if array.ndim == 0 and array.dtype.kind == "O":
+            raise ValueError(f"X must be a table, such as an array or a data frame; got an object of type {_name(X)}.")
     if sparse.issparse(X) and X.format in ("csr", "csc"):
         check_places(X)
     X = check_array(
@@ -101,6 +105,12 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     # As floats, large whole numbers would be equal that are not, which matters where they are categories.
     keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
     return X if keeps_type else X.astype(np.float64)
+
+
+def _name(thing: Any) -> str:
+    """The name of a type, with that of its package."""
+    package = type(thing).__module__.partition(".")[0]
+    return type(thing).__name__ if package == "builtins" else f"{package}.{type(thing).__name__}"
 
 
 def check_places(X: Any) -> None:

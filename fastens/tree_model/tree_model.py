@@ -233,7 +233,13 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return found / found.sum() if found.any() else found
 
     def plot_importance(
-        self, kind: str = "gain", *, X: ArrayLike | None = None, y: ArrayLike | None = None, ax: Any = None
+        self,
+        kind: str = "gain",
+        *,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        n_top: int = 20,
+        ax: Any = None,
     ) -> Any:
         """Draw the most important columns as bars, and return the axes; see `importances`.
 
@@ -243,11 +249,13 @@ class TreeModel(SavedEnsemble, BaseFastens):
             As for `importances`; "permutation": by how much the score of X and y falls when a column is shuffled.
         X, y : table and array, optional
             Rows, for "permutation".
+        n_top : int, default=20
+            At most so many columns.
         ax : matplotlib Axes, optional
             Where to draw; default: a new figure.
         """
         self._check_fitted()
-        return plot_importance(self, kind, X=X, y=y, ax=ax)
+        return plot_importance(self, kind, X=X, y=y, n_top=n_top, ax=ax)
 
     def plot_training(self, ax: Any = None) -> Any:
         """Draw the loss after each round, or the error out of bag after each tree, and return the axes.
@@ -289,6 +297,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
         ax: Any = None,
     ) -> Any:
         """Draw what each column contributes to the predictions of all rows, or of one, and return the axes.
+
+        Twelve columns are drawn at most; `plot_explanation` takes another number as `n_top`.
 
         Parameters
         ----------

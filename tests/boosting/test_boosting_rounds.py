@@ -79,12 +79,12 @@ def error_rate(y_true, probability):
     return ((probability > 0.5) != (y_true == "yes")).mean()
 
 
-def hits(y_true, probability):
+def right(y_true, probability):
     return "hits", 1 - error_rate(y_true, probability), True
 
 
 def test_several_metrics(X, labels):
-    metrics = ["accuracy", "loss", "roc_auc", error_rate, hits, make_scorer(accuracy_score, greater_is_better=True)]
+    metrics = ["accuracy", "loss", "roc_auc", error_rate, right, make_scorer(accuracy_score, greater_is_better=True)]
     metrics[-1]._score_func = types.FunctionType(accuracy_score.__wrapped__.__code__, globals(), "own")
     validation = {"X_val": X[250:], "y_val": labels[250:]}
     metrics = metrics[:-1]
@@ -111,7 +111,7 @@ def test_the_first_metric_decides(X, labels):
         return model.fit(X[:250], labels[:250], X_val=X[250:], y_val=labels[250:]).best_iteration_
 
     assert rounds(["loss", "accuracy"]) == rounds("loss")
-    assert rounds(["accuracy", "loss"]) == rounds("accuracy") == rounds(hits) == rounds(error_rate)
+    assert rounds(["accuracy", "loss"]) == rounds("accuracy") == rounds(right) == rounds(error_rate)
     assert rounds("accuracy") != rounds("loss")
 
 

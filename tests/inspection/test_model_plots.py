@@ -104,6 +104,10 @@ def test_plot_importance(table, name, kind):
     assert widths == sorted(widths, reverse=True)
 
 
+def test_how_many_columns_are_drawn(table):
+    assert len(fitted("boosting", table).plot_importance(n_top=2).patches) == 2
+
+
 def test_importance_of_rows_that_are_not_given(table):
     with pytest.raises(ValueError, match="X and y must be given with kind='permutation'"):
         fitted("boosting", table).plot_importance("permutation")

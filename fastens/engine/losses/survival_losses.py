@@ -55,7 +55,10 @@ class Cox(Loss):
         """Events and rows censored on the right, at least one event."""
         known = events(y)
         if is_any(self.comm, not (known | np.isinf(y[:, 1])).all()):
-            raise ValueError("y must hold events and rows censored on the right, no intervals, for loss='cox'.")
+            raise ValueError(
+                "y must hold events and rows censored on the right, no intervals, for loss='cox'; columns that are not "
+                "named are lower and upper bounds."
+            )
         if not is_any(self.comm, bool(known.any())):
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
 
