@@ -46,8 +46,11 @@ def _objective(target: Target, n_outputs: int) -> dict[str, str]:
     """The line of the objective, which decides on the link; none for shares, which are averaged as they are."""
     if target.link in ("one vs rest", "sorted", "anomaly"):
         raise CannotHoldError(f"predictions by the link {target.link!r}")
+    # Of several trees in a round LightGBM gives these links to the first alone.
+    if n_outputs > 1 and target.link in ("sigmoid", "exp"):
+        raise CannotHoldError(f"several predictions by the link {target.link!r}")
     if target.link == "sigmoid":
-        return {"objective": "binary sigmoid:1"}
+        return {"objective": "cross_entropy" if target.classes is None else "binary sigmoid:1"}
     if target.link == "softmax":
         return {"objective": f"multiclass num_class:{n_outputs}"}
     if target.link == "exp":

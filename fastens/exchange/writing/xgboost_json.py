@@ -19,6 +19,7 @@ _OBJECTIVES: dict[str, tuple[str, dict[str, dict[str, str]], str]] = {
     "identity": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
     "shares": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
     "sigmoid": ("binary:logistic", {"reg_loss_param": {"scale_pos_weight": "1"}}, "5E-1"),
+    "share": ("reg:logistic", {"reg_loss_param": {"scale_pos_weight": "1"}}, "5E-1"),
     "exp": ("count:poisson", {"poisson_regression_param": {"max_delta_step": "0.7"}}, "1E0"),
     "softmax": ("multi:softprob", {"softmax_multiclass_param": {}}, "0E0"),
 }
@@ -51,7 +52,8 @@ def write(view: ModelView) -> str:
 
 def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
     """The objective, and the parameters of all trees."""
-    name, parameters, base_score = _OBJECTIVES[target.link]
+    is_share = target.link == "sigmoid" and target.classes is None
+    name, parameters, base_score = _OBJECTIVES["share" if is_share else target.link]
     is_softmax = target.link == "softmax"
     if is_softmax:
         parameters = {"softmax_multiclass_param": {"num_class": str(view.n_outputs)}}
