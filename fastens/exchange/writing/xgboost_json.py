@@ -47,7 +47,8 @@ def write(view: ModelView) -> str:
         "learner_model_param": parameters,
         "objective": objective,
     }
-    return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"))
+    # XGBoost takes letters as they are, and no escapes for them.
+    return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"), ensure_ascii=False)
 
 
 def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
