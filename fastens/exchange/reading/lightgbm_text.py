@@ -45,10 +45,10 @@ def read_lightgbm(text: str) -> ForeignModel:
     text : str
         The content of the file.
     """
-    if "end of trees" not in text:
+    body, end, tail = text.partition("\nend of trees")
+    if not end:
         raise refuse("a LightGBM model must have the line 'end of trees'; the text is truncated")
-    body, _, tail = text.partition("end of trees")
-    head, *blocks = re.split(r"^Tree=", body, flags=re.MULTILINE)
+    head, *blocks = re.split(r"^Tree=", f"{body}\n", flags=re.MULTILINE)
     header = _fields(head)
     if header.get("version") not in _VERSIONS:
         raise refuse(f"the version of a LightGBM model must be one of {_VERSIONS}; got {header.get('version')!r}")

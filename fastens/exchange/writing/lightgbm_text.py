@@ -28,7 +28,7 @@ def write(view: ModelView) -> str:
         "label_index": 0,
         "max_feature_idx": len(view.columns) - 1,
         **_objective(target, view.n_outputs),
-        "feature_names": " ".join(re.sub(r"\s", "_", column.name) for column in view.columns),
+        "feature_names": " ".join(_name(column.name, place) for place, column in enumerate(view.columns)),
         "feature_infos": " ".join(_infos(view)),
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
         "fastens": text_of(view.note),
@@ -40,6 +40,11 @@ def write(view: ModelView) -> str:
     end = ["end of trees", "", "feature_importances:", "", "parameters:", "end of parameters", ""]
     end += [f"pandas_categorical:{json.dumps(categories) if categories else 'null'}", ""]
     return "\n".join(["tree", *lines, "", ""]) + "".join(trees) + "\n".join(end)
+
+
+def _name(name: str, place: int) -> str:
+    """A name without blanks, which part names, nor what LightGBM's JSON cannot hold; that of no name by its place."""
+    return re.sub(r'[\s"\\]', "_", name) or f"Column_{place}"
 
 
 def _objective(target: Target, n_outputs: int) -> dict[str, str]:
