@@ -66,6 +66,8 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
         ensemble = in_single_precision(ensemble)
     if not ensemble.has_constant_leaves:
         parameters["linear_leaves"] = LinearLeaves()
+    if (np.diff(np.ravel(parameters.get("quantile", 0.5))) <= 0).any():
+        raise refuse(f"several levels must ascend; got {parameters['quantile']}")
     kind = KINDS[found.estimator]
     learned: dict[str, Any] = {"_n_targets": found.n_targets}
     if ensemble.n_trees < ensemble.trees_per_round:
@@ -76,7 +78,10 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
     if issubclass(kind, BaseForest):
         parameters["bootstrap"] = False
     model: Any = kind(**parameters)
-    model._check_parameters()
+    try:
+        model._check_parameters()
+    except ValueError as error:
+        raise refuse(f"no {kind.__name__} has the model's parameters: {error}") from error
     _set_table(model, found)
     vars(model).update(learned | found.fitted)
     model._ensemble = ensemble
