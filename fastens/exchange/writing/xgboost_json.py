@@ -41,7 +41,7 @@ def write(view: ModelView) -> str:
     objective, parameters = _learner(target, view)
     learner = {
         "attributes": {"fastens": text_of(view.note)},
-        "feature_names": [column.name for column in view.columns],
+        "feature_names": view.note["names"] or [],
         "feature_types": ["float" if column.categories is None else "c" for column in view.columns],
         "gradient_booster": {"model": model, "name": "gbtree"},
         "learner_model_param": parameters,

@@ -78,6 +78,13 @@ def test_columns_keep_their_names():
     assert booster_of(fitted("mixed")).feature_names == ["size", "a b", "count", "few", "many", "whole"]
 
 
+def test_models_of_tables_without_names_predict_for_arrays():
+    model, (X, _) = fitted("regression"), numbers()
+    booster = booster_of(model)
+    assert booster.feature_names is None
+    np.testing.assert_allclose(booster.predict(xgboost.DMatrix(X)), booster.inplace_predict(X), rtol=1e-6)
+
+
 def test_names_beyond_ascii():
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["größe", "长度"])
     model = fastens.GradientBoostingRegressor(n_estimators=2).fit(X, X.sum(axis=1))
