@@ -124,7 +124,7 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
     for key, values in given.items():
         known = columns.names or []
         column = known.index(key) if key in known else key
-        if not isinstance(column, int) or column not in columns.n_codes:
+        if type(column) is not int or column not in columns.n_codes:
             codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
             raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
         n = columns.n_codes.pop(column)
