@@ -101,6 +101,8 @@ class _Inputs:
         return self._positions[index]
 
     def _of_strings(self, index: int, categories: list[str]) -> str:
+        if not all(isinstance(own, str) for own in categories):
+            raise CannotHoldError(f"categories of {self._columns[index].name!r} that are both texts and numbers")
         keys = [*categories, *([] if "" in categories else [""])]
         return self._graph.label_encoder(self._values(index), keys_strings=keys)
 
