@@ -91,6 +91,7 @@ MODELS = {
     "bag of classes": lambda: fastens.BaggingClassifier(n_estimators=5, random_state=0).fit(X, THREE),
     "outliers": lambda: fastens.IsolationForest(n_estimators=5, random_state=0).fit(X),
     "one leaf": lambda: numbers().fit(X, np.ones(len(X))),
+    "one leaf of categories": lambda: numbers().fit(FRAME[["town", "size"]], np.ones(len(X))),
 }
 FORMATS = ["lightgbm", "xgboost", "onnx", "onnx 3", "treelite", "sklearn"]
 # What a format cannot hold.
