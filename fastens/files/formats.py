@@ -156,5 +156,5 @@ def _chosen(path: str, what: str, names: list[str], given: str | None) -> str:
 def _array(values: tuple[Any, ...]) -> pa.Array:
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column of several types
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or of numbers beyond 64 bits
         return pa.array([None if value is None else str(value) for value in values])

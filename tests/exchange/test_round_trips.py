@@ -59,6 +59,9 @@ MODELS = {
     "dart": lambda: numbers(boosting=fastens.Dart()).fit(X, y),
     "linear": lambda: numbers(linear_leaves=True).fit(X, y),
     "poisson": lambda: numbers(loss="poisson").fit(X, np.exp(y / 3)),
+    "means of targets": lambda: numbers(loss="poisson").fit(X, np.exp(np.column_stack([y, -y]) / 3)),
+    "shares": lambda: numbers(loss="cross_entropy").fit(X, 1 / (1 + np.exp(-y))),
+    "shares of targets": lambda: numbers(loss="cross_entropy").fit(X, 1 / (1 + np.exp(np.column_stack([y, -y])))),
     "quantiles": lambda: numbers(loss="quantile", quantile=[0.3, 0.6]).fit(X, y),
     "quantiles of targets": lambda: numbers(loss="quantile", quantile=[0.3, 0.6]).fit(X, np.column_stack([y, -y])),
     "targets": lambda: numbers().fit(X, np.column_stack([y, -y * y])),
@@ -88,20 +91,25 @@ MODELS = {
     "bag of classes": lambda: fastens.BaggingClassifier(n_estimators=5, random_state=0).fit(X, THREE),
     "outliers": lambda: fastens.IsolationForest(n_estimators=5, random_state=0).fit(X),
     "one leaf": lambda: numbers().fit(X, np.ones(len(X))),
+    "one leaf of categories": lambda: numbers().fit(FRAME[["town", "size"]], np.ones(len(X))),
 }
 FORMATS = ["lightgbm", "xgboost", "onnx", "onnx 3", "treelite", "sklearn"]
 # What a format cannot hold.
 EVERYWHERE = {"linear": "leaves with linear models", "weighted median": "the weighted median of trees"}
 SEVERAL = {"targets of classes": "several targets", "forest of several": "several targets"}
+LINKED = {"means of targets": "link 'exp'", "shares of targets": "link 'sigmoid'"}
 IN_SUMS = {"quantiles": "'sorted'", "outliers": "'anomaly'", "quantiles of targets": "several targets"} | SEVERAL
 REFUSED = {
-    "lightgbm": IN_SUMS | {"missing is a category": "missing values of 'town' on another side"},
+    "lightgbm": IN_SUMS | LINKED | {"missing is a category": "missing values of 'town' on another side"},
     "xgboost": IN_SUMS,
     "onnx": {},
     "onnx 3": {},
-    "treelite": IN_SUMS,
+    "treelite": IN_SUMS | LINKED,
     "sklearn": {
         "targets": "several predictions",
+        "means of targets": "several predictions",
+        "shares": "the link 'sigmoid'",
+        "shares of targets": "several predictions",
         "quantiles": "several predictions",
         "quantiles of targets": "several targets",
         "targets of classes": "several targets",

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from fastens.files import TableSchema  # noqa: E402
+from fastens.files.formats import _array  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "40"))
@@ -144,3 +145,7 @@ def test_a_comma_before_three_digits(tmp_path, separator, number, quote):
         path.write_text(f"a{separator}b\n{quote}1,234{quote}{separator}{others}\n")
         table = read(str(path), TableSchema.from_dict({"separator": separator}), {}).table
         assert table["a"].to_pylist() == [expected]
+
+
+def test_whole_numbers_beyond_64_bits_of_sheets_are_texts_at_first():
+    assert _array((10**20, 1)).to_pylist() == ["100000000000000000000", "1"]

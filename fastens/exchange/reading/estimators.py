@@ -66,6 +66,8 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
         ensemble = in_single_precision(ensemble)
     if not ensemble.has_constant_leaves:
         parameters["linear_leaves"] = LinearLeaves()
+    if (np.diff(np.ravel(parameters.get("quantile", 0.5))) <= 0).any():
+        raise refuse(f"several levels must ascend; got {parameters['quantile']}")
     kind = KINDS[found.estimator]
     learned: dict[str, Any] = {"_n_targets": found.n_targets}
     if ensemble.n_trees < ensemble.trees_per_round:
@@ -76,7 +78,10 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
     if issubclass(kind, BaseForest):
         parameters["bootstrap"] = False
     model: Any = kind(**parameters)
-    model._check_parameters()
+    try:
+        model._check_parameters()
+    except ValueError as error:
+        raise refuse(f"no {kind.__name__} has the model's parameters: {error}") from error
     _set_table(model, found)
     vars(model).update(learned | found.fitted)
     model._ensemble = ensemble
@@ -119,7 +124,7 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
     for key, values in given.items():
         known = columns.names or []
         column = known.index(key) if key in known else key
-        if not isinstance(column, int) or column not in columns.n_codes:
+        if type(column) is not int or column not in columns.n_codes:
             codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
             raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
         n = columns.n_codes.pop(column)

@@ -21,6 +21,8 @@ _OF_NUMBERS = {
     "exponential": "poisson",
     "logarithm_one_plus_exp": "cross_entropy_lambda",
 }
+# Links of no class, which treelite gives to the task of two classes all the same.
+_OF_NO_CLASS = ("exponential", "logarithm_one_plus_exp", "signed_square")
 _MOST_SAMPLES = 1 << 20
 
 
@@ -95,7 +97,8 @@ def sum_of_trees(
         nearest = min(sizes[max(place - 1, 0) : place + 1], key=lambda n: abs(_depth_of(n) - outputs.alpha))
         found.estimator, found.fitted = "IsolationForest", {"max_samples_": nearest, "offset_": -0.5}
         return found
-    if outputs.is_classifier or outputs.link in ("hinge", "softmax", "multiclass_ova", "identity_multiclass"):
+    is_classifier = outputs.is_classifier and outputs.link not in _OF_NO_CLASS
+    if is_classifier or outputs.link in ("hinge", "softmax", "multiclass_ova", "identity_multiclass"):
         _set_classes(found, outputs, is_forest=is_forest)
     elif is_forest and outputs.link == "identity":
         found.estimator = "RandomForestRegressor"

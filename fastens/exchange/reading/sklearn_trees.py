@@ -38,9 +38,7 @@ def read_trees(model: Any) -> ForeignModel:
 
 def _nodes(tree: Any, value: Floats, features: Any = None) -> dict[str, Any]:
     """A tree's arrays, with values of shape (n_nodes, n_values); `features` are the columns it was grown on."""
-    own = getattr(tree, "tree_", None)
-    if own is None:
-        raise refuse(f"its members must be scikit-learn's trees; got {type(tree).__name__}")
+    own = tree.tree_
     left, right, weight = own.children_left, own.children_right, own.weighted_n_node_samples
     inner = left >= 0
     feature = np.where(inner, own.feature, 0)
@@ -81,6 +79,9 @@ def _members(model: Any) -> list[tuple[Any, Any]]:
         return [(model, None)]
     features = getattr(model, "estimators_features_", None)
     trees = list(model.estimators_)
+    for tree in trees:
+        if not hasattr(tree, "tree_"):
+            raise refuse(f"its members must be scikit-learn's trees; got {type(tree).__name__}")
     return list(zip(trees, [None] * len(trees) if features is None else features, strict=True))
 
 
@@ -121,6 +122,8 @@ def _boosting(model: Any) -> ForeignModel:
     initial = model.init_
     if not isinstance(initial, str) and not type(initial).__name__.startswith("Dummy"):
         raise refuse(f"init must be None or 'zero', or a constant; got {type(initial).__name__}")
+    if getattr(initial, "strategy", None) == "stratified":
+        raise refuse("init must not draw classes for each row; got DummyClassifier(strategy='stratified')")
     n_outputs = model.estimators_.shape[1]
     baseline = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
     rate = model.learning_rate

@@ -50,7 +50,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     if weights is not None and len(weights) < len(parts):
         raise refuse("weight_drop must have an entry for each tree")
     read = [_tree(tree, index, None if weights is None else weights[index]) for index, tree in enumerate(parts)]
-    _set_categories(read, columns, trees.get("cats"))
+    _set_categories(read, columns, trees.get("cats"), learner.get("feature_types") or [])
     order = by_round(output, objective.n_outputs)
     return ForeignModel(
         estimator=objective.estimator,
@@ -154,15 +154,17 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, Code
     return {node: CodeSet(found[node], is_left=False) for node in nodes.tolist()}
 
 
-def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any) -> None:
+def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any, types: list[Any]) -> None:
     """Give the trees their sets, and columns of frames the names of their categories."""
     is_split = {int(tree["feature"][node]) for tree in trees for node in tree["code_sets"]}
+    is_coded = is_split | {column for column, kind in enumerate(types) if kind == "c"}
     for tree in trees:
         # XGBoost has no empty sets: a number that is above all codes stands for one.
         is_inner, is_above = tree["left"] >= 0, tree["threshold"] > _MOST_CODES
-        for node in np.flatnonzero(is_inner & is_above & np.isin(tree["feature"], list(is_split))).tolist():
+        for node in np.flatnonzero(is_inner & is_above & np.isin(tree["feature"], list(is_coded))).tolist():
             tree["code_sets"].setdefault(node, CodeSet(np.zeros(0, dtype=np.int64), is_left=False))
             tree["threshold"][node] = 0.0
+            is_split.add(int(tree["feature"][node]))
     known = _named_categories(cats, columns.n_features)
     columns.categories = {column: names for column, names in known.items() if column in is_split}
     set_codes(trees, columns)

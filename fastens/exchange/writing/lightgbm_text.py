@@ -28,7 +28,7 @@ def write(view: ModelView) -> str:
         "label_index": 0,
         "max_feature_idx": len(view.columns) - 1,
         **_objective(target, view.n_outputs),
-        "feature_names": " ".join(_name(column.name, position) for position, column in enumerate(view.columns)),
+        "feature_names": " ".join(_name(column.name, place) for place, column in enumerate(view.columns)),
         "feature_infos": " ".join(_infos(view)),
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
         "fastens": text_of(view.note),
@@ -42,17 +42,20 @@ def write(view: ModelView) -> str:
     return "\n".join(["tree", *lines, "", ""]) + "".join(trees) + "\n".join(end)
 
 
-def _name(name: str, position: int) -> str:
-    """A word for a column: names stand between spaces."""
-    return re.sub(r"\s", "_", name) or f"Column_{position}"
+def _name(name: str, place: int) -> str:
+    """A name without blanks, which part names, nor what LightGBM's JSON cannot hold; that of no name by its place."""
+    return re.sub(r'[\s"\\]', "_", name) or f"Column_{place}"
 
 
 def _objective(target: Target, n_outputs: int) -> dict[str, str]:
     """The line of the objective, which decides on the link; none for shares, which are averaged as they are."""
     if target.link in ("one vs rest", "sorted", "anomaly"):
         raise CannotHoldError(f"predictions by the link {target.link!r}")
+    # Of several trees in a round LightGBM gives these links to the first alone.
+    if n_outputs > 1 and target.link in ("sigmoid", "exp"):
+        raise CannotHoldError(f"several predictions by the link {target.link!r}")
     if target.link == "sigmoid":
-        return {"objective": "binary sigmoid:1"}
+        return {"objective": "cross_entropy" if target.classes is None else "binary sigmoid:1"}
     if target.link == "softmax":
         return {"objective": f"multiclass num_class:{n_outputs}"}
     if target.link == "exp":

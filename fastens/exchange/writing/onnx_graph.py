@@ -101,6 +101,8 @@ class _Inputs:
         return self._positions[index]
 
     def _of_strings(self, index: int, categories: list[str]) -> str:
+        if not all(isinstance(own, str) for own in categories):
+            raise CannotHoldError(f"categories of {self._columns[index].name!r} that are both texts and numbers")
         keys = [*categories, *([] if "" in categories else [""])]
         return self._graph.label_encoder(self._values(index), keys_strings=keys)
 
@@ -130,7 +132,7 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
     leaf_value: list[float] = []
     for output, own in view.rounds():
         roots.append(len(nodes["featureids"]))
-        tree = _with_split(own)
+        tree = _with_split(own, view.columns)
         is_leaf = tree.is_leaf
         # Leaves from the last to the first: onnxruntime before 1.24 takes a root for a leaf whose children, one of them
         # a leaf, have the same number.
@@ -187,14 +189,15 @@ _NODE_ATTRIBUTES = (
 )
 
 
-def _with_split(tree: FlatTree) -> FlatTree:
-    """The tree, with a split whose sides are alike where it is a single leaf."""
+def _with_split(tree: FlatTree, columns: list[Column]) -> FlatTree:
+    """The tree, with a split whose sides are alike where it is a leaf; by a set if the first column has those."""
     if not tree.is_leaf[0]:
         return tree
     value = np.repeat(tree.value[:1], 3, axis=0)
     children = np.array([1, -1, -1]), np.array([2, -1, -1])
     flags, zero = np.zeros(3, dtype=bool), np.zeros(3)
-    return FlatTree(np.array([0, -1, -1]), zero, flags, {}, *children, value, np.ones(3, np.int64), zero + 1, zero)
+    sets = {} if columns[0].categories is None else {0: np.zeros(0, dtype=np.int64)}
+    return FlatTree(np.array([0, -1, -1]), zero, flags, sets, *children, value, np.ones(3, np.int64), zero + 1, zero)
 
 
 def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:

@@ -80,6 +80,8 @@ class Graph:
         """The model of the graph with a note, checked; versions of the operators and of the file format."""
         helper = self._onnx.helper
         for own in self._inputs:
+            if not own.name:
+                raise CannotHoldError("a column without a name (inputs='tensor' takes columns of numbers)")
             if own.name in self.results:
                 raise CannotHoldError(f"a column with the name of the output {own.name!r}")
         ends = [helper.make_node("Identity", [result], [own]) for own, result in self.results.items()]

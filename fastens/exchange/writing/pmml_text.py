@@ -25,8 +25,9 @@ def write(view: ModelView) -> str:
         raise CannotHoldError(f"predictions by the link {target.link!r}")
     if view.n_outputs > 1 and not _labels(target):
         raise CannotHoldError("several predictions")
-    if any(column.name == _TARGET for column in view.columns):
-        raise CannotHoldError(f"a column named {_TARGET!r}")
+    for column in view.columns:
+        if column.name in (_TARGET, *(f"raw_{output}" for output in range(view.n_outputs))):
+            raise CannotHoldError(f"a column named {column.name!r}")
     root = ElementTree.Element("PMML", version="4.4", xmlns=_NAMESPACE)
     _add(_add(root, "Header"), "Application", name="fastens")
     dictionary = _add(root, "DataDictionary")

@@ -196,23 +196,34 @@ def _depths(tree: FlatTree) -> NDArray[np.int64]:
 
 
 def _isolation_forest(view: ModelView) -> Any:
-    _, offset = view.targets[0].parameters
+    mean_length, offset = view.targets[0].parameters
     number = [Target(slice(0, 1), "identity", None)]
     members = [_tree(ExtraTreeRegressor, view, tree, number) for tree in view.trees]
     model = IsolationForest(n_estimators=len(members))
     model.estimator_, model.estimators_ = ExtraTreeRegressor(), members
     model.estimators_features_ = [np.arange(len(view.columns))] * len(members)
     model._max_features = len(view.columns)
-    model.max_samples_ = model._max_samples = int(view.trees[0].weight[0])
+    model.max_samples_ = model._max_samples = int(_rows_of(np.array(mean_length)))
     model.offset_ = offset
-    for member in members:  # rows drawn, as in the trees' path lengths
+    for member, tree in zip(members, view.trees, strict=True):  # rows drawn, as in the trees' path lengths
         state = member.tree_.__getstate__()
-        state["nodes"]["n_node_samples"] = np.rint(state["nodes"]["weighted_n_node_samples"])
+        n_rows = np.where(tree.is_leaf, _rows_of(tree.value[:, 0] - _depths(tree)), 0)
+        for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
+            n_rows[node] = n_rows[tree.left[node]] + n_rows[tree.right[node]]
+        state["nodes"]["n_node_samples"] = n_rows
         member.tree_.__setstate__(state)
     trees = [member.tree_ for member in members]
     model._average_path_length_per_tree = [_average_path_length(tree.n_node_samples) for tree in trees]
     model._decision_path_lengths = [tree.compute_node_depths() for tree in trees]
     return _named(model, view)
+
+
+def _rows_of(depth: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The numbers of rows that path lengths beyond a leaf are of."""
+    near = np.floor(np.exp(depth / 2 + 1 - np.euler_gamma))[..., None] + np.arange(-2, 2)
+    near = np.maximum(near, 1).astype(np.int64)
+    best = np.abs(_average_path_length(near) - depth[..., None]).argmin(axis=-1)
+    return np.take_along_axis(near, best[..., None], axis=-1)[..., 0]
 
 
 def _named(model: Any, view: ModelView) -> Any:

@@ -25,6 +25,11 @@ def write(view: ModelView, *, table: str = "data") -> str:
     table : str, default="data"
         The name of the table.
     """
+    # To some databases names that differ in case alone are the same.
+    names = {_raw(k) for k in range(view.n_outputs)}
+    for column in view.columns:
+        if _name(column.name).lower() in names:
+            raise CannotHoldError(f"a column named {column.name!r}, as those of raw predictions are")
     raw = [
         f"{_sum([_node(tree, 0, view.columns) for tree in trees], view.divisor)} AS {_raw(k)}"
         for k, trees in enumerate(view.by_output())

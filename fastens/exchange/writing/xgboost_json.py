@@ -19,6 +19,7 @@ _OBJECTIVES: dict[str, tuple[str, dict[str, dict[str, str]], str]] = {
     "identity": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
     "shares": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
     "sigmoid": ("binary:logistic", {"reg_loss_param": {"scale_pos_weight": "1"}}, "5E-1"),
+    "share": ("reg:logistic", {"reg_loss_param": {"scale_pos_weight": "1"}}, "5E-1"),
     "exp": ("count:poisson", {"poisson_regression_param": {"max_delta_step": "0.7"}}, "1E0"),
     "softmax": ("multi:softprob", {"softmax_multiclass_param": {}}, "0E0"),
 }
@@ -40,18 +41,20 @@ def write(view: ModelView) -> str:
     objective, parameters = _learner(target, view)
     learner = {
         "attributes": {"fastens": text_of(view.note)},
-        "feature_names": [column.name for column in view.columns],
+        "feature_names": view.note["names"] or [],
         "feature_types": ["float" if column.categories is None else "c" for column in view.columns],
         "gradient_booster": {"model": model, "name": "gbtree"},
         "learner_model_param": parameters,
         "objective": objective,
     }
-    return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"))
+    # XGBoost takes letters as they are, and no escapes for them.
+    return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"), ensure_ascii=False)
 
 
 def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
     """The objective, and the parameters of all trees."""
-    name, parameters, base_score = _OBJECTIVES[target.link]
+    is_share = target.link == "sigmoid" and target.classes is None
+    name, parameters, base_score = _OBJECTIVES["share" if is_share else target.link]
     is_softmax = target.link == "softmax"
     if is_softmax:
         parameters = {"softmax_multiclass_param": {"num_class": str(view.n_outputs)}}

@@ -252,6 +252,21 @@ def test_codes_are_exported_as_codes():
     np.testing.assert_array_equal(model.export(format="sklearn").predict(X), booster.predict(X))
 
 
+def test_categories_are_named_by_plain_lists(tmp_path):
+    booster = train("regression", y, categorical=[4])
+    model = from_model(booster, categories={np.int64(4): np.arange(12) * 10})
+    rows = X.copy()
+    rows[:, 4] *= 10
+    np.testing.assert_array_equal(saved_and_loaded(model, tmp_path).predict(rows), booster.predict(X))
+    for wrong in (None, np.nan, b"a", ["a"], pd.Timestamp("2020-01-01")):
+        with pytest.raises(ValueError, match="categories of column 4 must be texts or numbers; got"):
+            from_model(booster, categories={4: [*range(11), wrong]})
+    with pytest.raises(TypeError, match="categories of column 4 must be a list; got 'abc'"):
+        from_model(booster, categories={4: "abc"})
+    with pytest.raises(TypeError, match="categories must be a dict of lists by column; got 3"):
+        from_model(booster, categories=3)
+
+
 @pytest.mark.parametrize("kind", ["xgboost", "onnx", "treelite"])
 def test_codes_are_exported_as_codes_to_single_precision(tmp_path, kind):
     if kind == "onnx":

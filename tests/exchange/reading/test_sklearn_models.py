@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import ensemble, tree
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression
 
 import fastens
@@ -212,8 +213,15 @@ def test_deep_forest_of_many_rows():
         (ensemble.RandomForestRegressor(), "fitted"),
         (ensemble.HistGradientBoostingRegressor(), "fitted"),
         (LinearRegression(), "LinearRegression"),
-        (ensemble.BaggingRegressor(LinearRegression(), n_estimators=2).fit(FULL, y), "members|tree_"),
+        (ensemble.BaggingRegressor(LinearRegression(), n_estimators=2).fit(FULL, y), "members must be .* got LinearR"),
         (ensemble.GradientBoostingRegressor(init=LinearRegression(), n_estimators=2).fit(FULL, y), "init"),
+        (
+            ensemble.GradientBoostingClassifier(init=DummyClassifier(strategy="stratified"), n_estimators=2).fit(
+                FULL, y > 1
+            ),
+            "init must not draw classes",
+        ),
+        (ensemble.GradientBoostingRegressor(learning_rate=0.0, n_estimators=2).fit(FULL, y), "learning_rate must be"),
         (object(), "model must be"),
         (3, "model must be"),
     ],

@@ -72,10 +72,14 @@ def test_isolation_forest(tmp_path):
     np.testing.assert_allclose(model.score_samples(FULL), theirs.score_samples(FULL), rtol=1e-6)
 
 
-@pytest.mark.parametrize("objective", ["regression", "binary", "multiclass", "multiclassova", "poisson", "lambdarank"])
+@pytest.mark.parametrize(
+    "objective",
+    ["regression", "binary", "multiclass", "multiclassova", "poisson", "lambdarank", "cross_entropy_lambda"],
+)
 def test_models_of_lightgbm(objective, tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
-    target = {"regression": y, "binary": CLASSES > 0, "poisson": np.exp(y / 3)}.get(objective, CLASSES)
+    targets = {"regression": y, "binary": CLASSES > 0, "poisson": np.exp(y / 3)}
+    target = (targets | {"cross_entropy_lambda": 1 / (1 + np.exp(-y))}).get(objective, CLASSES)
     data = lightgbm.Dataset(X, target, categorical_feature=[4], group=[20] * 60 if "rank" in objective else None)
     options = {
         "objective": objective,

@@ -160,6 +160,9 @@ def test_quantiles(tmp_path):
     np.testing.assert_allclose(model.predict(X), theirs, rtol=1e-5, atol=1e-5)
     booster = train("reg:quantileerror", y, quantile_alpha=0.3)
     agree(read(booster, tmp_path), booster, X)
+    booster = train("reg:quantileerror", y, quantile_alpha=[0.9, 0.1])
+    with pytest.raises(ModelFileError, match="levels must ascend"):
+        from_model(booster)
 
 
 @pytest.mark.parametrize("one_hot", [2, 100])

@@ -68,6 +68,17 @@ def test_written_to_a_file(tmp_path):
     assert path.read_text() == model.export(format="lightgbm")
 
 
+@pytest.mark.parametrize("names", [["", "b"], ['c"d', "e\\f"], ["tree", "end of trees"]])
+def test_names_that_its_format_cannot_hold(names):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    frame = pd.DataFrame(X, columns=names)
+    model = fastens.GradientBoostingRegressor(n_estimators=2).fit(frame, X[:, 0])
+    booster = booster_of(model)
+    assert np.array_equal(booster.predict(X), model.predict(frame))
+    assert len(booster.dump_model()["feature_names"]) == 2
+    assert fastens.from_model(model.export(format="lightgbm").encode()).feature_names_in_.tolist() == names
+
+
 def test_missing_values_that_are_a_category_of_their_own_are_refused():
     X, y = mixed()
     model = fastens.GradientBoostingRegressor(n_estimators=12, categories=fastens.Categories(missing="category")).fit(

@@ -122,6 +122,20 @@ def test_columns_as_inputs():
     assert np.array_equal(predicted(model, X, inputs="columns")["variable"], predicted(model, X.to_numpy())["variable"])
 
 
+def test_categories_that_are_texts_and_numbers_are_refused():
+    X = pd.DataFrame({"town": pd.Series(["a", 1] * 30, dtype=object)})
+    model = fastens.DecisionTreeRegressor(max_depth=2).fit(X, np.arange(60.0) % 2)
+    with pytest.raises(ValueError, match="categories of 'town' that are both texts and numbers"):
+        model.export(format="onnx")
+
+
+def test_columns_without_a_name_are_refused():
+    X = pd.DataFrame(numbers()[0], columns=["", "b", "c", "d", "e"])
+    model = fastens.DecisionTreeRegressor(max_depth=3).fit(X, numbers()[1])
+    with pytest.raises(ValueError, match="format='onnx' cannot hold a column without a name"):
+        model.export(format="onnx", inputs="columns")
+
+
 def test_columns_named_as_outputs_are_refused():
     X = pd.DataFrame(numbers()[0], columns=["a", "b", "variable", "c", "d"])
     model = fastens.DecisionTreeRegressor(max_depth=3).fit(X, numbers()[1])

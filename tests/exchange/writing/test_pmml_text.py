@@ -146,6 +146,7 @@ def test_what_it_cannot_hold_is_refused():
             ),
             "a column named 'target'",
         ),
+        (fastens.DecisionStumpRegressor().fit(pd.DataFrame({"raw_0": y}), y), "a column named 'raw_0'"),
     ]
     for model, reason in cases:
         with pytest.raises(ValueError, match=f"format='pmml' cannot hold {reason}"):

@@ -2,6 +2,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import IsolationForest
 from sklearn.tree import export_text
 
 import fastens
@@ -91,6 +92,18 @@ def test_outliers():
     found, rows = model.export(format="sklearn"), finite(rows_for(model, as_float32=True))
     np.testing.assert_allclose(found.score_samples(rows), model.score_samples(rows), rtol=1e-7)
     assert found.offset_ == model.offset_
+
+
+def test_outliers_of_forests_that_were_read():
+    """Their nodes weigh more than the rows that scikit-learn counts, or nothing is known of their rows."""
+    pytest.importorskip("onnx")
+    X = np.nan_to_num(numbers()[0])
+    theirs = IsolationForest(n_estimators=5, bootstrap=True, max_samples=50, random_state=0).fit(X)
+    ours = fastens.IsolationForest(n_estimators=5, random_state=0).fit(X)
+    for model in (fastens.from_model(theirs), fastens.from_model(ours.export(format="onnx"))):
+        found = model.export(format="sklearn")
+        np.testing.assert_allclose(found.score_samples(X), model.score_samples(X), rtol=1e-6)
+        assert found.max_samples_ == model.max_samples_
 
 
 def test_names_go_along(tmp_path):

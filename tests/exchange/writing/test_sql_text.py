@@ -70,6 +70,14 @@ def test_quotes_in_names():
     assert 'FROM "my ""table"""' in query
 
 
+@pytest.mark.parametrize("name", ["raw_0", "RAW_0"])
+def test_columns_named_as_raw_predictions_are_refused(name):
+    X = pd.DataFrame({name: np.arange(20.0)})
+    model = fastens.DecisionTreeRegressor(max_depth=2).fit(X, np.arange(20.0))
+    with pytest.raises(ValueError, match=f"cannot hold a column named '{name}'"):
+        model.export(format="sql")
+
+
 def test_two_targets_with_classes():
     X, y = numbers()
     target = np.column_stack([classes_of(y), classes_of(-y, 3)])

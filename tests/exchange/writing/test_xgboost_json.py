@@ -78,6 +78,32 @@ def test_columns_keep_their_names():
     assert booster_of(fitted("mixed")).feature_names == ["size", "a b", "count", "few", "many", "whole"]
 
 
+def test_models_of_tables_without_names_predict_for_arrays():
+    model, (X, _) = fitted("regression"), numbers()
+    booster = booster_of(model)
+    assert booster.feature_names is None
+    np.testing.assert_allclose(booster.predict(xgboost.DMatrix(X)), booster.inplace_predict(X), rtol=1e-6)
+
+
+def test_names_beyond_ascii():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["größe", "长度"])
+    model = fastens.GradientBoostingRegressor(n_estimators=2).fit(X, X.sum(axis=1))
+    booster = booster_of(model)
+    np.testing.assert_allclose(booster.predict(xgboost.DMatrix(X)), model.predict(X), rtol=1e-5)
+    again = fastens.from_model(bytes(booster.save_raw("json")))
+    assert again.feature_names_in_.tolist() == booster.feature_names == list(X)
+
+
+def test_columns_of_categories_split_by_whether_they_are_missing_alone():
+    town = pd.Series(["Bonn", "Rom", None] * 40, dtype="category")
+    X = pd.DataFrame({"town": town, "size": np.arange(120.0)})
+    y = 9.0 * town.isna()
+    model = fastens.GradientBoostingRegressor(n_estimators=2, categories=fastens.Categories(missing="category"))
+    again = fastens.from_model(model.fit(X, y).export(format="xgboost").encode())
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-5)
+    assert again._encoder.categories == model._encoder.categories
+
+
 def test_sorted_levels_are_refused():
     model = fastens.GradientBoostingRegressor(loss="quantile", quantile=[0.1, 0.9], n_estimators=3).fit(*numbers())
     with pytest.raises(ValueError, match="format='xgboost' cannot hold predictions by the link 'sorted'"):
