@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 from fastens.inspection.arguments import as_labels, as_numbers, check_same_kind
 from fastens.inspection.plotting import axes, name_ticks
 from fastens.parameters import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
+from fastens.table.arrays import check_places
 from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
@@ -239,6 +240,7 @@ def _split_target(name: str, X: Any, y: Any) -> list[Any]:
 
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     """A target for each row of X: numbers for the squared error, labels for the 0-1 loss."""
+    check_places(X)
     found = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
     if kind == "zero_one" and type_of_target(found).startswith("continuous"):
         raise ValueError(f"{name} must hold labels with loss='zero_one'; it holds fractions such as {found[0]!r}.")

@@ -84,8 +84,7 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     if isinstance(X, list | tuple):
         array = np.asarray(X)
         X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
-    if sparse.issparse(X) and X.format in ("csr", "csc"):
-        check_places(X)
+    check_places(X)
     X = check_array(
         X,
         accept_sparse="csr",
@@ -104,7 +103,12 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
 
 
 def check_places(X: Any) -> None:
-    """Raise ValueError where the places of a CSR or CSC matrix are none of it: SciPy does not look at them."""
+    """Raise ValueError where the places of a CSR or CSC matrix are none of it.
+
+    SciPy does not look at them, also where it takes rows or makes an array of one.
+    """
+    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
+        return
     starts, places = X.indptr, X.indices
     n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
     if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
