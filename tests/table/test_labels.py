@@ -1,0 +1,24 @@
+"""Targets and groups of rows: what is no label, in every place that takes labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastens as fe
+
+X, LABELS = np.arange(40.0).reshape(20, 2), np.array(["no", "yes"] * 10)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_strings_of_any_length_are_no_class(missing):
+    y = np.array([missing, *LABELS[1:]], dtype=np.dtypes.StringDType(na_object=missing))
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        fe.DecisionTreeClassifier().fit(X, y)
+
+
+def test_strings_of_any_length_are_labels():
+    y = LABELS.astype(np.dtypes.StringDType())
+    assert fe.BinnedTable.from_source(X, y).y.tolist() == LABELS.tolist()
+    assert len(fe.bias_variance_decomposition(fe.DecisionTreeClassifier(), X, y, n_rounds=2).main_prediction) == 5
+    assert fe.tune(X, y, "classification", time_limit=1.0).best_estimator.classes_.tolist() == ["no", "yes"]
