@@ -18,6 +18,7 @@ from fastens.engine.bins.places import MEMORY, NamedFiles, Place
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.binned_arrays import TableArrays, noting_types
+from fastens.table.columns.vectors import unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.memory_limits import (
     MemoryLimits,
@@ -447,7 +448,7 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     """The table without the columns that are targets and weights, and these."""
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
-    values = np.zeros(n_rows, np.int8) if values is None else np.asarray(values)
+    values = np.zeros(n_rows, np.int8) if values is None else unmasked(values, "y")
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values.flat):
         values = values.astype(str)
     fields = [values.dtype[name] for name in values.dtype.names or ()] or [values.dtype]  # of times with their events

@@ -22,3 +22,23 @@ def test_strings_of_any_length_are_labels():
     assert fe.BinnedTable.from_source(X, y).y.tolist() == LABELS.tolist()
     assert len(fe.bias_variance_decomposition(fe.DecisionTreeClassifier(), X, y, n_rounds=2).main_prediction) == 5
     assert fe.tune(X, y, "classification", time_limit=1.0).best_estimator.classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        lambda y: fe.estimate_errors(fe.BayesOptimalClassifier([("bayes", fe.GaussianNB())]).fit(X, LABELS), X, y),
+        lambda y: fe.bias_variance_decomposition(fe.DecisionTreeClassifier(), X, y, n_rounds=2),
+        lambda y: fe.plot_decision_boundary(fe.DecisionTreeClassifier().fit(X, LABELS), X, y),
+        lambda y: fe.BinnedTable.from_source(X, y),
+    ],
+)
+def test_masked_labels_are_refused(judge):
+    judge(np.ma.masked_array(LABELS))
+    with pytest.raises(ValueError, match="y must have no masked values; that of row 3 is masked"):
+        judge(np.ma.masked_array(LABELS, np.arange(20) == 3))
+
+
+def test_numbers_to_judge_by_are_real():
+    with pytest.raises(ValueError, match="y must hold numbers; it holds complex128"):
+        fe.bias_variance_decomposition(fe.DecisionTreeRegressor(), X, X[:, 0] + 1j, n_rounds=2)
