@@ -42,3 +42,9 @@ def test_masked_labels_are_refused(judge):
 def test_numbers_to_judge_by_are_real():
     with pytest.raises(ValueError, match="y must hold numbers; it holds complex128"):
         fe.bias_variance_decomposition(fe.DecisionTreeRegressor(), X, X[:, 0] + 1j, n_rounds=2)
+
+
+@pytest.mark.parametrize("model", [fe.DecisionTreeClassifier(), fe.DecisionTreeRegressor(), fe.GaussianNB()])
+def test_rows_are_scored_by_targets(model):
+    with pytest.raises(ValueError, match="y must hold the targets of the rows that are scored; got None"):
+        model.fit(X, np.arange(20) % 2).score(X, None)
