@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
-from fastens.table.columns.vectors import numbers_in
+from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.opening import in_parts
 from fastens.table.training_data import split_of_rows
 
@@ -116,7 +116,7 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     if splitter is None:
         return model._hold_out_rows(data, model._seed) if holds_out(model) else None
     if groups is not None:
-        groups = np.asarray(groups)
+        groups = unmasked(groups, "groups")
         if groups.shape != (data.n_given,):
             raise ValueError(f"groups must have one for each of the {data.n_given} rows; got shape {groups.shape}.")
         groups = groups[slice(None) if data.rows is None else data.rows]

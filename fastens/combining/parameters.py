@@ -20,6 +20,7 @@ from fastens.base import BaseFastens
 from fastens.docstrings import entries
 from fastens.foreign_names import hint
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
+from fastens.table.columns.vectors import unmasked
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 NamedMembers = list[tuple[str, Any]]
@@ -185,7 +186,7 @@ def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[
     """The groups of some of the rows; ValueError where there is not one for each row."""
     if groups is None:
         return None
-    found = np.asarray(groups)
+    found = unmasked(groups, "groups")
     if found.shape != (n_rows,):
         raise ValueError(f"groups must have one for each of the {n_rows} rows; got shape {found.shape}.")
     return found[rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GroupKFold
 
 import fastens as fe
 
@@ -48,3 +49,20 @@ def test_numbers_to_judge_by_are_real():
 def test_rows_are_scored_by_targets(model):
     with pytest.raises(ValueError, match="y must hold the targets of the rows that are scored; got None"):
         model.fit(X, np.arange(20) % 2).score(X, None)
+
+
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda **given: fe.GradientBoostingRegressor(
+            n_estimators=1, early_stopping=fe.EarlyStopping(validation=GroupKFold(2))
+        ).fit(X, X[:, 0], **given),
+        lambda **given: fe.StackingRegressor([("tree", fe.DecisionTreeRegressor())], cv=GroupKFold(2)).fit(
+            X, X[:, 0], **given
+        ),
+    ],
+)
+def test_groups_are_strings_of_any_length_and_none_is_masked(learn):
+    learn(groups=LABELS.astype(np.dtypes.StringDType()))
+    with pytest.raises(ValueError, match="groups must have no masked values; that of row 3 is masked"):
+        learn(groups=np.ma.masked_array(LABELS, np.arange(20) == 3))
