@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier, is_regressor
@@ -235,7 +236,7 @@ def _checked_loss(estimator: Any, loss: str | None) -> str:
 
 def _split_target(name: str, X: Any, y: Any) -> list[Any]:
     """A table without the column that `y` names, and that column."""
-    return split_columns(X, **{name: y}) if isinstance(y, str) else [X, y]
+    return split_columns(X, **{name: y}) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
