@@ -29,7 +29,7 @@ from fastens.table.memory_limits import (
     checked_folder,
     in_bytes,
 )
-from fastens.table.opening import are_texts, in_passes, split_columns
+from fastens.table.opening import are_texts, in_passes, open_table, split_columns
 from fastens.table.present_rows import present_table
 from fastens.table.sample_weights import unless_ones
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
@@ -165,7 +165,7 @@ class BinnedTable(RowSource):
         """
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
-        source = in_passes(source)
+        source = _opened(source)
         place = MEMORY if path is not None else chosen.place(source.shape)
         data = _read_columns(source, y, sample_weight)
         X, data = present_table(data.X, data)
@@ -239,7 +239,7 @@ class BinnedTable(RowSource):
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if (given is None) != (getattr(self._arrays, name) is None):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
-        data = _read_columns(in_passes(source), y, sample_weight)
+        data = _read_columns(_opened(source), y, sample_weight)
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
@@ -442,6 +442,12 @@ def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
     """The names by which targets were given; None for labels, and arrays."""
     is_named = isinstance(y, str) or (are_texts(y) and found.shape != (len(y),))
     return (y if isinstance(y, str) else list(y)) if is_named else None
+
+
+def _opened(source: Any) -> Any:
+    """A table that can be read several times; lists of rows as an array."""
+    source = in_passes(source)
+    return source if hasattr(source, "shape") else open_table(source, "BinnedTable").native
 
 
 def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
