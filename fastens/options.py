@@ -166,7 +166,8 @@ class EarlyStopping(Options):
         a number, better if smaller, or (name, number, whether larger is better). The first one decides when to stop.
     validation : splitter or None, default=None
         A splitter of scikit-learn, such as GroupShuffleSplit or TimeSeriesSplit, whose last split gives the rows to
-        train on and those to validate on, in place of `validation_fraction`; `fit` takes `groups` for it.
+        train on and those to validate on, in place of `validation_fraction`; `fit` takes `groups` for it. It splits the
+        rows that have a weight; a PredefinedSplit counts those of weight 0 too.
     refit : bool, default=False
         Train again on all rows for the best number of rounds.
     folds : int or None, default=None

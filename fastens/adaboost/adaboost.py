@@ -73,7 +73,7 @@ class AdaBoostClassifier(AdditiveVotes):
         What to boost; default: stumps, or trees of `max_depth`. These, and a `DecisionTreeClassifier` of ours, grow on
         rows that are binned once for all rounds. A classifier whose `fit` takes no weights is fitted to rows drawn from
         the distribution, as with ``resample=True``. Other classifiers are given numbers, a category as its place among
-        the categories; ours are told which columns are categories.
+        the categories; ours are told which columns are categories, but not those inside bags, votes and the like.
     n_estimators : int, default=50
         Most rounds. Boosting ends earlier with a classifier without error (which gets the weight 1), and, without
         `restart`, before one that is no better than chance (the first such is kept, with a warning).

@@ -72,7 +72,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     estimator : regressor, optional
         What to boost; default: trees of `max_depth`, whose bins are made once for all rounds. A regressor whose `fit`
         takes no weights is always fitted to rows drawn from the distribution. Other regressors are given numbers, a
-        category as its place among the categories; ours are told which columns are categories.
+        category as its place among the categories; ours are told which columns are categories, but not those inside
+        bags, votes and the like.
     n_estimators : int, default=50
         Most rounds. Boosting ends earlier with a regressor without error (which gets the weight 1), and before one
         whose mean loss is one half or more (if it is the first, it is all there is).

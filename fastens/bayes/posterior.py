@@ -22,7 +22,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.parameters import one_of, whole
-from fastens.table.columns.vectors import array_of
+from fastens.table.columns.vectors import unmasked
 from fastens.table.labels import index_of_labels
 from fastens.table.opening import opening_tables, split_columns
 from fastens.table.present_rows import present_rows
@@ -280,7 +280,7 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
 
 def _share_of_labels(y: Any, shape: tuple[int, int], classes: NDArray[Any]) -> Array:
     """1 for each row's own class, 0 for the others."""
-    labels = column_or_1d(array_of(y))
+    labels = column_or_1d(unmasked(y, "y"))
     if len(labels) != shape[0]:
         raise ValueError(f"X and y must have the same number of rows; got {shape[0]} and {len(labels)}.")
     found = np.zeros(shape)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
-from fastens.table.columns.vectors import numbers_in
+from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.opening import in_parts
 from fastens.table.training_data import split_of_rows
 
@@ -116,11 +116,12 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     if splitter is None:
         return model._hold_out_rows(data, model._seed) if holds_out(model) else None
     if groups is not None:
-        groups = np.asarray(groups)
+        groups = unmasked(groups, "groups")
         if groups.shape != (data.n_given,):
             raise ValueError(f"groups must have one for each of the {data.n_given} rows; got shape {groups.shape}.")
         groups = groups[slice(None) if data.rows is None else data.rows]
     target, groups = gathered(data.comm, [model._target_for_hashing(data.y), groups])
+    splitter = _of_present_rows(splitter, data)
     try:
         splits = list(splitter.split(np.empty((len(target), 0)), target, groups))
     except (TypeError, ValueError) as error:
@@ -139,6 +140,19 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
             "a row is in both."
         )
     return own_split(data, (train, validation))
+
+
+def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
+    """A predefined split, which counts the rows that were given, as one of those with a weight; others as they are."""
+    from sklearn.model_selection import PredefinedSplit
+
+    if not isinstance(splitter, PredefinedSplit):
+        return splitter
+    is_present = np.zeros(data.n_given, dtype=bool)
+    is_present[slice(None) if data.rows is None else data.rows] = True
+    [is_present] = gathered(data.comm, [is_present])
+    folds = splitter.test_fold
+    return PredefinedSplit(folds[is_present]) if len(folds) == len(is_present) else splitter
 
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:

@@ -85,6 +85,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return the bounds of the times and the numbers of the rows, (n_rows, 3)."""
+        self._check_target_given(y)
         bounds = read_times(y)
         return np.column_stack([bounds, np.arange(len(bounds))])
 

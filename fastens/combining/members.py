@@ -51,7 +51,7 @@ from fastens.docstrings import Docs
 from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import rows_of
-from fastens.table.arrays import is_plain
+from fastens.table.arrays import check_places, is_plain
 from fastens.table.columns.vectors import unmasked
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
@@ -352,6 +352,7 @@ class BaseMembers(BaseFastens):
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be given together.")
         X = X if is_frame(X) or sparse.issparse(X) else open_table(X, type(self).__name__).native
+        check_places(X)
         n_rows = X.shape[0]
         weight = check_weights(metadata.get("sample_weight"), n_rows)
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +20,7 @@ from fastens.base import BaseFastens
 from fastens.docstrings import entries
 from fastens.foreign_names import hint
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
+from fastens.table.columns.vectors import unmasked
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 NamedMembers = list[tuple[str, Any]]
@@ -184,7 +186,7 @@ def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[
     """The groups of some of the rows; ValueError where there is not one for each row."""
     if groups is None:
         return None
-    found = np.asarray(groups)
+    found = unmasked(groups, "groups")
     if found.shape != (n_rows,):
         raise ValueError(f"groups must have one for each of the {n_rows} rows; got shape {found.shape}.")
     return found[rows]
@@ -234,13 +236,21 @@ def tags_of(member: Any) -> Any:
         return None
 
 
+def layers_of(member: Any) -> Iterator[Any]:
+    """A member, and in turn what is last in it if it is a pipeline, or what a wrapper such as a search holds."""
+    while hasattr(member, "fit"):
+        yield member
+        member = member.steps[-1][1] if isinstance(member, Pipeline) else getattr(member, "estimator", None)
+
+
 def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
     """Raise ValueError where a member is no classifier, or no regressor."""
     kind = "classifier" if wants_classifier else "regressor"
     tags = tags_of(member)
     # What predicts, and says nothing of its kind, is what it is used as; but not our rankers and survival models.
     is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
-    is_either &= not isinstance(member, BaseFastens)
+    own = (each for each in layers_of(member) if isinstance(each, BaseFastens)) if is_either else ()
+    is_either &= all(get_tags(each).estimator_type is not None for each in own)
     if is_either or (tags is not None and tags.estimator_type == kind):
         return
     needs_tags = tags is None and hasattr(member, "fit")

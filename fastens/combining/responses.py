@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
-from fastens.combining.parameters import NamedMembers
+from fastens.combining.parameters import NamedMembers, layers_of
 
 Array = NDArray[np.float64]
 Options = Mapping[str, Any]
@@ -75,11 +75,7 @@ def _is_by_label(name: str, value: Any) -> bool:
 
 def _is_frozen(member: Any) -> bool:
     """Whether a model was fitted before, or what is last in a pipeline, or what a wrapper such as calibration holds."""
-    while not isinstance(member, FrozenEstimator):
-        member = member.steps[-1][1] if isinstance(member, Pipeline) else getattr(member, "estimator", None)
-        if not hasattr(member, "fit"):
-            return False
-    return True
+    return any(isinstance(each, FrozenEstimator) for each in layers_of(member))
 
 
 def weight_name(member: Any) -> str | None:

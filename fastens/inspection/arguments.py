@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fastens.parameters import NONE, Rule, whole
 from fastens.table.columns.factorize import is_missing
+from fastens.table.columns.vectors import numbers_in, unmasked
 
 POSITION = whole(0)
 COUNT = whole(1)
@@ -18,10 +19,7 @@ DECIMALS = whole(0, 17)
 
 def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
     """Finite numbers, at least one, in an array of `ndim` axes; ValueError names the argument otherwise."""
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers; {error}.") from error
+    found = numbers_in(values, name)
     _check_shape(name, found, ndim)
     if not np.isfinite(found).all():
         wrong = found[~np.isfinite(found)][0]
@@ -50,10 +48,12 @@ def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
 
 
 def _as_array(name: str, values: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(f"{name} must have one value for each row; {error}.") from error
+    if isinstance(values, list | tuple):
+        try:
+            return np.asarray(values)
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"{name} must have one value for each row; {error}.") from error
+    return unmasked(values, name)
 
 
 def _check_shape(name: str, found: NDArray[Any], ndim: int) -> None:

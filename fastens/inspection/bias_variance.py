@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier, is_regressor
@@ -17,6 +18,7 @@ from sklearn.utils.validation import _num_samples
 from fastens.inspection.arguments import as_labels, as_numbers, check_same_kind
 from fastens.inspection.plotting import axes, name_ticks
 from fastens.parameters import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
+from fastens.table.arrays import check_places
 from fastens.table.opening import split_columns
 
 Array = NDArray[np.float64]
@@ -234,11 +236,12 @@ def _checked_loss(estimator: Any, loss: str | None) -> str:
 
 def _split_target(name: str, X: Any, y: Any) -> list[Any]:
     """A table without the column that `y` names, and that column."""
-    return split_columns(X, **{name: y}) if isinstance(y, str) else [X, y]
+    return split_columns(X, **{name: y}) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     """A target for each row of X: numbers for the squared error, labels for the 0-1 loss."""
+    check_places(X)
     found = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
     if kind == "zero_one" and type_of_target(found).startswith("continuous"):
         raise ValueError(f"{name} must hold labels with loss='zero_one'; it holds fractions such as {found[0]!r}.")

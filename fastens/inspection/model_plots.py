@@ -12,7 +12,9 @@ from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.plotting import axes, date_ticks, name_ticks, plain, shortened, whole_ticks
 from fastens.parameters import one_of, whole
+from fastens.table.arrays import check_places
 from fastens.table.columns.dates import DAY, column_and_part
+from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
 
 Array = NDArray[np.float64]
@@ -271,6 +273,7 @@ def _as_scikit_learn_reads(X: Any) -> Any:
         return X
     if is_frame(X):
         return nw.from_native(X, eager_only=True).to_pandas()
+    check_places(X)
     return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
 
 
@@ -307,6 +310,8 @@ def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
     """Missing or infinite values, which have no place on an axis."""
     if isinstance(table, np.ndarray):
         values = table[:, column]
+        if values.dtype.kind == "O":
+            return np.array([is_missing(value) or value in (np.inf, -np.inf) for value in values.tolist()], dtype=bool)
         return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
     found = table[column] if isinstance(column, str) else table.iloc[:, column]
     is_float = getattr(found.dtype, "kind", "O") == "f"

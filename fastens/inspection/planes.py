@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.inspection.arguments import check_position
+from fastens.table.arrays import check_places
 from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
 
@@ -252,6 +253,7 @@ def as_table(X: Any) -> Any:
     if is_frame(X):
         found = nw.from_native(X, eager_only=True)
     elif hasattr(X, "toarray"):
+        check_places(X)
         found = X.toarray()
     else:
         found = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)

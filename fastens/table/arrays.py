@@ -88,8 +88,7 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
         array = np.asarray(X)
         if array.ndim == 0 and array.dtype.kind == "O":
             raise ValueError(f"X must be a table, such as an array or a data frame; got an object of type {_name(X)}.")
-    if sparse.issparse(X) and X.format in ("csr", "csc"):
-        check_places(X)
+    check_places(X)
     X = check_array(
         X,
         accept_sparse="csr",
@@ -114,7 +113,12 @@ def _name(thing: Any) -> str:
 
 
 def check_places(X: Any) -> None:
-    """Raise ValueError where the places of a CSR or CSC matrix are none of it: SciPy does not look at them."""
+    """Raise ValueError where the places of a CSR or CSC matrix are none of it.
+
+    SciPy does not look at them, also where it takes rows or makes an array of one.
+    """
+    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
+        return
     starts, places = X.indptr, X.indices
     n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
     if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():

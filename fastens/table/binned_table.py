@@ -18,6 +18,7 @@ from fastens.engine.bins.places import MEMORY, NamedFiles, Place
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.binned_arrays import TableArrays, noting_types
+from fastens.table.columns.vectors import unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.memory_limits import (
     MemoryLimits,
@@ -28,7 +29,7 @@ from fastens.table.memory_limits import (
     checked_folder,
     in_bytes,
 )
-from fastens.table.opening import are_texts, in_passes, split_columns
+from fastens.table.opening import are_texts, in_passes, open_table, split_columns
 from fastens.table.present_rows import present_table
 from fastens.table.sample_weights import unless_ones
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
@@ -164,7 +165,7 @@ class BinnedTable(RowSource):
         """
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
-        source = in_passes(source)
+        source = _opened(source)
         place = MEMORY if path is not None else chosen.place(source.shape)
         data = _read_columns(source, y, sample_weight)
         X, data = present_table(data.X, data)
@@ -238,7 +239,7 @@ class BinnedTable(RowSource):
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if (given is None) != (getattr(self._arrays, name) is None):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
-        data = _read_columns(in_passes(source), y, sample_weight)
+        data = _read_columns(_opened(source), y, sample_weight)
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
@@ -443,11 +444,17 @@ def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
     return (y if isinstance(y, str) else list(y)) if is_named else None
 
 
+def _opened(source: Any) -> Any:
+    """A table that can be read several times; lists of rows as an array."""
+    source = in_passes(source)
+    return source if hasattr(source, "shape") else open_table(source, "BinnedTable").native
+
+
 def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     """The table without the columns that are targets and weights, and these."""
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
-    values = np.zeros(n_rows, np.int8) if values is None else np.asarray(values)
+    values = np.zeros(n_rows, np.int8) if values is None else unmasked(values, "y")
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values.flat):
         values = values.astype(str)
     fields = [values.dtype[name] for name in values.dtype.names or ()] or [values.dtype]  # of times with their events

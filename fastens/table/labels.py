@@ -86,7 +86,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -
 def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
     """For each row the place of its label in a list, that list, and the labels of it that are not None."""
     if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
-        y = np.array(y.tolist(), dtype=np.str_)
+        y = y.astype(object)
     if y.dtype.kind != "O":
         y = _without_longdouble(y)
         _check_labels(y)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import RowSource
+from fastens.table.arrays import check_places
 from fastens.table.columns.vectors import unmasked
 from fastens.table.frames import is_frame
 from fastens.table.opening import in_parts
@@ -60,6 +61,7 @@ def present_part(X: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, A
 def _known(X: Any) -> Any:
     """A table of a kind that rows can be taken of; what is none stays as it is."""
     X = in_parts(X)
+    check_places(X)
     is_known = isinstance(X, list | tuple | np.ndarray | RowSource) or sparse.issparse(X) or is_frame(X)
     if is_known or nw.dependencies.is_into_series(X):
         return X

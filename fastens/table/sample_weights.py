@@ -46,6 +46,8 @@ def check_weights(
 
 def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
     """Targets, predictions and checked weights of the rows that are scored; those of weight 0 may have any target."""
+    if y is None:
+        raise ValueError("y must hold the targets of the rows that are scored; got None.")
     weight = None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
     if weight is None or weight.all() or len(predicted) != len(weight):
         return y, predicted, weight

@@ -15,6 +15,7 @@ from sklearn.utils import column_or_1d
 
 from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
+from fastens.table.arrays import check_places
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
@@ -208,6 +209,7 @@ def tune(
 
 def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
     X = np.asarray(X) if isinstance(X, list) else X
+    check_places(X)
     X = X.tocsr() if issparse(X) else X  # whose rows can be taken
     if not hasattr(X, "shape"):
         raise ValueError(

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 
 import fastens
 from fastens import (
@@ -286,3 +286,16 @@ def test_what_a_splitter_gives_is_numbers_or_masks_of_rows():
             fitted(*parts)
     with pytest.raises(ValueError, match=r"must give rows to train on and rows to validate on; got 40 and 0"):
         fitted(rows, [])
+
+
+def test_a_predefined_split_counts_the_rows_that_were_given(rng):
+    X, folds, weight = rng.standard_normal((60, 2)), np.arange(60) % 4 - 1, np.arange(60) % 5 > 0
+
+    def fitted(folds, *data):
+        stopping = EarlyStopping(validation=PredefinedSplit(folds))
+        return GradientBoostingRegressor(n_estimators=5, early_stopping=stopping).fit(*data)
+
+    given = fitted(folds, X, X[:, 0], weight)
+    kept = fitted(folds[weight], X[weight], X[weight, 0])
+    np.testing.assert_array_equal(given.predict(X), kept.predict(X))
+    np.testing.assert_array_equal(given.validation_score_, kept.validation_score_)

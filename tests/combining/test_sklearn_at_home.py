@@ -14,10 +14,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
-from sklearn.model_selection import KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -153,12 +155,16 @@ def test_members_of_no_kind():
         BaggingClassifier(StandardScaler(), 2).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    "wrap", [clone, make_pipeline, FrozenEstimator, lambda own: GridSearchCV(make_pipeline(own), {}, scoring="r2")]
+)
 @pytest.mark.parametrize("member", [GradientBoostingRanker(), GradientBoostingSurvival()])
-def test_ranks_and_hazards_are_no_members(member):
+def test_ranks_and_hazards_are_no_members(member, wrap):
+    member = wrap(member)
     for model in (VotingRegressor([("a", member)]), BaggingRegressor(member), ConformalRegressor(member)):
-        with pytest.raises(ValueError, match="must be a regressor; got GradientBoosting"):
+        with pytest.raises(ValueError, match="must be a regressor; got "):
             model.fit(X, y)
-    with pytest.raises(ValueError, match="final_estimator must be a classifier; got GradientBoosting"):
+    with pytest.raises(ValueError, match="final_estimator must be a classifier; got "):
         StackingClassifier([("bayes", GaussianNB())], member).fit(X, y > np.median(y))
 
 

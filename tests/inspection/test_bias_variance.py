@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import matplotlib as mpl
+import narwhals
+import narwhals.stable.v1
+import narwhals.stable.v2
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.dummy import DummyRegressor
@@ -177,3 +181,11 @@ def test_plot():
     ax = plot_bias_variance(DecisionTreeRegressor(), X, y, param_name="max_depth", param_range=[1, 3, None], n_rounds=5)
     assert [line.get_label() for line in ax.get_lines()[:3]] == ["expected loss", "squared bias", "variance"]
     assert ax.get_xlabel() == "max_depth"
+
+
+@pytest.mark.parametrize("version", [narwhals, narwhals.stable.v1, narwhals.stable.v2])
+def test_frames_of_any_version_of_narwhals(version):
+    X, y = make_friedman1(60, random_state=0)
+    frame, options = pd.DataFrame(X).add_prefix("x"), {"n_rounds": 2, "random_state": 0}
+    found = bias_variance_decomposition(LinearRegression(), version.from_native(frame), y, **options)
+    assert found.loss == bias_variance_decomposition(LinearRegression(), frame, y, **options).loss

@@ -122,3 +122,15 @@ def test_names_that_are_texts_and_numbers(table):
     assert len(drawn) == 3
     with pytest.raises(ValueError, match="pairs of two different ones"):
         model.plot_dependence(mixed, [("b", 1)])
+
+
+def test_missing_values_of_objects_are_left_out(rng):
+    words = pd.DataFrame({"word": np.array(["a", "b", None], object)[np.arange(60) % 3], "x": rng.normal(size=60)})
+    y = (words["word"] == "a") + 0.0
+    of_frame, of_array = (
+        fastens.DecisionTreeRegressor(max_depth=3).fit(table, y).plot_dependence(table, 0)[0]
+        for table in (words, words.to_numpy(object))
+    )
+    heights = [[bar.get_height() for bar in ax.patches] for ax in (of_frame, of_array)]
+    assert heights[0] == heights[1]
+    assert len(heights[0]) == 2

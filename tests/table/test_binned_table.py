@@ -436,3 +436,12 @@ def test_a_source_that_fails_leaves_nothing(tmp_path):
         append_all()
     assert len(fe.BinnedTable.open(tmp_path / "t")) >= N_ROWS
     assert len(list((tmp_path / "t").iterdir())) == len(before)
+
+
+def test_lists_of_rows_are_tables(rng):
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    table = fe.BinnedTable.from_source(X.tolist(), y).append([[0.0, 1.0]], [2.0])
+    expected = fe.BinnedTable.from_source(X, y).append(np.array([[0.0, 1.0]]), [2.0])
+    np.testing.assert_array_equal(table.codes(), expected.codes())
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array instead"):
+        fe.BinnedTable.from_source([1.0, 2.0], [1.0, 2.0])

@@ -333,6 +333,29 @@ def test_sparse_matrices_whose_places_are_none_of_theirs_are_refused(form, name,
         fe.MultinomialNB().fit(X, np.arange(10) % 2)
 
 
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda X, y, weight: fe.GradientBoostingRegressor(n_estimators=1).fit(X, y, weight),
+        lambda X, y, weight: fe.MultinomialNB().partial_fit(X, y, [0, 1], weight),
+        lambda X, y, weight: fe.IsolationForest(n_estimators=1).fit(X, sample_weight=weight),
+        lambda X, y, weight: fe.VotingRegressor([("tree", fe.DecisionTreeRegressor())]).fit(X, y, weight),
+        lambda X, y, weight: fe.BayesianNetwork().fit(X),
+        lambda X, y, weight: fe.tune(X, y, "classification", sample_weight=weight, time_limit=1.0),
+        lambda X, y, weight: fe.bias_variance_decomposition(fe.DecisionTreeRegressor(), X, y, n_rounds=2),
+        lambda X, y, weight: fe.DecisionTreeRegressor().fit(X.toarray(), y).plot_dependence(X, 0),
+    ],
+)
+def test_so_they_are_before_rows_are_taken_or_an_array_is_made(learn, monkeypatch):
+    X, y = sparse.csr_matrix(np.arange(1.0, 41.0).reshape(10, 4)), np.arange(10) % 2
+    array = X.toarray()
+    X.indptr[-1] = 10**6
+    monkeypatch.setattr(type(X), "toarray", lambda self, *given: array)
+    monkeypatch.setattr(type(X), "__getitem__", lambda self, key: sparse.csr_matrix(array[key]))
+    with pytest.raises(ValueError, match="X must have an indptr that ends with"):
+        learn(X, y, np.arange(10) % 3)
+
+
 @pytest.mark.parametrize("code", [9, -7])
 def test_pandas_codes_of_no_category_are_refused(code):
     codes = np.array([0, 1, 2, code] * 5, dtype=np.int8)

@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counts.counting import encode, encode_all
 from fastens.bayes.counts.declared import declared_values, distinct_values, with_values
 from fastens.bayes.counts.families import CodedRows, family_counts
-from fastens.table.arrays import ArrayTable
+from fastens.table.arrays import ArrayTable, check_places
 from fastens.table.at_sight import AtSight
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.spellings import without_same
@@ -165,6 +165,7 @@ def _check_declared(declared: Sequence[Any], found: Sequence[Any]) -> None:
 
 def dense(X: Any) -> Any:
     """A sparse matrix as an array; anything else as it is."""
+    check_places(X)
     return X.toarray() if sparse.issparse(X) else X
 
 

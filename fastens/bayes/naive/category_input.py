@@ -10,6 +10,7 @@ from scipy import sparse
 
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
+from fastens.table.arrays import check_places
 from fastens.table.at_sight import AtSight
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
@@ -34,6 +35,7 @@ class CategoryInput(BaseNaiveBayes):
 
     def _check_table(self, X: Any) -> Any:
         if sparse.issparse(X) and hasattr(self, "_encoder") and self._encoder.is_categorical.any():
+            check_places(X)
             X = X.toarray()
         return super()._check_table(X)
 

@@ -35,7 +35,8 @@ def unmasked(values: Any, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must have one value for each row, or as many: {error}") from error
     if array.dtype.kind in "SU" and isinstance(values, list | tuple):
         return np.array(values, dtype=object)  # NumPy makes a word of a number, and of NaN, among words
-    return array
+    # Strings of any length may be missing, and scikit-learn does not take them.
+    return array.astype(object) if array.dtype.kind == "T" else array
 
 
 def numbers_in(values: Any, name: str, what: str = "numbers") -> NDArray[np.float64]:

@@ -1,0 +1,68 @@
+"""Targets and groups of rows: what is no label, in every place that takes labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GroupKFold
+
+import fastens as fe
+
+X, LABELS = np.arange(40.0).reshape(20, 2), np.array(["no", "yes"] * 10)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_strings_of_any_length_are_no_class(missing):
+    y = np.array([missing, *LABELS[1:]], dtype=np.dtypes.StringDType(na_object=missing))
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        fe.DecisionTreeClassifier().fit(X, y)
+
+
+def test_strings_of_any_length_are_labels():
+    y = LABELS.astype(np.dtypes.StringDType())
+    assert fe.BinnedTable.from_source(X, y).y.tolist() == LABELS.tolist()
+    assert len(fe.bias_variance_decomposition(fe.DecisionTreeClassifier(), X, y, n_rounds=2).main_prediction) == 5
+    assert fe.tune(X, y, "classification", time_limit=1.0).best_estimator.classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        lambda y: fe.estimate_errors(fe.BayesOptimalClassifier([("bayes", fe.GaussianNB())]).fit(X, LABELS), X, y),
+        lambda y: fe.bias_variance_decomposition(fe.DecisionTreeClassifier(), X, y, n_rounds=2),
+        lambda y: fe.plot_decision_boundary(fe.DecisionTreeClassifier().fit(X, LABELS), X, y),
+        lambda y: fe.BinnedTable.from_source(X, y),
+    ],
+)
+def test_masked_labels_are_refused(judge):
+    judge(np.ma.masked_array(LABELS))
+    with pytest.raises(ValueError, match="y must have no masked values; that of row 3 is masked"):
+        judge(np.ma.masked_array(LABELS, np.arange(20) == 3))
+
+
+def test_numbers_to_judge_by_are_real():
+    with pytest.raises(ValueError, match="y must hold numbers; it holds complex128"):
+        fe.bias_variance_decomposition(fe.DecisionTreeRegressor(), X, X[:, 0] + 1j, n_rounds=2)
+
+
+@pytest.mark.parametrize("model", [fe.DecisionTreeClassifier(), fe.DecisionTreeRegressor(), fe.GaussianNB()])
+def test_rows_are_scored_by_targets(model):
+    with pytest.raises(ValueError, match="y must hold the targets of the rows that are scored; got None"):
+        model.fit(X, np.arange(20) % 2).score(X, None)
+
+
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda **given: fe.GradientBoostingRegressor(
+            n_estimators=1, early_stopping=fe.EarlyStopping(validation=GroupKFold(2))
+        ).fit(X, X[:, 0], **given),
+        lambda **given: fe.StackingRegressor([("tree", fe.DecisionTreeRegressor())], cv=GroupKFold(2)).fit(
+            X, X[:, 0], **given
+        ),
+    ],
+)
+def test_groups_are_strings_of_any_length_and_none_is_masked(learn):
+    learn(groups=LABELS.astype(np.dtypes.StringDType()))
+    with pytest.raises(ValueError, match="groups must have no masked values; that of row 3 is masked"):
+        learn(groups=np.ma.masked_array(LABELS, np.arange(20) == 3))
