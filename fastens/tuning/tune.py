@@ -15,10 +15,12 @@ from sklearn.utils import column_or_1d
 
 from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
+from fastens.table.arrays import checked_array
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
+from fastens.table.sources import is_source
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
 from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
 from fastens.tuning.state import SearchFile, Trial, fingerprint
@@ -207,7 +209,8 @@ def tune(
 
 
 def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
-    X = np.asarray(X) if isinstance(X, list) else X
+    if isinstance(X, list | tuple | np.ndarray) and not is_source(X):
+        X = checked_array(X, "tune")
     X = X.tocsr() if issparse(X) else X  # whose rows can be taken
     if not hasattr(X, "shape"):
         raise ValueError(

@@ -82,6 +82,20 @@ def test_rows_without_weight_are_left_out(kind):
 
 
 @pytest.mark.slow
+def test_forms_of_a_table():
+    mask = X > 1
+    rows = [[*row, "north" if is_north else "south"] for row, is_north in zip(X.tolist(), Y > 0, strict=True)]
+    forms = {
+        "masked": (np.ma.masked_array(X, mask), np.where(mask, np.nan, X)),
+        "list": (rows, np.array(rows, object)),
+        "tuple": (tuple(map(tuple, rows)), np.array(rows, object)),
+    }
+    search = fastens.RandomSearch(families=("forest",), n_trials=1, **QUICK)
+    for name, pair in forms.items():
+        found, expected = (fastens.tune(table, Y, "regression", search=search).best.losses for table in pair)
+        assert found == expected, name
+
+
 def test_a_scorer_judges():
     found = tried(Y > 0, "classification", n_trials=3, metric="roc_auc")
     assert all(-1 <= trial.loss <= -0.5 for trial in found.leaderboard)
