@@ -207,6 +207,10 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
             "metric must be loss or a scorer that can judge regression of this table; got 'accuracy': continuous",
         ),
         (
+            {"search": fastens.RandomSearch(metric="roc_auc", families=("forest",))},
+            "metric must be loss or a scorer that can judge regression of this table; got 'roc_auc': RandomForestReg",
+        ),
+        (
             {
                 "y": Y > 0,
                 "task": "classification",
