@@ -157,7 +157,7 @@ def tune(
         An array, a data frame, an Arrow table, or a `BinnedTable`, which is read and binned no more; of one without
         values, `search.families` must leave out "extra-trees".
     y : array of shape (n_samples,), or the name of a column
-        Classes, or numbers.
+        Classes, or numbers; None for those of a `BinnedTable`, as for `sample_weight`.
     task : {"classification", "regression"}
         What y is.
     sample_weight : array of shape (n_samples,), or the name of a column, optional
@@ -222,7 +222,7 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
             f"search.families must leave out {EXTRA_TREES!r} where X is a BinnedTable made with keep_values=False; got "
             f"{search.families}."
         )
-    if isinstance(y, str) or isinstance(sample_weight, str):
+    if isinstance(y, str) or isinstance(sample_weight, str) or is_coded(X):
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
     if y is None:
         raise ValueError("tune requires y to be passed, but the target y is None.")

@@ -96,6 +96,15 @@ def test_forms_of_a_table():
         assert found == expected, name
 
 
+def test_a_binned_table_gives_its_targets_and_weights():
+    weight = np.where(Y > 0, 3.0, 1.0)
+    table = fastens.BinnedTable.from_source(X, Y, weight)
+    search = fastens.RandomSearch(families=("forest",), n_trials=1, **QUICK)
+    expected = fastens.tune(table, Y, "regression", sample_weight=weight, search=search).best.losses
+    assert fastens.tune(table, Y, "regression", search=search).best.losses == expected
+    assert fastens.tune(table, None, "regression", search=search).best.losses == expected
+
+
 def test_a_scorer_judges():
     found = tried(Y > 0, "classification", n_trials=3, metric="roc_auc")
     assert all(-1 <= trial.loss <= -0.5 for trial in found.leaderboard)
