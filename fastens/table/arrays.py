@@ -79,11 +79,8 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.names:
         fields = list(X.dtype.names)
         raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
-    if isinstance(X, np.ma.MaskedArray):
-        X = with_missing(X)
-    if isinstance(X, list | tuple):
-        array = np.asarray(X)
-        X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
+    if isinstance(X, np.ma.MaskedArray | list | tuple):
+        X = plain_array(X)
     if sparse.issparse(X) and X.format in ("csr", "csc"):
         check_places(X)
     X = check_array(
@@ -101,6 +98,15 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     # As floats, large whole numbers would be equal that are not, which matters where they are categories.
     keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
     return X if keeps_type else X.astype(np.float64)
+
+
+def plain_array(X: Any) -> NDArray[Any]:
+    """Return an array or sequence as a plain array: masked values are missing, numbers among texts stay numbers."""
+    if isinstance(X, np.ma.MaskedArray):
+        return with_missing(X)
+    array = np.asarray(X)
+    is_sequence = isinstance(X, list | tuple)
+    return np.asarray(X, dtype=object) if is_sequence and array.dtype.kind in "US" else array
 
 
 def check_places(X: Any) -> None:
