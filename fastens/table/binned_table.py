@@ -17,7 +17,9 @@ from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.bins.places import MEMORY, NamedFiles, Place
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
+from fastens.table.arrays import plain_array
 from fastens.table.binned_arrays import TableArrays, noting_types
+from fastens.table.columns.vectors import unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.memory_limits import (
     MemoryLimits,
@@ -164,7 +166,7 @@ class BinnedTable(RowSource):
         """
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
-        source = in_passes(source)
+        source = _in_passes(source)
         place = MEMORY if path is not None else chosen.place(source.shape)
         data = _read_columns(source, y, sample_weight)
         X, data = present_table(data.X, data)
@@ -238,7 +240,7 @@ class BinnedTable(RowSource):
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if (given is None) != (getattr(self._arrays, name) is None):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
-        data = _read_columns(in_passes(source), y, sample_weight)
+        data = _read_columns(_in_passes(source), y, sample_weight)
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
@@ -443,11 +445,17 @@ def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
     return (y if isinstance(y, str) else list(y)) if is_named else None
 
 
+def _in_passes(source: Any) -> Any:
+    """The table, to be read several times; a sequence of rows as an array."""
+    source = in_passes(source)
+    return source if hasattr(source, "shape") else plain_array(source)
+
+
 def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     """The table without the columns that are targets and weights, and these."""
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
-    values = np.zeros(n_rows, np.int8) if values is None else np.asarray(values)
+    values = np.zeros(n_rows, np.int8) if values is None else np.asarray(unmasked(values, "y"))
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values.flat):
         values = values.astype(str)
     fields = [values.dtype[name] for name in values.dtype.names or ()] or [values.dtype]  # of times with their events

@@ -195,6 +195,19 @@ def test_one_hot_columns_are_bundled():
     assert_same_models(*models)
 
 
+def test_lists_of_rows():
+    rows, y = X[["size", "word"]].to_numpy(object), FRAME["price"].to_numpy()
+    table = fe.BinnedTable.from_source(rows.tolist(), y).append(list(map(tuple, rows[:9])), y[:9])
+    assert_same_models(*(fe.GradientBoostingRegressor(n_estimators=3).fit(each, y) for each in (table[: len(y)], rows)))
+    assert len(table) == len(y) + 9
+
+
+def test_masked_targets_are_refused():
+    y = np.ma.masked_array(FRAME["price"], FRAME["price"] > 1)
+    with pytest.raises(ValueError, match="y must have no masked values"):
+        fe.BinnedTable.from_source(X, y)
+
+
 def boosted(kind, **options):
     return kind(n_estimators=3, random_state=0, **options)
 
