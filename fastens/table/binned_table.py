@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,7 +220,7 @@ class BinnedTable(RowSource):
                 generation=state["generation"],
             )
             opened._arrays.check(binning, has_values=opened.options.keep_values, reads_all=check)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"path must be a folder that BinnedTable wrote; {str(path)!r}: {error}") from error
         return opened
 
@@ -241,6 +242,9 @@ class BinnedTable(RowSource):
             if (given is None) != (getattr(self._arrays, name) is None):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
         data = _read_columns(_in_passes(source), y, sample_weight)
+        own = self._arrays.y
+        if own is not None and (own.dtype.kind == "U") != (data.y.dtype.kind == "U"):
+            raise ValueError(f"y must hold what that of the table does, {own.dtype}; it holds {data.y.dtype}.")
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
