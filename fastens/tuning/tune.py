@@ -209,10 +209,10 @@ def tune(
 
 
 def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
-    if isinstance(X, list | tuple | np.ndarray) and not is_source(X):
+    if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
     X = X.tocsr() if issparse(X) else X  # whose rows can be taken
-    if not hasattr(X, "shape"):
+    if not hasattr(X, "shape") or is_source(X):
         raise ValueError(
             "X must be a table in memory, or a BinnedTable, which can be of a table in files; got "
             f"{type(X).__name__}: {str(X)[:100]!r}."

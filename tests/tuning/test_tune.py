@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import bsr_matrix, coo_matrix, dia_matrix
 from sklearn.base import clone
@@ -89,6 +90,7 @@ def test_forms_of_a_table():
         "masked": (np.ma.masked_array(X, mask), np.where(mask, np.nan, X)),
         "list": (rows, np.array(rows, object)),
         "tuple": (tuple(map(tuple, rows)), np.array(rows, object)),
+        "memoryview": (memoryview(X), X),
     }
     search = fastens.RandomSearch(families=("forest",), n_trials=1, **QUICK)
     for name, pair in forms.items():
@@ -228,6 +230,7 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
             },
             "metric must be .* of this table with sample_weight; got 'adjusted_rand_score': got an unexpected keyword",
         ),
+        ({"X": pa.RecordBatch.from_arrays([Y], ["y"]), "y": Y}, "X must be a table in memory, .* got RecordBatch"),
         ({"X": "table.csv", "y": "y"}, "X must be a table in memory, or a BinnedTable, .* got str: 'table.csv'"),
         ({"X": fastens.BinnedTable.from_source(X, Y)}, "search.families must leave out 'extra-trees' where X is a Bin"),
     ],
