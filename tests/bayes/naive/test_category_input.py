@@ -90,3 +90,10 @@ def test_sparse_rows_with_labels_are_read_as_dense_ones():
     for rows in (sparse.csr_matrix(X), sparse.coo_array(X)):
         assert_array_equal(model.score_samples(rows, Y[:5]), model.score_samples(X, Y[:5]))
         assert model.aic(rows, Y[:5]) == model.aic(X, Y[:5])
+
+
+def test_more_sparse_rows_are_read_as_dense_ones():
+    X = CODES[:5] + 0.5
+    first = CategoricalNB().partial_fit(X, Y[:5], [0, 1])
+    expected = clone(first).partial_fit(X, Y[:5], [0, 1]).partial_fit(X + 1, Y[:5]).predict_proba(X)
+    assert_array_equal(first.partial_fit(sparse.csr_matrix(X + 1), Y[:5]).predict_proba(X), expected)
