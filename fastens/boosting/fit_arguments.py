@@ -39,7 +39,9 @@ class GivenValidation(NamedTuple):
         if self.X is None:
             return 0
         shape = getattr(in_parts(self.X), "shape", None)
-        return len(self.X) if shape is None else shape[0]
+        if shape is None:
+            shape = (len(self.X),) if hasattr(self.X, "__len__") else np.shape(self.X)
+        return shape[0] if shape else 0
 
     def read(self, model: Any) -> TrainingData | None:
         """Return the rows, encoded as `fit` learned; None where none were given."""

@@ -106,8 +106,9 @@ def _search(options: argparse.Namespace, state: str, on_trial: Callable[[list[An
 
 def _with_options(message: str) -> str:
     """The message with the names that options have on the command line."""
-    for name, option in (("families", "models"), ("n_folds", "folds"), ("n_trials", "trials"), ("metric", "metric")):
-        message = message.replace(f"{name} must", f"--{option} must")
+    others = {"families": "models", "n_folds": "folds", "n_trials": "trials", "n_jobs": "n-jobs"}
+    for name in (*others, "metric", "state"):
+        message = message.replace(f"{name} must", f"--{others.get(name, name)} must")
     return message
 
 

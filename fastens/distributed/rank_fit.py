@@ -142,7 +142,11 @@ def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
         return sparse.vstack(parts, format="csr")
     if is_table and len(parts[0].shape) > 1:
         return _OwnParts(*parts)
-    return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts])
+    if len(parts) == 1:
+        return parts[0]
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        return np.ma.concatenate(parts)
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 class _Relay:

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
@@ -129,6 +129,7 @@ def bias_variance_decomposition(
     RANDOM_STATE.check("random_state", random_state)
     random = check_random_state(random_state)
     X, y = _split_target("y", X, y)
+    (X,) = indexable(X)  # a sparse matrix of any format as one whose rows can be taken
     X_test, y_test = _split_target("y_test", X_test, y_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:

@@ -79,11 +79,8 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.names:
         fields = list(X.dtype.names)
         raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
-    if isinstance(X, np.ma.MaskedArray):
-        X = with_missing(X)
-    if isinstance(X, list | tuple):
-        array = np.asarray(X)
-        X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
+    if isinstance(X, np.ma.MaskedArray | list | tuple):
+        X = plain_array(X)
     elif not sparse.issparse(X):
         array = np.asarray(X)
         if array.ndim == 0 and array.dtype.kind == "O":
@@ -110,6 +107,15 @@ def _name(thing: Any) -> str:
     """The name of a type, with that of its package."""
     package = type(thing).__module__.partition(".")[0]
     return type(thing).__name__ if package == "builtins" else f"{package}.{type(thing).__name__}"
+
+
+def plain_array(X: Any) -> NDArray[Any]:
+    """Return an array or sequence as a plain array: masked values are missing, numbers among texts stay numbers."""
+    if isinstance(X, np.ma.MaskedArray):
+        return with_missing(X)
+    array = np.asarray(X)
+    is_sequence = isinstance(X, list | tuple)
+    return np.asarray(X, dtype=object) if is_sequence and array.dtype.kind in "US" else array
 
 
 def check_places(X: Any) -> None:

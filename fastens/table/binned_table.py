@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,7 +166,7 @@ class BinnedTable(RowSource):
         """
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
-        source = _opened(source)
+        source = _in_passes(source)
         place = MEMORY if path is not None else chosen.place(source.shape)
         data = _read_columns(source, y, sample_weight)
         X, data = present_table(data.X, data)
@@ -218,7 +219,7 @@ class BinnedTable(RowSource):
                 generation=state["generation"],
             )
             opened._arrays.check(binning, has_values=opened.options.keep_values, reads_all=check)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"path must be a folder that BinnedTable wrote; {str(path)!r}: {error}") from error
         return opened
 
@@ -239,7 +240,10 @@ class BinnedTable(RowSource):
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if (given is None) != (getattr(self._arrays, name) is None):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
-        data = _read_columns(_opened(source), y, sample_weight)
+        data = _read_columns(_in_passes(source), y, sample_weight)
+        own = self._arrays.y
+        if own is not None and (own.dtype.kind == "U") != (data.y.dtype.kind == "U"):
+            raise ValueError(f"y must hold what that of the table does, {own.dtype}; it holds {data.y.dtype}.")
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
@@ -444,8 +448,8 @@ def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
     return (y if isinstance(y, str) else list(y)) if is_named else None
 
 
-def _opened(source: Any) -> Any:
-    """A table that can be read several times; lists of rows as an array."""
+def _in_passes(source: Any) -> Any:
+    """The table, to be read several times; a sequence of rows as an array."""
     source = in_passes(source)
     return source if hasattr(source, "shape") else open_table(source, "BinnedTable").native
 
@@ -454,7 +458,7 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     """The table without the columns that are targets and weights, and these."""
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
-    values = np.zeros(n_rows, np.int8) if values is None else unmasked(values, "y")
+    values = np.zeros(n_rows, np.int8) if values is None else np.asarray(unmasked(values, "y"))
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values.flat):
         values = values.astype(str)
     fields = [values.dtype[name] for name in values.dtype.names or ()] or [values.dtype]  # of times with their events

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.parts import RowSource
+from fastens.table.arrays import plain_array
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.vectors import array_of
 from fastens.table.frames import is_frame
@@ -100,9 +101,8 @@ class Source:
     def in_memory(self) -> tuple[Any, MemoryLimits | None]:
         """Return a table that is no source as it is, with only its columns, and the ceiling."""
         if self.columns is None:
-            return self.table if is_frame(self.table) or sparse.issparse(self.table) else np.asarray(
-                self.table
-            ), self._limits
+            is_table = is_frame(self.table) or sparse.issparse(self.table)
+            return self.table if is_table else plain_array(self.table), self._limits
         if not is_frame(self.table):
             raise ValueError("columns must be None for a table without names of columns.")
         frame = nw.from_native(self.table, eager_only=True)
@@ -155,7 +155,7 @@ class TableParts(RowSource):
             self.kind, self.value_bytes, self.stays = "array", self.dtype.itemsize, True
 
     def _opened(self, table: Any) -> Any:
-        opened: Any = nw.from_native(table, eager_only=True) if self._is_frame else np.asarray(table)
+        opened: Any = nw.from_native(table, eager_only=True) if self._is_frame else plain_array(table)
         if not self._is_frame and _are_texts(opened):
             opened = opened.astype(object)[:, None]
         if not self._is_frame and opened.ndim != 2:

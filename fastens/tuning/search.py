@@ -87,7 +87,7 @@ class Data:
     def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
         try:
             score = float(get_scorer(self.metric)(model, X, y, sample_weight=weight))
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             weighted = "" if weight is None else " with sample_weight"
             rule = f"metric must be loss or a scorer that can judge {self.task} of this table{weighted}"
             raise ValueError(f"{rule}; got {self.metric!r}: {error}") from error

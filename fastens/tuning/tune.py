@@ -15,11 +15,12 @@ from sklearn.utils import column_or_1d
 
 from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
-from fastens.table.arrays import check_places
+from fastens.table.arrays import check_places, checked_array
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
+from fastens.table.sources import is_source
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
 from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
 from fastens.tuning.state import SearchFile, Trial, fingerprint
@@ -156,7 +157,7 @@ def tune(
         An array, a data frame, an Arrow table, or a `BinnedTable`, which is read and binned no more; of one without
         values, `search.families` must leave out "extra-trees".
     y : array of shape (n_samples,), or the name of a column
-        Classes, or numbers.
+        Classes, or numbers; None for those of a `BinnedTable`, as for `sample_weight`.
     task : {"classification", "regression"}
         What y is.
     sample_weight : array of shape (n_samples,), or the name of a column, optional
@@ -208,10 +209,11 @@ def tune(
 
 
 def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
-    X = np.asarray(X) if isinstance(X, list) else X
+    if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
+        X = checked_array(X, "tune")
     check_places(X)
     X = X.tocsr() if issparse(X) else X  # whose rows can be taken
-    if not hasattr(X, "shape"):
+    if not hasattr(X, "shape") or is_source(X):
         raise ValueError(
             "X must be a table in memory, or a BinnedTable, which can be of a table in files; got "
             f"{type(X).__name__}: {str(X)[:100]!r}."
@@ -221,7 +223,7 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
             f"search.families must leave out {EXTRA_TREES!r} where X is a BinnedTable made with keep_values=False; got "
             f"{search.families}."
         )
-    if isinstance(y, str) or isinstance(sample_weight, str):
+    if isinstance(y, str) or isinstance(sample_weight, str) or is_coded(X):
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
     if y is None:
         raise ValueError("tune requires y to be passed, but the target y is None.")

@@ -389,6 +389,23 @@ def test_validation_frames(columns, target):
     np.testing.assert_array_equal(first.validation_score_, fit_validated(frame, target, turned).validation_score_)
 
 
+class NumPyReads:
+    """What NumPy makes an array of, and nothing else."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self._array
+
+
+def test_validation_rows_of_any_array(X, y):
+    given = NumPyReads(X), NumPyReads(y)
+    expected = fit_validated(X, y, X).predict(X)
+    found = GradientBoostingRegressor(n_estimators=8).fit(*given, X_val=given[0], y_val=given[1]).predict(given[0])
+    np.testing.assert_array_equal(found, expected)
+
+
 def fit_validated(X, y, X_val):
     return GradientBoostingRegressor(n_estimators=8).fit(X, y, X_val=X_val, y_val=y)
 

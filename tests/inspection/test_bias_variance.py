@@ -7,6 +7,7 @@ import narwhals.stable.v2
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import coo_matrix, dia_matrix
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
@@ -97,6 +98,16 @@ def test_labels_of_any_kind_and_one_neighbour_vary_more():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [coo_matrix, dia_matrix])
+def test_sparse_tables_of_any_format(kind):
+    X, y = np.eye(40)[np.arange(120) % 40], np.arange(120.0)
+    found, expected = (
+        bias_variance_decomposition(GradientBoostingRegressor(n_estimators=2), table, y, n_rounds=2, random_state=0)
+        for table in (kind(X), X)
+    )
+    assert found == expected
+
+
 def test_same_for_any_n_jobs():
     X, y = load_iris(return_X_y=True)
     one, two = (

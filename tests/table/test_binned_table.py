@@ -195,6 +195,19 @@ def test_one_hot_columns_are_bundled():
     assert_same_models(*models)
 
 
+def test_lists_of_rows():
+    rows, y = X[["size", "word"]].to_numpy(object), FRAME["price"].to_numpy()
+    table = fe.BinnedTable.from_source(rows.tolist(), y).append(list(map(tuple, rows[:9])), y[:9])
+    assert_same_models(*(fe.GradientBoostingRegressor(n_estimators=3).fit(each, y) for each in (table[: len(y)], rows)))
+    assert len(table) == len(y) + 9
+
+
+def test_masked_targets_are_refused():
+    y = np.ma.masked_array(FRAME["price"], FRAME["price"] > 1)
+    with pytest.raises(ValueError, match="y must have no masked values"):
+        fe.BinnedTable.from_source(X, y)
+
+
 def boosted(kind, **options):
     return kind(n_estimators=3, random_state=0, **options)
 
@@ -306,6 +319,13 @@ def test_rows_are_not_appended_to_a_table_that_has_been_replaced(tmp_path):
     assert len(newest.append(part, sample_weight="copies")) == 4 * len(first)
 
 
+def test_texts_are_not_appended_to_numbers():
+    y = FRAME["price"].to_numpy()
+    for own, others in ((y, y.astype(str)), (FRAME["kind"], y)):
+        with pytest.raises(ValueError, match="y must hold what that of the table does"):
+            fe.BinnedTable.from_source(X, own).append(X, others)
+
+
 def test_a_row_is_no_list_of_rows():
     table = fe.BinnedTable.from_source(X)
     with pytest.raises(ValueError, match="rows must be given as a list of row numbers, a mask or a slice; got 3"):
@@ -382,7 +402,9 @@ def test_arguments_that_break_their_rules(files, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("fault", ["codes", "records", "short", "format", "nothing", "description", "values"])
+@pytest.mark.parametrize(
+    "fault", ["codes", "records", "short", "format", "nothing", "description", "values", "no codes", "cut bins"]
+)
 def test_damaged_tables_are_refused(fault, tmp_path):
     path = tmp_path / "t"
     fe.BinnedTable.from_source(X, path=path, keep_values=True)
@@ -400,6 +422,10 @@ def test_damaged_tables_are_refused(fault, tmp_path):
         (path / "table.json").write_text(json.dumps(state | {"format": 99}))
     elif fault == "nothing":
         (path / "hashes-1.npy").unlink()
+    elif fault == "no codes":
+        os.truncate(path / "columns-1.npy", 0)
+    elif fault == "cut bins":
+        os.truncate(path / "binning-1.npz", 500)
     else:
         (path / "table.json").write_text("{}")
     with pytest.raises(ValueError, match="path must be a folder that BinnedTable wrote"):

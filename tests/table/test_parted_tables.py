@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import fastens as fe
 from fastens.engine.parts import RowSource, as_array
@@ -199,6 +200,18 @@ def test_these_tests_would_fail_with_the_whole_table(rng):
     for whole in (as_array, np.asarray):
         with pytest.raises(AssertionError, match="the whole table was"):
             whole(PartsOnly(X))
+
+
+@pytest.mark.parametrize("limit", [None, "500MB"])
+def test_a_source_of_an_array_is_read_as_the_array(limit, rng):
+    X, words = rng.normal(size=(90, 2)), rng.choice(["low", "high"], 90)
+    masked = np.ma.masked_array(X, rng.random(X.shape) < 0.3)
+    rows = [[*row, word] for row, word in zip(X.tolist(), words.tolist(), strict=True)]
+    y = masked[:, 0].filled(3.0) + (words == "low")
+    for table, plain in ((masked, masked.filled(np.nan)), (rows, np.array(rows, object))):
+        for model in (fe.GradientBoostingRegressor(n_estimators=3), fe.ConformalRegressor(random_state=0)):
+            expected = clone(model).fit(plain, y).predict(plain)
+            np.testing.assert_array_equal(model.fit(fe.Source(table, max_memory=limit), y).predict(plain), expected)
 
 
 def test_errors(rng):

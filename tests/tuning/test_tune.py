@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import bsr_matrix, coo_matrix, dia_matrix
 from sklearn.base import clone
@@ -82,6 +83,30 @@ def test_rows_without_weight_are_left_out(kind):
 
 
 @pytest.mark.slow
+def test_forms_of_a_table():
+    mask = X > 1
+    rows = [[*row, "north" if is_north else "south"] for row, is_north in zip(X.tolist(), Y > 0, strict=True)]
+    forms = {
+        "masked": (np.ma.masked_array(X, mask), np.where(mask, np.nan, X)),
+        "list": (rows, np.array(rows, object)),
+        "tuple": (tuple(map(tuple, rows)), np.array(rows, object)),
+        "memoryview": (memoryview(X), X),
+    }
+    search = fastens.RandomSearch(families=("forest",), n_trials=1, **QUICK)
+    for name, pair in forms.items():
+        found, expected = (fastens.tune(table, Y, "regression", search=search).best.losses for table in pair)
+        assert found == expected, name
+
+
+def test_a_binned_table_gives_its_targets_and_weights():
+    weight = np.where(Y > 0, 3.0, 1.0)
+    table = fastens.BinnedTable.from_source(X, Y, weight)
+    search = fastens.RandomSearch(families=("forest",), n_trials=1, **QUICK)
+    expected = fastens.tune(table, Y, "regression", sample_weight=weight, search=search).best.losses
+    assert fastens.tune(table, Y, "regression", search=search).best.losses == expected
+    assert fastens.tune(table, None, "regression", search=search).best.losses == expected
+
+
 def test_a_scorer_judges():
     found = tried(Y > 0, "classification", n_trials=3, metric="roc_auc")
     assert all(-1 <= trial.loss <= -0.5 for trial in found.leaderboard)
@@ -193,6 +218,10 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
             "metric must be loss or a scorer that can judge regression of this table; got 'accuracy': continuous",
         ),
         (
+            {"search": fastens.RandomSearch(metric="roc_auc", families=("forest",))},
+            "metric must be loss or a scorer that can judge regression of this table; got 'roc_auc': RandomForestReg",
+        ),
+        (
             {
                 "y": Y > 0,
                 "task": "classification",
@@ -201,6 +230,7 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
             },
             "metric must be .* of this table with sample_weight; got 'adjusted_rand_score': got an unexpected keyword",
         ),
+        ({"X": pa.RecordBatch.from_arrays([Y], ["y"]), "y": Y}, "X must be a table in memory, .* got RecordBatch"),
         ({"X": "table.csv", "y": "y"}, "X must be a table in memory, or a BinnedTable, .* got str: 'table.csv'"),
         ({"X": fastens.BinnedTable.from_source(X, Y)}, "search.families must leave out 'extra-trees' where X is a Bin"),
     ],

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
+from fastens.bayes.counts.attributes import dense
 from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.counts.memory import naive_bayes_needs
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
@@ -147,7 +148,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _learn_categories(self, X: Any) -> None:
         if self._encoder.is_categorical.any():
-            table = self._encoder.matched(X, type(self).__name__)
+            table = self._encoder.matched(dense(X), type(self).__name__)
             self._encoder = self._encoder.extended(table)
             if declared := declared_values(table):
                 self._encoder = self._encoder.with_more_categories(declared)

@@ -33,11 +33,11 @@ class CategoryInput(BaseNaiveBayes):
         self._encoder, table = with_values(encoder, table, declared_values(X))
         return table
 
-    def _check_table(self, X: Any) -> Any:
-        if sparse.issparse(X) and hasattr(self, "_encoder") and self._encoder.is_categorical.any():
+    def _encode_table(self, X: Any) -> Any:
+        if sparse.issparse(X) and self._encoder.is_categorical.any():
             check_places(X)
             X = X.toarray()
-        return super()._check_table(X)
+        return super()._encode_table(X)
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
         super()._restore_encoder(state)
@@ -59,6 +59,9 @@ def _value_at(X: Any, row: int, column: int, names: list[str] | None) -> Any:
         frame = nw.from_native(X, eager_only=True)
         name = names[column] if names and names[column] in frame.columns else frame.columns[column]
         return frame.get_column(name).to_list()[row]
-    values = X.tocsr()[row : row + 1].toarray()[0] if sparse.issparse(X) else X[row]
+    if sparse.issparse(X):
+        values = X.tocsr()[row : row + 1].toarray()[0]
+    else:
+        values = (X if isinstance(X, list | tuple) else np.asarray(X))[row]
     value = values[column]
     return value.item() if isinstance(value, np.generic) else value

@@ -186,8 +186,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the binary features, (n_samples, n_questions): the input of a `Tree`."""
-        rows = dense(self._check_table(X))
-        return self._questions.answers(rows)
+        return map_parts(self._questions.answers, dense(self._check_table(X)))
 
     @property
     def questions_(self) -> list[str]:

@@ -25,6 +25,7 @@ from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.isolation import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.options import LinearLeaves
+from fastens.table.columns.factorize import given_values
 from fastens.table.encoder import InputEncoder
 
 KINDS: dict[str, type[BaseFastens]] = {
@@ -121,16 +122,19 @@ def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
 
 def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Sequence[Any]]) -> None:
     """Give codes the names of categories."""
+    codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
     for key, values in given.items():
         known = columns.names or []
-        column = known.index(key) if key in known else key
+        column = known.index(key) if key in known else int(key) if isinstance(key, np.integer) else key
         if type(column) is not int or column not in columns.n_codes:
-            codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
             raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
         n = columns.n_codes.pop(column)
         has_others = column in columns.has_others
         columns.has_others.discard(column)
-        found = list(values)
+        try:
+            found = given_values(values)
+        except ValueError as error:
+            raise ValueError(f"categories of column {key!r} {error}.") from error
         if len(found) < n or len(set(found)) != len(found):
             raise ValueError(
                 f"categories must list at least {n} different categories for column {key!r}, in the order of their "

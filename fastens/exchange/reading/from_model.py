@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fastens.exchange.reading.records import ForeignModel
 from fastens.storage import MAGIC, ModelFileError
-from fastens.table.columns.factorize import is_missing
 
 _EXPECTED = (
     "a LightGBM text model, an XGBoost JSON or UBJSON model, a CatBoost JSON model, an ONNX TreeEnsemble or the "
@@ -42,7 +39,8 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
     ModelFileError
         If the file is damaged, of another kind or version, or holds what no estimator here can be.
     ValueError
-        If `categories` are not texts and numbers, too few, or of columns that the model does not know by codes.
+        If `categories` are no lists of texts, numbers, booleans or days, too few, or of columns that the model does not
+        know by codes.
 
     Examples
     --------
@@ -57,7 +55,9 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
     """
     from fastens.exchange.reading.estimators import fitted_estimator
 
-    where, named = "", _plain(categories)
+    where = ""
+    if not isinstance(categories, Mapping | None):
+        raise TypeError(f"categories must be a dict of lists by column; got {categories!r}.")
     try:
         if isinstance(model, bytes | bytearray | memoryview):
             found = _read_content(bytes(model))
@@ -66,7 +66,7 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
             found = _read_content(Path(model).read_bytes())
         else:
             found = _read_object(model)
-        return fitted_estimator(found, named)
+        return fitted_estimator(found, categories)
     except ModelFileError as error:
         raise ModelFileError(f"{where}{error}") from error.__cause__
     except (
@@ -79,22 +79,6 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
         ArithmeticError,
     ) as error:
         raise ModelFileError(f"{where}the model does not describe trees: {type(error).__name__}: {error}") from error
-
-
-def _plain(categories: Any) -> dict[Any, list[Any]]:
-    """The categories of columns without types of NumPy, which files do not hold."""
-    if not isinstance(categories, Mapping | None):
-        raise TypeError(f"categories must be a dict of lists by column; got {categories!r}.")
-    found: dict[Any, list[Any]] = {}
-    for key, values in (categories or {}).items():
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise TypeError(f"categories of column {key!r} must be a list; got {values!r}.")
-        own = [value.item() if isinstance(value, np.generic) else value for value in values]
-        for value in own:
-            if not isinstance(value, str | bool | int | float) or is_missing(value):
-                raise ValueError(f"categories of column {key!r} must be texts or numbers; got {value!r}.")
-        found[int(key) if isinstance(key, np.integer) else key] = own
-    return found
 
 
 def _reader(name: str) -> Any:

@@ -180,7 +180,32 @@ def _listed(categories: Any) -> list[Any]:
     is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
     if is_text:
         return list(map(str, categories))
-    return [str(value) if isinstance(value, _DAYS_AND_TIMES) else _plain(value) for value in index_values(categories)]
+    return list(map(_category, index_values(categories)))
+
+
+def _category(value: Any) -> Any:
+    """A value that a type or a caller lists; days and times by their text."""
+    return str(value) if isinstance(value, _DAYS_AND_TIMES) else _plain(value)
+
+
+def given_values(values: Any) -> list[Any]:
+    """The categories that a caller lists, as they are found in a column; ValueError for what is no category.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.table.columns.factorize import given_values
+    >>> given_values(np.array([3, 1]))
+    [3, 1]
+    """
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise ValueError(f"must be a list; got {values!r}")
+    has_type = hasattr(values, "dtype") and hasattr(values, "tolist")
+    found = _listed(values) if has_type else list(map(_category, values))
+    for value in found:
+        if not isinstance(value, str | bool | int | float) or is_missing(value):
+            raise ValueError(f"must be texts, numbers or booleans, none of them missing; got {value!r}")
+    return found
 
 
 def index_values(index: Any) -> list[Any]:

@@ -76,3 +76,24 @@ def test_unseen_positions_of_sparse_rows_are_refused():
     for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.coo_array):
         with pytest.raises(ValueError, match="Column 1 must hold categories seen in fit; row 0 holds 9"):
             model.predict(kind([[1, 9]]))
+
+
+def test_unseen_categories_of_what_is_no_array_are_refused():
+    model = CategoricalNB(unseen="error").fit([[1.0, 2.0], [0.0, 1.0]], [0, 1])
+    with pytest.raises(ValueError, match="Column 1 must hold categories seen in fit; row 0 holds 9"):
+        model.predict(memoryview(np.array([[1.0, 9.0]])))
+
+
+def test_sparse_rows_with_labels_are_read_as_dense_ones():
+    X = CODES[:5] + 0.5
+    model = CategoricalNB().fit(X, Y[:5])
+    for rows in (sparse.csr_matrix(X), sparse.coo_array(X)):
+        assert_array_equal(model.score_samples(rows, Y[:5]), model.score_samples(X, Y[:5]))
+        assert model.aic(rows, Y[:5]) == model.aic(X, Y[:5])
+
+
+def test_more_sparse_rows_are_read_as_dense_ones():
+    X = CODES[:5] + 0.5
+    first = CategoricalNB().partial_fit(X, Y[:5], [0, 1])
+    expected = clone(first).partial_fit(X, Y[:5], [0, 1]).partial_fit(X + 1, Y[:5]).predict_proba(X)
+    assert_array_equal(first.partial_fit(sparse.csr_matrix(X + 1), Y[:5]).predict_proba(X), expected)

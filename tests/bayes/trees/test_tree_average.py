@@ -185,6 +185,12 @@ def test_trees_predict_from_answers(rows, rng):
             tree.predict_proba(rows)
 
 
+def test_answers_of_a_table_in_parts(rng):
+    X, y = make_data(rng, 3)
+    model = ExactTreeAverageClassifier().fit(X, y)
+    np.testing.assert_array_equal(model.answers(fastens.Source(X)), model.answers(X))
+
+
 def test_expected_errors(rng):
     X, y = make_data(rng, 3, n=15)
     model = ExactTreeAverageClassifier().fit(X, y)
