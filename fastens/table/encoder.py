@@ -270,7 +270,8 @@ class InputEncoder:
 
     def transform(self, table: Table, n_threads: int = 1) -> Any:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `matched`."""
-        is_ready = table.array is not None and not self.is_categorical.any()
+        n_numbers = self.categories.count(None)
+        is_ready = table.array is not None and n_numbers == len(self.categories)
         if is_ready and not self.changes_numbers:
             return table.array
         if isinstance(table, PartedTable):
