@@ -266,12 +266,13 @@ class InputEncoder:
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
         """Which columns hold categories."""
+        if self.categories.count(None) == len(self.categories):  # fast, of the many that a text's words are
+            return np.zeros(len(self.categories), dtype=bool)
         return np.array([found is not None for found in self.categories], dtype=bool)
 
     def transform(self, table: Table, n_threads: int = 1) -> Any:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `matched`."""
-        n_numbers = self.categories.count(None)
-        is_ready = table.array is not None and n_numbers == len(self.categories)
+        is_ready = table.array is not None and not self.is_categorical.any()
         if is_ready and not self.changes_numbers:
             return table.array
         if isinstance(table, PartedTable):
