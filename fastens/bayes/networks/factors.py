@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -73,8 +74,12 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
     waiting = set(remove)
     costs = {variable: _fill_cost(variable, neighbours, sizes) for variable in waiting}
     order = []
+    queue = [(cost, variable) for variable, cost in costs.items()]  # and those that have changed since
+    heapify(queue)
     while waiting:
-        best = min(waiting, key=lambda variable: (costs[variable], variable))
+        cost, best = heappop(queue)
+        if best not in waiting or cost != costs[best]:
+            continue
         waiting.remove(best)
         order.append(best)
         around = neighbours.pop(best, set())
@@ -82,7 +87,9 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
             neighbours[variable] |= around
             neighbours[variable] -= {variable, best}
         changed = around.union(*(neighbours[variable] for variable in around))
-        costs |= {variable: _fill_cost(variable, neighbours, sizes) for variable in changed & waiting}
+        for variable in changed & waiting:
+            costs[variable] = _fill_cost(variable, neighbours, sizes)
+            heappush(queue, (costs[variable], variable))
     return order
 
 
@@ -96,29 +103,35 @@ def eliminate(
     factors: Sequence[Factor], remove: Iterable[int], sizes: Sequence[int], *, by_max: bool = False
 ) -> Elimination:
     """Sum variables out of a product of factors, or with `by_max` take the maximum over them."""
-    left = list(factors)
+    left = dict(enumerate(factors))  # in the order of their numbers
+    numbers: dict[int, list[int]] = {}  # of the factors whose scope a variable is in, also of those that are gone
+    for number, factor in left.items():
+        for variable in factor.scope:
+            numbers.setdefault(variable, []).append(number)
     log_scale = np.zeros(1)
-    steps = []
-    for variable in elimination_order([factor.scope for factor in left], remove, sizes):
-        joined, log_peak = product([factor for factor in left if variable in factor.scope])
-        left = [factor for factor in left if variable not in factor.scope]
+    steps: list[tuple[int, Factor]] = []
+    constants = [number for number, factor in left.items() if not factor.scope]
+    for variable in elimination_order([factor.scope for factor in factors], remove, sizes):
+        joined, log_peak = product([left.pop(number) for number in numbers.pop(variable, []) if number in left])
         axis = 1 + joined.scope.index(variable)
         values = joined.values.max(axis=axis) if by_max else joined.values.sum(axis=axis)
         values, log_message = _rescaled(values)
-        left.append(Factor(tuple(other for other in joined.scope if other != variable), values))
+        number = len(factors) + len(steps)
+        left[number] = Factor(tuple(other for other in joined.scope if other != variable), values)
+        for other in left[number].scope:
+            numbers[other].append(number)
         log_scale = log_scale + log_peak + log_message
         steps.append((variable, joined))
-        left, log_constants = _without_constants(left)
-        log_scale = log_scale + log_constants
-    left, log_constants = _without_constants(left)
-    return Elimination(left, log_scale + log_constants, steps)
+        constants += [] if left[number].scope else [number]
+        log_scale = log_scale + _sum_of_logs(left.pop(constant) for constant in constants)
+        constants = []
+    log_scale = log_scale + _sum_of_logs(left.pop(constant) for constant in constants)
+    return Elimination(list(left.values()), log_scale, steps)
 
 
-def _without_constants(factors: Sequence[Factor]) -> tuple[list[Factor], Array]:
-    """The factors that have a scope, and the sum of the logs of the others."""
-    constants = [factor.values for factor in factors if not factor.scope]
+def _sum_of_logs(constants: Iterable[Factor]) -> Array:
     with np.errstate(divide="ignore"):
-        return [factor for factor in factors if factor.scope], sum(map(np.log, constants), np.zeros(1))
+        return sum((np.log(factor.values) for factor in constants), np.zeros(1))
 
 
 def _rescaled(values: Array) -> tuple[Array, Array]:

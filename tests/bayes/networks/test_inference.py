@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.bayes.networks.bif import parse_bif
 from fastens.bayes.networks.components import expected_counts, find_components
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
-from fastens.bayes.networks.factors import Factor, elimination_order, marginal
+from fastens.bayes.networks.factors import Factor, eliminate, elimination_order, marginal
 from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, missing_in, query
 from reference import networks as plain
 from reference.network_models import FOLDER, random_network
@@ -152,3 +154,15 @@ def test_too_dense_a_network():
     factors = [Factor((a, b), np.ones((1, n_states, n_states))) for b in range(n) for a in range(b)]
     with pytest.raises(ValueError, match="too many variables depend"):
         marginal(factors, [], [n_states] * n)
+
+
+def test_eliminating_a_long_chain_takes_no_square_of_it():
+    n = 4000
+    factors = [Factor((k, k + 1), np.ones((1, 2, 2))) for k in range(n)]
+    start = process_time()
+    order = elimination_order([factor.scope for factor in factors], range(1, n + 1), [2] * (n + 1))
+    found = eliminate(factors, range(1, n + 1), [2] * (n + 1))
+    assert process_time() - start < 1.0
+    assert [variable for variable, _ in found.steps] == order
+    (left,) = found.factors
+    np.testing.assert_allclose(np.log(left.values) + found.log_scale, np.full((1, 2), n * np.log(2)))
