@@ -65,12 +65,7 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
 
     Of equal ones, the one whose product is the smallest table.
     """
-    neighbours: dict[int, set[int]] = {}
-    for scope in scopes:
-        for variable in scope:
-            neighbours.setdefault(variable, set()).update(scope)
-    for variable, around in neighbours.items():
-        around.discard(variable)
+    neighbours = _neighbours(scopes)
     waiting = set(remove)
     costs = {variable: _fill_cost(variable, neighbours, sizes) for variable in waiting}
     order = []
@@ -83,20 +78,45 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
         waiting.remove(best)
         order.append(best)
         around = neighbours.pop(best, set())
-        for variable in around:
-            neighbours[variable] |= around
-            neighbours[variable] -= {variable, best}
-        changed = around.union(*(neighbours[variable] for variable in around))
+        if cost[0] == 0:  # all of them are neighbours of each other already
+            for variable in around:
+                gone = len(neighbours[variable]) - len(around)  # edges that were missing to the one that is removed
+                neighbours[variable].remove(best)
+                if variable in waiting:
+                    costs[variable] = costs[variable][0] - gone, _table_size(variable, neighbours[variable], sizes)
+            changed = around
+        else:
+            for variable in around:
+                neighbours[variable] |= around
+                neighbours[variable] -= {variable, best}
+            changed = around.union(*(neighbours[variable] for variable in around))
+            costs |= {variable: _fill_cost(variable, neighbours, sizes) for variable in changed & waiting}
         for variable in changed & waiting:
-            costs[variable] = _fill_cost(variable, neighbours, sizes)
             heappush(queue, (costs[variable], variable))
     return order
+
+
+def _neighbours(scopes: Iterable[Sequence[int]]) -> dict[int, set[int]]:
+    neighbours: dict[int, set[int]] = {}
+    for scope in scopes:
+        for variable in scope:
+            neighbours.setdefault(variable, set()).update(scope)
+    for variable, around in neighbours.items():
+        around.discard(variable)
+    return neighbours
 
 
 def _fill_cost(variable: int, neighbours: dict[int, set[int]], sizes: Sequence[int]) -> tuple[int, float]:
     around = neighbours.get(variable, set())
     missing = sum(len(around - neighbours[other]) - 1 for other in around) // 2
-    return missing, float(math.prod(sizes[other] for other in around) * sizes[variable])
+    return missing, _table_size(variable, around, sizes)
+
+
+def _table_size(variable: int, around: Iterable[int], sizes: Sequence[int]) -> float:
+    try:
+        return float(math.prod(sizes[other] for other in around) * sizes[variable])
+    except OverflowError:
+        return math.inf
 
 
 def eliminate(

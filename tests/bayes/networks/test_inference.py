@@ -166,3 +166,34 @@ def test_eliminating_a_long_chain_takes_no_square_of_it():
     assert [variable for variable, _ in found.steps] == order
     (left,) = found.factors
     np.testing.assert_allclose(np.log(left.values) + found.log_scale, np.full((1, 2), n * np.log(2)))
+
+
+def test_one_variable_among_thousands_that_depend_on_it():
+    n = 1300
+    factors = [Factor((0, k), np.full((1, 2, 2), 0.5)) for k in range(1, n)]
+    start = process_time()
+    found = eliminate(factors, range(n), [2] * n)
+    assert process_time() - start < 3.0
+    np.testing.assert_allclose(found.log_scale, np.log(2))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_elimination_is_that_of_costs_counted_anew(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 12))
+    scopes = [tuple(sorted(rng.permutation(n)[: rng.integers(1, 4)].tolist())) for _ in range(2 * n)]
+    sizes, remove = rng.integers(2, 5, n).tolist(), rng.permutation(n)[1:].tolist()
+    near = {v: {w for scope in scopes if v in scope for w in scope} - {v} for v in range(n)}
+
+    def cost(v):
+        missing = sum(b not in near[a] for a in near[v] for b in near[v] if a < b)
+        return missing, np.prod([sizes[w] for w in near[v]]) * sizes[v], v
+
+    expected = []
+    while len(expected) < len(remove):
+        best = min((v for v in remove if v not in expected), key=cost)
+        around = near.pop(best)
+        for v in around:
+            near[v] = (near[v] | around) - {v, best}
+        expected.append(best)
+    assert elimination_order(scopes, remove, sizes) == expected
