@@ -239,6 +239,21 @@ def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
 def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> Any:
     """The model that `nested_arrays` took apart."""
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return restored_model(own, what)
+
+
+def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
+    """The arrays of many models, told apart in one pass, by the numbers that follow `prefix`, such as "3" or "3.0"."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in arrays.items():
+        if name.startswith(prefix):
+            *numbers, own = name.removeprefix(prefix).split(".", n_numbers)
+            found.setdefault(".".join(numbers), {})[own] = array
+    return found
+
+
+def restored_model(own: dict[str, np.ndarray], what: str) -> Any:
+    """The model of arrays whose names have lost their prefix."""
     if "pickle" in own:
         return from_pickle(own["pickle"], what)
     state = json.loads(own.pop("state").tobytes().decode())

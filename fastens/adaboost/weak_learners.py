@@ -26,7 +26,7 @@ from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.rows.copies import repeated
 from fastens.engine.trees.adding import add_tree_to_raw
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.saving import nested_arrays, nested_model
+from fastens.saving import nested_arrays, numbered_arrays, restored_model
 
 MODELS = "estimators."
 MOST_LEAVES = 1 << 15
@@ -228,8 +228,8 @@ def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
 
 def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
     """The fitted copies again; none where the arrays hold none."""
-    numbers = {int(name.removeprefix(MODELS).split(".")[0]) for name in arrays if name.startswith(MODELS)}
-    return [nested_model(f"{MODELS}{number}.", arrays, f"Estimator {number}") for number in range(len(numbers))]
+    own = numbered_arrays(MODELS, arrays)
+    return [restored_model(own.get(f"{number}", {}), f"Estimator {number}") for number in range(len(own))]
 
 
 def check_own_trees(estimator: Any, comm: Comm) -> None:

@@ -98,7 +98,9 @@ class BaseConformal(BaseOneEstimator):
 
     def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
         """The estimator fitted for each fold, and its responses for the rows held out."""
-        spec = replace(self._spec("estimator", self._template(), self._seed_source(), 0), multi_output=True)
+        spec = replace(
+            self._spec("estimator", self._template(), self._seed_source(), 0, is_classifier(self)), multi_output=True
+        )
         (member,), (responses,) = self._fit_level([spec], data, folds, refit=False)
         return member, responses
 

@@ -25,7 +25,7 @@ from fastens.combining.tasks import Task, run_tasks, seconds_since
 from fastens.engine.sharing import shared
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.callbacks import announce
-from fastens.saving import nested_arrays, nested_model
+from fastens.saving import nested_arrays, numbered_arrays, restored_model
 from fastens.storage import ModelFileError
 from fastens.table.frames import is_frame
 from fastens.table.parts import read_table, settled, take_columns, take_rows
@@ -470,9 +470,10 @@ def members_from_arrays(prefix: str, arrays: Mapping[str, NDArray[Any]], classes
     """The members again."""
     found = []
     described = json.loads(arrays[f"{prefix}members"].tobytes().decode())
+    own = numbered_arrays(prefix, arrays, 2)
     for number, (name, columns, method, uses_labels, n_models) in enumerate(described):
         if method not in METHODS or type(n_models) is not int:
             raise ModelFileError("the state of the members is malformed")
-        models = [nested_model(f"{prefix}{number}.{place}.", arrays, f"Member {name!r}") for place in range(n_models)]
+        models = [restored_model(own.get(f"{number}.{place}", {}), f"Member {name!r}") for place in range(n_models)]
         found.append(FittedMember(name, columns, method, models, classes, uses_labels))
     return found

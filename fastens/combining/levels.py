@@ -50,14 +50,13 @@ class BaseLevels(BaseMembers):
         """Column names of the next level's input; prefixed by the level where several levels contribute."""
         prefix = type(self).__name__.lower()
         stems = [f"{prefix}_{depth}" for depth in range(1, len(levels) + 1)] if self.inputs_from == ALL else [prefix]
-        names = []
+        names, n_columns = [], self._n_meta()  # which asks all members for their tags
         for stem, members in zip(stems, levels[-len(stems) :], strict=True):
             for member in members:
-                n_columns = self._n_meta(member)
                 names += [f"{stem}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
         return names
 
-    def _n_meta(self, member: FittedMember) -> int:
+    def _n_meta(self) -> int:
         return n_columns(self.classes_) if is_classifier(self) else 1
 
     # Members --------------------------------------------------

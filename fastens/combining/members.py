@@ -267,16 +267,20 @@ class BaseMembers(BaseFastens):
         if unknown:
             raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {known}.")
         seeds = self._seed_source()
+        of_classes = is_classifier(self)  # asks all members for their tags
         return [
-            [self._spec(name, member, seeds, depth) for name, member in members] for depth, members in enumerate(levels)
+            [self._spec(name, member, seeds, depth, of_classes) for name, member in members]
+            for depth, members in enumerate(levels)
         ]
 
     def _names_given(self, names: list[str]) -> list[str]:
         """The names of the members, those dropped among them; by default those of `names`."""
         return [name for name, _ in self._named()] or names
 
-    def _spec(self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int) -> MemberSpec:
-        check_kind(f"Member {name!r}", member, is_classifier(self))
+    def _spec(
+        self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int, of_classes: bool
+    ) -> MemberSpec:
+        check_kind(f"Member {name!r}", member, of_classes)
         names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
         given = (self.columns or {}).get(name)
         if given is not None and depth > 0:
@@ -284,7 +288,7 @@ class BaseMembers(BaseFastens):
         columns = None if given is None else column_positions("columns", given, names, self.n_features_in_)
         if columns == []:
             raise ValueError("columns must hold at least one column; got none.")
-        method = resolve_method(name, member, self._response_method(), is_classifier(self), self._remedy())
+        method = resolve_method(name, member, self._response_method(), of_classes, self._remedy())
         return MemberSpec(name, seeded(member, seeds), columns, method)
 
     def _seed_source(self) -> np.random.RandomState | None:

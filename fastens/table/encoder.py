@@ -266,6 +266,8 @@ class InputEncoder:
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
         """Which columns hold categories."""
+        if self.categories.count(None) == len(self.categories):  # fast, of the many that a text's words are
+            return np.zeros(len(self.categories), dtype=bool)
         return np.array([found is not None for found in self.categories], dtype=bool)
 
     def transform(self, table: Table, n_threads: int = 1) -> Any:

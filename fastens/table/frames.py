@@ -138,7 +138,7 @@ class FrameTable(Table):
             message = "The feature names should match those that were passed during fit.\n"
             message += _listed("Feature names unseen at fit time:", unseen)
             raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", sorted(missing)))
-        return table_from_frame(frame[names])
+        return table_from_frame(frame if list(frame.columns) == names else frame[names])
 
 
 def _listed(title: str, names: list[str], most: int = 5) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from fastens.table.columns.parse_numbers import map_codes
 from fastens.table.columns.spellings import match_spellings
 
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
+FEW = 16  # times as many categories as values: these are looked up one by one
 _AT_ONCE = 1 << 16  # places that are made an array, in some five milliseconds
 
 BLOCK_GRAIN = 500_000  # numbers of a block: some 300 microseconds
@@ -176,8 +178,10 @@ class Table:
         column = self._categories_of(index)
         codes, values, _ = column
         self._factorized.pop(index, None)
-        position: dict[Any, float | None] = {category: place for place, category in enumerate(categories, first)}
-        places = [missing if is_missing(value) else position.get(value) for value in values]
+        places = _places_in_order(values, categories, missing, first) if FEW * len(values) < len(categories) else [None]
+        if None in places:
+            position: dict[Any, float | None] = {category: place for place, category in enumerate(categories, first)}
+            places = [missing if is_missing(value) else position.get(value) for value in values]
         if None in places:
             same = match_spellings(column.present(), categories, self.name(index))
             position |= {value: position[category] for value, category in same.items()}
@@ -217,6 +221,22 @@ class Table:
     def name(self, index: int) -> str:
         """The name of a column in errors."""
         return repr(self.names[index]) if self.names else str(index)
+
+
+def _places_in_order(values: list[Any], categories: list[Any], missing: float, first: int) -> list[float | None]:
+    """Where a few values stand among many categories, as those of `fit` are in order; None for what is not found."""
+    places: list[float | None] = []
+    for value in values:
+        if is_missing(value):
+            places.append(missing)
+            continue
+        try:
+            place = bisect_left(categories, value)
+        except TypeError:  # of several types
+            return [None]
+        is_there = place < len(categories) and categories[place] == value
+        places.append(first + place if is_there else None)
+    return places
 
 
 def column_positions(parameter: str, given: Any, names: list[str] | None, n_features: int) -> list[int]:

@@ -387,3 +387,23 @@ def test_a_copy_that_grows_leaves_the_model_it_was_copied_from(patients):
     assert len(grown) == 4
     np.testing.assert_array_equal(model.predict(X), wanted)
     assert len(model) == length
+
+
+@pytest.mark.parametrize(
+    "model",
+    [BaggingClassifier(fastens.GaussianNB(), 12), fastens.AdaBoostClassifier(fastens.GaussianNB(), n_estimators=12)],
+)
+def test_the_arrays_of_many_members_are_told_apart_in_one_pass(model, tumours):
+    model.fit(*tumours)
+    names = []
+
+    class Arrays(dict):
+        def items(self):
+            for item in super().items():
+                names.append(item[0])
+                yield item
+
+    arrays, meta = model._to_state()
+    same = type(model)._from_state(Arrays(arrays), meta)
+    np.testing.assert_array_equal(same.predict_proba(tumours[0]), model.predict_proba(tumours[0]))
+    assert len(names) <= 3 * len(arrays)

@@ -541,3 +541,18 @@ def test_columns_of_default_final_estimators_do_not_depend_on_the_scale_of_weigh
     X, weight = rng.normal(size=(60, 3)), rng.random(60)
     small = stacker._learn_columns(X, weight)
     np.testing.assert_array_equal(stacker._learn_columns(X, weight * 2.0**900), small)
+
+
+def test_names_of_columns_ask_members_for_their_tags_a_few_times_each(binary):
+    asked = 0
+
+    class Asked(fastens.GaussianNB):
+        def __sklearn_tags__(self):
+            nonlocal asked
+            asked += 1
+            return super().__sklearn_tags__()
+
+    model = StackingClassifier([(f"m{k}", Asked()) for k in range(9)], cv=2).fit(*binary)
+    asked = 0
+    assert len(model.get_feature_names_out()) == 9
+    assert asked <= 3 * 9

@@ -327,3 +327,17 @@ def test_predefined_folds_count_the_rows_that_were_given(table):
     given = model.fit(X, y, sample_weight=weight).weights_
     kept = model.set_params(cv=PredefinedSplit(folds[weight])).fit(X[weight], y[weight]).weights_
     np.testing.assert_array_equal(given, kept)
+
+
+def test_members_are_asked_for_their_tags_a_few_times_each(table):
+    asked = 0
+
+    class Asked(GaussianNB):
+        def __sklearn_tags__(self):
+            nonlocal asked
+            asked += 1
+            return super().__sklearn_tags__()
+
+    n = 30
+    VotingClassifier([(f"m{k}", Asked()) for k in range(n)]).fit(*table)
+    assert asked < 15 * n

@@ -362,3 +362,12 @@ def test_pandas_codes_of_no_category_are_refused(code):
     table = pd.DataFrame({"a": pd.Categorical.from_codes(codes, ["x", "y", "z"], validate=False)})
     with pytest.raises(ValueError, match="codes from -1 to 2"):
         fe.DecisionTreeRegressor().fit(table, np.arange(20.0))
+
+
+def test_many_columns_of_numbers_are_not_looked_at_one_by_one():
+    class Unread(list):
+        def __iter__(self):
+            raise AssertionError("read")
+
+    X = np.ones((1, 3))
+    assert InputEncoder(None, Unread([None] * 3)).transform(ArrayTable(X)) is X

@@ -133,7 +133,8 @@ class DiscreteClassifier(CategoricalInput):
             raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(found)} lists.")
         _check_declared(found, learned)
         for j, (values, seen) in enumerate(zip(found, learned, strict=True)):
-            position = np.array([values.index(value) for value in seen or []] + [MISSING])
+            place = {value: position for position, value in enumerate(values)}
+            position = np.array([place[value] for value in seen or []] + [MISSING])
             codes[:, j] = position[codes[:, j]]
         self._encoder = InputEncoder(self._encoder.names, found)  # type: ignore[arg-type]
         return codes
@@ -158,7 +159,8 @@ class DiscreteClassifier(CategoricalInput):
 def _check_declared(declared: Sequence[Any], found: Sequence[Any]) -> None:
     """Raise ValueError where a column holds a value that is not among those declared."""
     for j, (values, seen) in enumerate(zip(declared, found, strict=True)):
-        unknown = [value for value in seen or [] if value not in values]
+        among = set(values)
+        unknown = [value for value in seen or [] if value not in among]
         if unknown:
             raise ValueError(f"Column {j} holds {unknown[0]!r}, which is not in categories[{j}]: {values!r}.")
 

@@ -41,15 +41,17 @@ def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, nam
         If there is no such column of categories, the list is empty or holds a value twice, or the column others.
     """
     out: list[Values] = [None] * len(names)
+    places = {name: index for index, name in enumerate(names)}
     for name, values in states.items():
-        if name not in names:
+        if name not in places:
             raise ValueError(f"states must name columns of X, {list(names)}; got {name!r}.")
-        index = list(names).index(name)
+        index = places[name]
         known = encoder.categories[index]
         if known is None:
             raise ValueError(f"states must name columns of categories; {name!r} holds numbers that max_bins cuts.")
         listed = distinct_values(f"states[{name!r}]", values)
-        unknown = [value for value in known if value not in listed]
+        among = set(listed)
+        unknown = [value for value in known if value not in among]
         if unknown:
             raise ValueError(
                 f"Column {name!r} must hold values of states[{name!r}], {listed}; it holds {unknown[0]!r}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -64,61 +65,93 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
 
     Of equal ones, the one whose product is the smallest table.
     """
+    neighbours = _neighbours(scopes)
+    waiting = set(remove)
+    costs = {variable: _fill_cost(variable, neighbours, sizes) for variable in waiting}
+    order = []
+    queue = [(cost, variable) for variable, cost in costs.items()]  # and those that have changed since
+    heapify(queue)
+    while waiting:
+        cost, best = heappop(queue)
+        if best not in waiting or cost != costs[best]:
+            continue
+        waiting.remove(best)
+        order.append(best)
+        around = neighbours.pop(best, set())
+        if cost[0] == 0:  # all of them are neighbours of each other already
+            for variable in around:
+                gone = len(neighbours[variable]) - len(around)  # edges that were missing to the one that is removed
+                neighbours[variable].remove(best)
+                if variable in waiting:
+                    costs[variable] = costs[variable][0] - gone, _table_size(variable, neighbours[variable], sizes)
+            changed = around
+        else:
+            for variable in around:
+                neighbours[variable] |= around
+                neighbours[variable] -= {variable, best}
+            changed = around.union(*(neighbours[variable] for variable in around))
+            costs |= {variable: _fill_cost(variable, neighbours, sizes) for variable in changed & waiting}
+        for variable in changed & waiting:
+            heappush(queue, (costs[variable], variable))
+    return order
+
+
+def _neighbours(scopes: Iterable[Sequence[int]]) -> dict[int, set[int]]:
     neighbours: dict[int, set[int]] = {}
     for scope in scopes:
         for variable in scope:
             neighbours.setdefault(variable, set()).update(scope)
     for variable, around in neighbours.items():
         around.discard(variable)
-    waiting = set(remove)
-    costs = {variable: _fill_cost(variable, neighbours, sizes) for variable in waiting}
-    order = []
-    while waiting:
-        best = min(waiting, key=lambda variable: (costs[variable], variable))
-        waiting.remove(best)
-        order.append(best)
-        around = neighbours.pop(best, set())
-        for variable in around:
-            neighbours[variable] |= around
-            neighbours[variable] -= {variable, best}
-        changed = around.union(*(neighbours[variable] for variable in around))
-        costs |= {variable: _fill_cost(variable, neighbours, sizes) for variable in changed & waiting}
-    return order
+    return neighbours
 
 
 def _fill_cost(variable: int, neighbours: dict[int, set[int]], sizes: Sequence[int]) -> tuple[int, float]:
     around = neighbours.get(variable, set())
     missing = sum(len(around - neighbours[other]) - 1 for other in around) // 2
-    return missing, float(math.prod(sizes[other] for other in around) * sizes[variable])
+    return missing, _table_size(variable, around, sizes)
+
+
+def _table_size(variable: int, around: Iterable[int], sizes: Sequence[int]) -> float:
+    try:
+        return float(math.prod(sizes[other] for other in around) * sizes[variable])
+    except OverflowError:
+        return math.inf
 
 
 def eliminate(
     factors: Sequence[Factor], remove: Iterable[int], sizes: Sequence[int], *, by_max: bool = False
 ) -> Elimination:
     """Sum variables out of a product of factors, or with `by_max` take the maximum over them."""
-    left = list(factors)
+    left = dict(enumerate(factors))  # in the order of their numbers
+    numbers: dict[int, list[int]] = {}  # of the factors whose scope a variable is in, also of those that are gone
+    for number, factor in left.items():
+        for variable in factor.scope:
+            numbers.setdefault(variable, []).append(number)
     log_scale = np.zeros(1)
-    steps = []
-    for variable in elimination_order([factor.scope for factor in left], remove, sizes):
-        joined, log_peak = product([factor for factor in left if variable in factor.scope])
-        left = [factor for factor in left if variable not in factor.scope]
+    steps: list[tuple[int, Factor]] = []
+    constants = [number for number, factor in left.items() if not factor.scope]
+    for variable in elimination_order([factor.scope for factor in factors], remove, sizes):
+        joined, log_peak = product([left.pop(number) for number in numbers.pop(variable, []) if number in left])
         axis = 1 + joined.scope.index(variable)
         values = joined.values.max(axis=axis) if by_max else joined.values.sum(axis=axis)
         values, log_message = _rescaled(values)
-        left.append(Factor(tuple(other for other in joined.scope if other != variable), values))
+        number = len(factors) + len(steps)
+        left[number] = Factor(tuple(other for other in joined.scope if other != variable), values)
+        for other in left[number].scope:
+            numbers[other].append(number)
         log_scale = log_scale + log_peak + log_message
         steps.append((variable, joined))
-        left, log_constants = _without_constants(left)
-        log_scale = log_scale + log_constants
-    left, log_constants = _without_constants(left)
-    return Elimination(left, log_scale + log_constants, steps)
+        constants += [] if left[number].scope else [number]
+        log_scale = log_scale + _sum_of_logs(left.pop(constant) for constant in constants)
+        constants = []
+    log_scale = log_scale + _sum_of_logs(left.pop(constant) for constant in constants)
+    return Elimination(list(left.values()), log_scale, steps)
 
 
-def _without_constants(factors: Sequence[Factor]) -> tuple[list[Factor], Array]:
-    """The factors that have a scope, and the sum of the logs of the others."""
-    constants = [factor.values for factor in factors if not factor.scope]
+def _sum_of_logs(constants: Iterable[Factor]) -> Array:
     with np.errstate(divide="ignore"):
-        return [factor for factor in factors if factor.scope], sum(map(np.log, constants), np.zeros(1))
+        return sum((np.log(factor.values) for factor in constants), np.zeros(1))
 
 
 def _rescaled(values: Array) -> tuple[Array, Array]:

@@ -36,14 +36,14 @@ def depths(trees: TreeEnsemble) -> NDArray[np.int64]:
     trees : TreeEnsemble
         The trees.
     """
-    parent = parents(trees)
-    depth = np.zeros(len(parent), dtype=np.int64)
-    nodes = np.flatnonzero(parent >= 0)
-    above = parent[nodes]
-    while len(nodes):
-        depth[nodes] += 1
-        above = parent[above]
-        nodes, above = nodes[above >= 0], above[above >= 0]
+    above = parents(trees)
+    depth = (above >= 0).astype(np.int64)
+    nodes = np.flatnonzero(depth)
+    while len(nodes):  # `depth` counts the steps to `above`, which are twice as many each time
+        near = above[nodes]
+        depth[nodes] += depth[near]
+        above[nodes] = above[near]
+        nodes = nodes[above[nodes] >= 0]
     return depth
 
 

@@ -34,9 +34,12 @@ def write(view: ModelView) -> str:
     for column in view.columns:
         _add_field(dictionary, column.name, column.categories)
     _add_field(dictionary, _TARGET, _labels(target))
-    root.append(_classifier(view, target) if _labels(target) else _sum(view, 0, target.link))
-    ElementTree.indent(root, " ")
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    try:  # Python's own writer of XML calls itself for each level
+        root.append(_classifier(view, target) if _labels(target) else _sum(view, 0, target.link))
+        ElementTree.indent(root, " ")
+        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    except RecursionError:
+        raise CannotHoldError("trees of so many levels") from None
 
 
 def _add(parent: Element, kind: str, **attributes: Any) -> Element:

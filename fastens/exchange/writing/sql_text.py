@@ -31,7 +31,7 @@ def write(view: ModelView, *, table: str = "data") -> str:
         if _name(column.name).lower() in names:
             raise CannotHoldError(f"a column named {column.name!r}, as those of raw predictions are")
     raw = [
-        f"{_sum([_node(tree, 0, view.columns) for tree in trees], view.divisor)} AS {_raw(k)}"
+        f"{_sum([_tree(tree, view.columns) for tree in trees], view.divisor)} AS {_raw(k)}"
         for k, trees in enumerate(view.by_output())
     ]
     several = len(view.targets) > 1
@@ -76,11 +76,20 @@ def _sum(terms: list[str], divisor: int) -> str:
     return terms[0] if divisor == 1 else f"{terms[0]} / {_number(divisor)}"
 
 
-def _node(tree: FlatTree, node: int, columns: list[Column]) -> str:
-    if tree.left[node] < 0:
-        return _number(tree.value[node, 0])
-    left, right = (_node(tree, int(child), columns) for child in (tree.left[node], tree.right[node]))
-    return f"CASE WHEN {_condition(tree, node, columns)} THEN {left} ELSE {right} END"
+def _tree(tree: FlatTree, columns: list[Column]) -> str:
+    """A tree, which may be deeper than functions of Python can call each other."""
+    found: list[str] = []
+    waiting: list[str | int] = [0]  # texts, and nodes to write
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            found.append(item)
+        elif tree.left[item] < 0:
+            found.append(_number(tree.value[item, 0]))
+        else:
+            found.append(f"CASE WHEN {_condition(tree, item, columns)} THEN ")
+            waiting += [" END", int(tree.right[item]), " ELSE ", int(tree.left[item])]
+    return "".join(found)
 
 
 def _condition(tree: FlatTree, node: int, columns: list[Column]) -> str:

@@ -247,16 +247,26 @@ def with_parts(frame: Any, parts: Mapping[str, Collection[str]]) -> nw.DataFrame
         Which parts of which columns.
     """
     frame = nw.from_native(frame, eager_only=True, pass_through=False)
-    names = list(frame.columns)
-    order, made = [], []
-    for name in names:
+    known = frozenset(frame.columns)
+    order: list[str] = []
+    made: dict[str, Floats] = {}
+    for name in frame.columns:
         own = date_parts(_dates_of(frame.get_column(name), repr(name)), parts[name]) if name in parts else {}
         for part, values in own.items():
-            if part_name(name, part) in names:
+            if part_name(name, part) in known:
                 raise ValueError(f"Column {part_name(name, part)!r} has the name of a part of the dates {name!r}.")
-            made.append(nw.new_series(part_name(name, part), values, nw.Float64, backend=frame.implementation))
+            made[part_name(name, part)] = values
         order += [part_name(name, part) for part in own] if name in parts else [name]
-    return frame.with_columns(*made).select(order)
+    return _with_numbers(frame, made).select(order)
+
+
+def _with_numbers(frame: nw.DataFrame, made: Mapping[str, Floats]) -> nw.DataFrame:
+    if made and frame.implementation.is_pandas():  # for which narwhals takes long, column by column
+        pandas, index = nw.dependencies.get_pandas(), frame.to_native().index
+        numbers = pandas.DataFrame(np.array(list(made.values())).T, index=index, columns=list(made))
+        return nw.concat([frame, nw.from_native(numbers, eager_only=True)], how="horizontal")
+    backend = frame.implementation
+    return frame.with_columns(*(nw.new_series(name, own, nw.Float64, backend=backend) for name, own in made.items()))
 
 
 def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:

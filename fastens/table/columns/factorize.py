@@ -29,6 +29,7 @@ FEWEST_OBJECTS = 1 << 6
 FIRST_OBJECTS = 1 << 8  # where nearly all of these are different, the others are likely to be too
 MOST_NUMBERS = 1 << 16  # found by their bits; more are faster sorted
 FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
+MOST_OF_BYTES = 127  # categories of pandas whose codes are bytes
 SORTED_AT_ONCE = 1 << 16  # values: some 25 milliseconds
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
@@ -166,7 +167,12 @@ def _of_pandas(array: Any) -> Factorized | None:
         codes = np.asarray(codes)
         if codes.size and (codes.min() < -1 or codes.max() >= len(array.categories)):
             raise ValueError(f"A column must have codes from -1 to {len(array.categories) - 1}; got others.")
-        return Factorized(codes, _listed(array.categories), may_be_absent=True)
+        categories = array.categories
+        if len(categories) > max(codes.size, MOST_OF_BYTES):  # a few rows of a long list
+            used, codes = np.unique(codes, return_inverse=True)
+            codes -= np.count_nonzero(used < 0)  # missing is -1 again
+            categories = categories.take(used[used >= 0])
+        return Factorized(codes, _listed(categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object))

@@ -18,7 +18,9 @@ from fastens import (
     TANClassifier,
     VersionSpaceClassifier,
 )
+from fastens.bayes.counts.declared import given_values
 from fastens.engine.sharing import shared_work
+from fastens.table.encoder import InputEncoder
 
 FLAVOURS = ["lime", "cherry"]
 LIMES = ["lime"] * 5
@@ -157,3 +159,20 @@ def test_errors(states, message):
     X = pd.DataFrame({"a": ["x", "y"] * 5, "n": np.linspace(0, 1, 10)})
     with pytest.raises(ValueError, match=message):
         BayesianNetwork(states=states, max_bins=3).fit(X, [0, 1] * 5)
+
+
+def test_many_states_are_not_compared_with_each_other():
+    compared = 0
+
+    class Word(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    words = [Word(f"w{k}") for k in range(300)]
+    encoder = InputEncoder(["a"], [[Word(word) for word in words]])
+    assert given_values({"a": words[::-1]}, encoder, ["a"]) == [words[::-1]]
+    assert compared < 5 * len(words)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.bayes.networks.bif import parse_bif
 from fastens.bayes.networks.components import expected_counts, find_components
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
-from fastens.bayes.networks.factors import Factor, elimination_order, marginal
+from fastens.bayes.networks.factors import Factor, eliminate, elimination_order, marginal
 from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, missing_in, query
 from reference import networks as plain
 from reference.network_models import FOLDER, random_network
@@ -152,3 +154,46 @@ def test_too_dense_a_network():
     factors = [Factor((a, b), np.ones((1, n_states, n_states))) for b in range(n) for a in range(b)]
     with pytest.raises(ValueError, match="too many variables depend"):
         marginal(factors, [], [n_states] * n)
+
+
+def test_eliminating_a_long_chain_takes_no_square_of_it():
+    n = 4000
+    factors = [Factor((k, k + 1), np.ones((1, 2, 2))) for k in range(n)]
+    start = process_time()
+    order = elimination_order([factor.scope for factor in factors], range(1, n + 1), [2] * (n + 1))
+    found = eliminate(factors, range(1, n + 1), [2] * (n + 1))
+    assert process_time() - start < 1.0
+    assert [variable for variable, _ in found.steps] == order
+    (left,) = found.factors
+    np.testing.assert_allclose(np.log(left.values) + found.log_scale, np.full((1, 2), n * np.log(2)))
+
+
+def test_one_variable_among_thousands_that_depend_on_it():
+    n = 1300
+    factors = [Factor((0, k), np.full((1, 2, 2), 0.5)) for k in range(1, n)]
+    start = process_time()
+    found = eliminate(factors, range(n), [2] * n)
+    assert process_time() - start < 3.0
+    np.testing.assert_allclose(found.log_scale, np.log(2))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_elimination_is_that_of_costs_counted_anew(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 12))
+    scopes = [tuple(sorted(rng.permutation(n)[: rng.integers(1, 4)].tolist())) for _ in range(2 * n)]
+    sizes, remove = rng.integers(2, 5, n).tolist(), rng.permutation(n)[1:].tolist()
+    near = {v: {w for scope in scopes if v in scope for w in scope} - {v} for v in range(n)}
+
+    def cost(v):
+        missing = sum(b not in near[a] for a in near[v] for b in near[v] if a < b)
+        return missing, np.prod([sizes[w] for w in near[v]]) * sizes[v], v
+
+    expected = []
+    while len(expected) < len(remove):
+        best = min((v for v in remove if v not in expected), key=cost)
+        around = near.pop(best)
+        for v in around:
+            near[v] = (near[v] | around) - {v, best}
+        expected.append(best)
+    assert elimination_order(scopes, remove, sizes) == expected

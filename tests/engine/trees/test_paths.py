@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from time import process_time
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -57,3 +60,13 @@ def test_parents_and_depths(fitted):
     np.testing.assert_array_equal(
         np.maximum.reduceat(depth, trees.node_offsets[:-1]), [tree.get_depth() for tree in forest.estimators_]
     )
+
+
+def test_depths_of_a_chain_take_no_square_of_its_nodes():
+    n_splits = 40_000
+    left_child = np.zeros(2 * n_splits + 1, dtype=np.int32)
+    left_child[np.r_[0, 1 : 2 * n_splits - 1 : 2]] = np.arange(1, 2 * n_splits, 2)
+    start = process_time()
+    depth = depths(SimpleNamespace(left_child=left_child, node_offsets=np.array([0, len(left_child)])))
+    assert process_time() - start < 1.0
+    np.testing.assert_array_equal(depth, np.r_[0, np.repeat(np.arange(1, n_splits + 1), 2)])

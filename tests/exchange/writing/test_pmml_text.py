@@ -151,3 +151,9 @@ def test_what_it_cannot_hold_is_refused():
     for model, reason in cases:
         with pytest.raises(ValueError, match=f"format='pmml' cannot hold {reason}"):
             model.export(format="pmml")
+
+
+def test_trees_of_too_many_levels():
+    model = fastens.DecisionTreeClassifier().fit(np.arange(1500.0)[:, None], np.arange(1500) % 2)
+    with pytest.raises(ValueError, match="format='pmml' cannot hold trees of so many levels"):
+        model.export(format="pmml")

@@ -84,3 +84,11 @@ def test_two_targets_with_classes():
     model = fastens.RandomForestClassifier(n_estimators=5, max_depth=4, random_state=0).fit(X, target)
     found = selected(model, X)
     assert np.array_equal(found[["prediction_0", "prediction_1"]].to_numpy(), model.predict(X))
+
+
+def test_trees_deeper_than_functions_can_call_each_other():
+    X, y = np.arange(1500.0)[:, None], np.arange(1500) % 2
+    model = fastens.DecisionTreeClassifier().fit(X, y)
+    assert model.get_depth() > 1000
+    text = model.export(format="sql")
+    assert text.count("CASE WHEN") == text.count(" ELSE ") == model.get_n_leaves()  # one of them is of the prediction

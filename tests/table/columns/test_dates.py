@@ -18,7 +18,7 @@ from fastens import (
     VotingClassifier,
 )
 from fastens.table.arrays import ArrayTable
-from fastens.table.columns.dates import PARTS, column_and_part, date_parts, elapsed_days, times_of
+from fastens.table.columns.dates import PARTS, column_and_part, date_parts, elapsed_days, times_of, with_parts
 from fastens.table.columns.numbers import numbers_of
 from fastens.table.encoder import InputEncoder
 from fastens.table.frames import table_from_frame
@@ -301,3 +301,16 @@ def test_pictures_and_importances_are_of_parts(weekends):
     importance = model.permutation_importance(frame, y, random_state=0).importances_mean
     assert model.feature_names_in_[importance.argmax()] == "when: weekday"
     assert model.predict_contributions(frame).shape == (300, 8)
+
+
+def test_parts_in_pandas_are_joined_at_once(monkeypatch):
+    dates = {f"d{k}": pd.date_range(f"20{k}-01-30", periods=3).to_numpy() for k in range(10, 14)}
+    frame = pd.DataFrame({"a": [1, 2, 3], **dates, "b": ["x", None, "y"]})
+    expected = with_parts(pl.from_pandas(frame), dict.fromkeys(dates, PARTS))
+    monkeypatch.delattr("fastens.table.columns.dates.nw.new_series")
+    found = with_parts(frame.set_axis([0, 0, "z"]), dict.fromkeys(dates, PARTS)).to_native()
+    assert found.index.tolist() == [0, 0, "z"]
+    assert found.columns.tolist() == expected.columns
+    for name in found.columns[:-1]:
+        np.testing.assert_array_equal(found[name], expected.to_native()[name])
+    assert with_parts(frame.iloc[:0], {"d10": PARTS}).shape == (0, 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -272,3 +273,34 @@ def test_dates_that_are_categories_are_the_same_texts_in_arrow(unit, zone):
     same, codes_of_arrow = InputEncoder.learn(table, Reading("from_dtype", False), "the model")
     assert same.categories == encoder.categories
     np.testing.assert_array_equal(codes_of_arrow, codes)
+
+
+def test_few_rows_of_a_long_list_of_categories_are_read_without_the_list():
+    codes = np.array([700, -1, 3, 700])
+    found = factorize(pd.Series(pd.Categorical.from_codes(codes, [f"c{code:04}" for code in range(1000)])))
+    assert found.values == ["c0003", "c0700"]
+    assert found.codes.tolist() == [1, -1, 0, 1]
+
+
+@pytest.mark.parametrize("values", [["c0003", None, "c0999"], [3, 999], ["c0003", "no"], [3.5, 3], [True, "c0003"]])
+@pytest.mark.parametrize("order", [1, -1])
+def test_few_values_have_the_places_that_they_have_among_many(values, order):
+    class Unread(list):
+        n_read = 0
+
+        def __iter__(self):
+            self.n_read += 1
+            return super().__iter__()
+
+    known = [*range(1000)] if isinstance(values[-1], int) else [f"c{code:04}" for code in range(1000)]
+    known = Unread(known[::order])
+    table = table_from_frame(pd.DataFrame({"a": pd.Series(values, dtype=object)}))
+    out = np.empty(len(values))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table.find_positions(0, known, (-1, -2, 0), out)
+    n_read = known.n_read
+    expected = [-1 if value is None else known.index(value) if value in list(known) else -2 for value in values]
+    assert out.tolist() == expected
+    if order == 1 and -2 not in expected:
+        assert n_read == 0
