@@ -128,10 +128,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         self._check_ranks()
         target = self._learn_target(data.y)
-        weight = unless_ones(self._combine_weights(target, data.sample_weight), self._comm)
+        data = data.weighted(self._combine_weights(target, data.sample_weight))
         X, data = present_table(X, data)
-        rows = self._learn_table(X, FitNeeds.of(self, target, weighted=weight is not None, n_validation=n_validation))
-        return data._replace(y=target, sample_weight=weight).with_table(rows)
+        is_weighted = data.sample_weight is not None
+        rows = self._learn_table(X, FitNeeds.of(self, target, weighted=is_weighted, n_validation=n_validation))
+        return data._replace(y=target).with_table(rows)
 
     def _check_ranks(self) -> None:
         """Raise ValueError, on all ranks, where this estimator cannot be trained on several."""

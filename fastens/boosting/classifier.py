@@ -82,6 +82,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
     class_weight: Any = parameter(ANYTHING, default=None)
 
+    # With them, rows of up to 64 copies have weights that sums hold exactly.
+    _factor_bits = 24
     _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     with_quality = classmethod(with_quality)

@@ -159,10 +159,11 @@ def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
     """Some of the rows."""
-    weight = None if data.sample_weight is None else data.sample_weight[rows]
+    weight, own = (given if given is None else given[rows] for given in (data.sample_weight, data.own_weight))
     given = rows if data.rows is None else data.rows[rows]
     offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
-    return data._replace(X=data.X[rows], y=data.y[rows], sample_weight=weight, rows=given, offset=offset)
+    data = data._replace(X=data.X[rows], y=data.y[rows], rows=given, offset=offset)
+    return data._replace(sample_weight=weight, own_weight=own)
 
 
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.leaves import damping
-from fastens.engine.grow.growth import leaves_within_limits, weight_unit
+from fastens.engine.grow.growth import RowWeights, leaves_within_limits
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearLeaves, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.losses.losses import Loss
@@ -22,7 +22,6 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import on_used_columns
 from fastens.engine.whole import are_whole
 from fastens.parameters import real
-from fastens.table.sample_weights import unless_ones
 
 Array = NDArray[np.float64]
 _DECAY = real(0, 1)
@@ -40,8 +39,7 @@ def refitted(model: Any, given: tuple[Any, Any, Any, Any], decay_rate: float) ->
     if fitted._stopping.folds is not None:
         raise ValueError("early_stopping.folds must be None to refit leaves: trees of a mean do not follow each other.")
     data = model._check_validation(X, y, sample_weight)
-    weight = fitted._combine_weights(data.y, data.sample_weight)
-    data = data._replace(sample_weight=unless_ones(weight, data.comm))
+    data = data.weighted(fitted._combine_weights(data.y, data.sample_weight))
     data = fitted._with_offset(data, init_score)
     loss = fitted._get_loss()
     loss.check_target(data.y)
@@ -58,7 +56,8 @@ class LeafRefit:
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
         self.learning_rate = model.learning_rate
-        self.rules = model._growth_rules().for_weights(data.sample_weight)
+        self.unit = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight).unit
+        self.rules = model._growth_rules().in_units(self.unit)
         trees, rows = on_used_columns(self.ensemble, data.X)
         self.leaves = map_parts(trees.apply, rows).astype(np.intp)
         self.y, self.weight = data.y, data.sample_weight
@@ -137,7 +136,7 @@ class LinearRefit(LeafRefit):
 
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         super().__init__(model, loss, data, decay)
-        self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * weight_unit(data.sample_weight)
+        self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * self.unit
         is_categorical = self.ensemble.binning.is_categorical
         self.models = LeafModels(self.X, is_categorical, self.weight, l2, 1, self.rules.monotone)
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeaves]()

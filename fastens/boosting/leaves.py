@@ -11,7 +11,7 @@ from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Ta
 from fastens.engine.bins.bundles import bundled
 from fastens.engine.bins.places import pages_held
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, SparseMatrix
-from fastens.engine.grow.growth import GrowthRules, TreeGrower, weight_unit
+from fastens.engine.grow.growth import GrowthRules, RowWeights, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree
 from fastens.engine.linear.linear_limits import lines_within_limits
 from fastens.engine.parts import as_array
@@ -50,7 +50,7 @@ class ConstantLeaves:
         return TreeGrower(
             problem.matrix,
             self.growth,
-            problem.weight,
+            RowWeights.of(problem.weight, problem.matrix.n_rows, problem.matrix.comm, problem.own_weight),
             constant_hessian=problem.constant_hessian,
             renews_leaves=problem.loss.renews_leaves,
             n_threads=problem.n_threads,
@@ -159,7 +159,7 @@ class LinearModels(ConstantLeaves):
     def __init__(self, problem: Problem, growth: GrowthRules, X: Any, l2: float) -> None:
         super().__init__(problem, growth)
         is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
-        l2 *= weight_unit(problem.weight, problem.matrix.comm)
+        l2 *= self.grower.unit
         self._models = LeafModels(as_array(X), is_categorical, problem.weight, l2, problem.n_threads, growth.monotone)
         self._models.join(problem.matrix.comm)
         self._has_limits = growth.monotone is not None or growth.max_delta_step is not None

@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     matrix: AnyMatrix  # the training rows
     loss: Loss  # what to lower
     weight: Array | None  # sample weights
+    own_weight: Array | None  # without those of classes, where both are given
     constant_hessian: bool  # all hessians are 1 before weighting
     grid: float | None  # all values that are added to raw predictions are multiples of this, where it is not None
     n_threads: int  # number of threads

@@ -129,7 +129,8 @@ class Rounds:
         loss, rules = self.loss, self.rules
         matrix = replace(self._binned(data), comm=data.comm)
         constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)
-        problem = Problem(matrix, loss, self.train.weight, constant_hessian, self._grid, rules.n_threads)
+        weights = self.train.weight, data.own_weight
+        problem = Problem(matrix, loss, *weights, constant_hessian, self._grid, rules.n_threads)
         if rules.linear_l2 is not None:
             return LinearModels(problem, growth, data.X, rules.linear_l2)
         return (JointLeaves if rules.jointly else ConstantLeaves)(problem, growth)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import check_weights, unless_ones
 
 
 class TrainingData(NamedTuple):
@@ -22,6 +22,8 @@ class TrainingData(NamedTuple):
     comm: Comm = LOCAL  # the ranks that the table is divided among; these rows are those of one
     n_given: int = 0  # rows that were given, those of zero weight included
     is_cut: bool = False  # whether the table comes without the rows of zero weight
+    # The weights without those of classes, where both are given: numbers of copies, if they are whole.
+    own_weight: NDArray[np.float64] | None = None
 
     @classmethod
     def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
@@ -38,6 +40,12 @@ class TrainingData(NamedTuple):
         """Return the same with the rows of a row source that belong to them."""
         check_same_rows(X.shape[0], len(self.y) if self.is_cut else self.n_given)
         return self._replace(X=X if self.rows is None or self.is_cut else X[self.rows])
+
+    def weighted(self, weight: NDArray[np.float64] | None) -> TrainingData:
+        """Return the same with weights that are those given times those of classes; None for ones."""
+        if weight is self.sample_weight or self.sample_weight is None:
+            return self._replace(sample_weight=unless_ones(weight, self.comm))
+        return self._replace(sample_weight=weight, own_weight=self.sample_weight)
 
     def of_all_ranks(self) -> AllRows:
         """Return what all ranks know of all rows."""

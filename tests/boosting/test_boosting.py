@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import Growth, HuberLoss
+from fastens.options import Goss, Growth, HuberLoss
 from reference.models import LOSSES, make_model, make_target, outputs
 
 
@@ -238,6 +238,31 @@ def test_scale_of_weights_does_not_matter(loss, scale, X, rng):
     options = {"growth": Growth(min_child_weight=0), "l2_regularization": 1.0 if scale < 1 else 0.0}
     first, second = (make_model(loss, **options).fit(X, y, w) for w in (weight, scale * weight))
     np.testing.assert_allclose(outputs(first, X), outputs(second, X), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "class_weight", ["balanced", {0: 0.3, 1: 0.7, 2: 0.1}, {0: 1, 1: 2.5, 2: 1}, {0: 1, 1: 3, 2: 2}]
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"min_samples_leaf": 1, "subsample": 0.7, "categorical_features": [3]},
+        {"growth": Growth(min_weight_leaf=2.5, rows_per_threshold=None), "sampling": Goss(0.3, 0.3)},
+    ],
+)
+def test_whole_weights_are_copies_beside_weights_of_classes(rng, class_weight, options):
+    X = np.column_stack([rng.normal(size=(300, 3)), rng.integers(0, 6, 300)])
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=300), [-0.5, 0.8])
+    weight = rng.integers(1, 5, 300)
+    make = lambda: GradientBoostingClassifier(  # noqa: E731
+        n_estimators=5, class_weight=class_weight, random_state=0, **options
+    )
+    weighted = make().fit(X, y, sample_weight=weight)
+    copied = make().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_array_equal(weighted.predict_proba(X), copied.predict_proba(X))
+    twice = (rows.refit_leaves(X, y, sample_weight=weight).predict_proba(X) for rows in (weighted, copied))
+    np.testing.assert_array_equal(*twice)
 
 
 def test_class_weight_is_sample_weight(X, rng):

@@ -80,7 +80,7 @@ cdef class Grower:
     cdef bint need_weights, renews_leaves
     cdef RowGradients source                # of all outputs, but for their gradients
     cdef uint64_t[::1] all_active           # of sparse rows
-    cdef object matrix, row_weights
+    cdef object matrix, weights
     cdef readonly object rules
     cdef object near                        # NearColumns, or None
     cdef Exchange exchange                  # None: one rank
@@ -90,15 +90,15 @@ cdef class Grower:
     cdef readonly object hessians
 
     def __init__(self, matrix, rules, weights, bint constant_hessian, bint renews_leaves, int n_threads):
-        self.matrix, self.rules, self.row_weights = matrix, rules, weights.of_rows
+        self.matrix, self.rules, self.weights = matrix, rules, weights
         self.renews_leaves = renews_leaves
         self.ws.n_rooms = min(n_threads, MAX_THREADS)
         set_table(&self.ws, matrix, rules.monotone)
-        self._set_limits(weights.are_copies)
+        self._set_limits()
         self._set_near()
-        self.all_active = allow_stored(&self.ws, 1 if self.row_weights is not None else self.ws.rules.min_count)
+        self.all_active = allow_stored(&self.ws, self.ws.rules.min_count if weights.are_ones else 1)
         self._set_ranks(weights.comm)
-        self._set_weights(weights, constant_hessian)
+        self._set_weights(constant_hessian)
         if not allocate_workspace(&self.ws, matrix.n_rows):
             raise MemoryError(f"no memory for growing trees on {matrix.n_rows} rows")
         self._set_outputs()
@@ -119,7 +119,7 @@ cdef class Grower:
             if out.quantised.words == NULL:
                 raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
 
-    cdef _set_limits(self, bint are_copies):
+    cdef _set_limits(self):
         rules = self.rules
         self.ws.limits = read_limits(rules, self.ws.table.n_features)
         self.ws.features_per_tree = rules.features_per_tree or self.ws.table.n_features
@@ -128,7 +128,7 @@ cdef class Grower:
             self.ws.kept_rows = self.ws.table.n_counted // (CELLS_PER_KEPT * self.ws.table.codes_per_row)
         self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
         self.ws.rules.min_count = rules.min_samples_leaf
-        if are_copies:
+        if self.weights.factors is None:
             # The count is the weight; packed cells know no other.
             self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
         self.ws.rules.rows_per_threshold = rules.rows_per_threshold or 0
@@ -149,18 +149,21 @@ cdef class Grower:
             self.ws.ranks = self.source.ranks = &self.exchange.ranks
             self.ws.kept_rows = 0
 
-    cdef _set_weights(self, of_all, bint constant_hessian):
-        cdef const float64_t[::1] weights
-        self.source.n_rows, self.source.n_total = self.matrix.n_rows, of_all.n_rows
-        self.source.whole_weights = of_all.are_copies
-        self.source.total_weight = of_all.total
-        self.source.max_weight = of_all.largest if of_all.are_copies else 1.0
-        self.source.weight_scale = 1.0 if of_all.are_copies else 2.0**30 / of_all.total
-        if self.row_weights is not None:
-            weights = self.row_weights
-            self.source.weights = &weights[0]
-        self.source.constant_hessian = constant_hessian and self.source.whole_weights
-        self.need_weights = not of_all.are_copies and self.rules.min_weight_leaf > 0
+    cdef _set_weights(self, bint constant_hessian):
+        cdef const float64_t[::1] copies, factors
+        cdef bint has_factors = self.weights.factors is not None
+        self.source.n_rows = self.matrix.n_rows
+        self.source.n_copies, self.source.most_copies = self.weights.n_copies, self.weights.most_copies
+        self.source.total_weight = self.weights.total
+        self.source.weight_scale = 2.0**30 / self.weights.total if has_factors else 1.0
+        if self.weights.copies is not None:
+            copies = self.weights.copies
+            self.source.copies = &copies[0]
+        if has_factors:
+            factors = self.weights.factors
+            self.source.factors = &factors[0]
+        self.source.constant_hessian = constant_hessian and not has_factors
+        self.need_weights = has_factors and self.rules.min_weight_leaf > 0
 
     cdef _set_rows(self, rows):
         """The rows of the next tree, an array that outlives its growth, or None for all."""

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from fastens.engine.trees.trees import Tree
 
 
-def weight_unit(sample_weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> float:
-    """What one row counts as in penalties: the mean weight where that is below 1."""
-    return 1.0 if sample_weight is None else min(1.0, weighted_mean(sample_weight, None, comm))
-
-
 @dataclass(frozen=True, kw_only=True)
 class GrowthRules(Limits):
     """Limits of a tree of Newton steps and of its leaf values, beside those of any tree.
@@ -85,9 +80,8 @@ class GrowthRules(Limits):
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
 
-    def for_weights(self, sample_weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> GrowthRules:
-        """The limits for weighted rows: small weights, such as shares of 1, do not mean that there are few rows."""
-        unit = weight_unit(sample_weight, comm)
+    def in_units(self, unit: float) -> GrowthRules:
+        """The limits for rows that each count as so much: small weights do not mean that there are few rows."""
         if unit == 1:
             return self
         scaled = ("min_child_weight", "l2_regularization", "noise_l2")
@@ -101,37 +95,61 @@ class GrowthRules(Limits):
 
 @dataclass(frozen=True)
 class RowWeights:
-    """Weights of a rank's rows, and what is known of those of all ranks.
+    """Weights of a rank's rows, numbers of copies times other factors, and what is known of those of all ranks.
 
     Attributes
     ----------
     of_rows : float64 array of shape (n_rows,) or None
-        Those of this rank; None for ones, then on all ranks.
+        The weights; None for ones, then on all ranks.
+    copies : float64 array of shape (n_rows,) or None
+        Whole numbers with a sum that kernels can count; None for ones, then on all ranks.
+    factors : float64 array of shape (n_rows,) or None
+        What the weights are beside that; None for ones, then on all ranks.
     comm : Comm
         The ranks.
-    n_rows : int
-        The rows of all ranks.
-    total, largest : float
-        The sum of their weights, and the largest.
-    are_copies : bool
-        Weights are whole numbers with a sum that kernels can count.
+    n_copies, total : float
+        The sums of the copies and of the weights.
+    most_copies : float
+        The largest number of copies.
     """
 
     of_rows: NDArray[np.float64] | None
+    copies: NDArray[np.float64] | None
+    factors: NDArray[np.float64] | None
     comm: Comm
-    n_rows: int
+    n_copies: float
     total: float
-    largest: float
-    are_copies: bool
+    most_copies: float
 
     @classmethod
-    def of(cls, weights: NDArray[np.float64] | None, n_rows: int, comm: Comm) -> RowWeights:
-        """Return what is known of such weights."""
+    def of(
+        cls,
+        weights: NDArray[np.float64] | None,
+        n_rows: int,
+        comm: Comm = LOCAL,
+        own: NDArray[np.float64] | None = None,
+    ) -> RowWeights:
+        """Return what is known of such weights; `own` are they without those of classes, where both are given."""
         (n_rows,) = sum_ints(comm, n_rows)
         if weights is None:
-            return cls(None, comm, n_rows, n_rows, 1.0, True)
-        total, (largest,) = exact_sum(weights, comm), max_floats(comm, float(weights.max(initial=0.0)))
-        return cls(weights, comm, n_rows, total, largest, total < 2.0**31 and not is_any(comm, not are_whole(weights)))
+            return cls(None, None, None, comm, n_rows, n_rows, 1.0)
+        total, copies, factors = exact_sum(weights, comm), weights, None
+        if own is not None and is_any(comm, not are_whole(weights / own)):
+            copies, factors = own, weights / own
+        n_copies, (most,) = exact_sum(copies, comm), max_floats(comm, float(copies.max(initial=0.0)))
+        if n_copies >= 2.0**31 or is_any(comm, not are_whole(copies)):
+            return cls(weights, None, weights, comm, n_rows, total, 1.0)
+        return cls(weights, copies if most > 1 else None, factors, comm, n_copies, total, most)
+
+    @property
+    def are_ones(self) -> bool:
+        """Whether the weights are known to be 1."""
+        return self.copies is None and self.factors is None
+
+    @property
+    def unit(self) -> float:
+        """What one row counts as in penalties: the mean weight of a copy where that is below 1."""
+        return 1.0 if self.factors is None else min(1.0, weighted_mean(self.factors, self.copies, self.comm))
 
 
 class TreeGrower(Grower):
@@ -149,7 +167,7 @@ class TreeGrower(Grower):
         those of one of several ranks, all ranks grow the same trees.
     rules : GrowthRules
         Limits of every tree.
-    sample_weight : float64 array of shape (n_rows,) or None
+    sample_weight : float64 array of shape (n_rows,), RowWeights or None
         Positive weights. A whole-number weight is the same, to the bit, as so many copies of the row.
     constant_hessian : bool
         All hessians are 1 before weighting.
@@ -163,16 +181,17 @@ class TreeGrower(Grower):
         self,
         matrix: AnyMatrix,
         rules: GrowthRules,
-        sample_weight: NDArray[np.float64] | None = None,
+        sample_weight: NDArray[np.float64] | RowWeights | None = None,
         *,
         constant_hessian: bool = False,
         renews_leaves: bool = False,
         n_threads: int = 1,
     ) -> None:
-        self._sample_weight = sample_weight
-        weights = RowWeights.of(sample_weight, matrix.n_rows, matrix.comm)
-        rules = rules.for_weights(sample_weight, matrix.comm)
-        super().__init__(matrix, rules, weights, constant_hessian, renews_leaves, n_threads)
+        weights = sample_weight
+        if not isinstance(weights, RowWeights):
+            weights = RowWeights.of(weights, matrix.n_rows, matrix.comm)
+        self._sample_weight, self.unit = weights.of_rows, weights.unit
+        super().__init__(matrix, rules.in_units(self.unit), weights, constant_hessian, renews_leaves, n_threads)
 
     def renew_leaves(
         self,

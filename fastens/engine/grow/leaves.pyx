@@ -97,8 +97,8 @@ cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil
     cdef const Scales* scales = &ws.outputs[output].quantised.scales
     # Factors of their own: weights may be as small as numbers are.
     cdef float64_t root = sqrt(<float64_t>sums[0].square) / scales.root
-    if not source.whole_weights:
-        root *= sqrt(source.n_total / source.total_weight)
+    if source.factors != NULL:
+        root *= sqrt(source.n_copies / source.total_weight)
     return root * sqrt(scales.exact_hessian / sums[0].hessian) if sums[0].hessian > 0 else 0.0
 
 

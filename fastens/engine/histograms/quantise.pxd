@@ -4,17 +4,18 @@ from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint
 
 
 cdef struct RowGradients:
-    # What the loss gives for each row, unweighted, and the weights: NULL, or floats (whole numbers if whole_weights).
+    # What the loss gives for each row, unweighted, and the weights: whole numbers of copies, times other factors. Either
+    # may be NULL, for ones.
     const float32_t* gradients
     const float32_t* hessians
-    const float64_t* weights
+    const float64_t* copies
+    const float64_t* factors
     Py_ssize_t n_rows
     Ranks* ranks                    # NULL: one
-    # of the rows of all ranks
-    Py_ssize_t n_total
-    bint whole_weights
     bint constant_hessian
-    float64_t max_weight
+    # of the rows of all ranks
+    float64_t n_copies
+    float64_t most_copies
     float64_t total_weight
     float64_t weight_scale          # fixed-point weight = weight * weight_scale
 

@@ -5,7 +5,7 @@ leaves the mean |g| or the mean h under 4 steps (heavy tails), both get up to 38
 to the mean square of the gradients, which is at least 16 step^2: 0.5 % at the worst, and usually under 0.01 %.
 
 Neither the resolution nor the scale depends on the weights, so that a row of weight 3 is the same as three rows.
-Weights that are not whole numbers are multiplied in before rounding.
+Weights that are not whole numbers, and factors of whole ones, are multiplied in before rounding.
 """
 
 from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint
@@ -65,27 +65,28 @@ cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexc
 
 
 cdef enum Weighting:
-    # How weights enter: not at all, after rounding (whole numbers), or before it (others).
+    # How weights enter: not at all, after rounding (whole numbers), before it (others), or both.
     UNWEIGHTED = 0
     COPIES = 1
     FACTORS = 2
+    BOTH = 3
 
 
 cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
-    if source.weights == NULL:
-        return UNWEIGHTED
-    return COPIES if source.whole_weights else FACTORS
+    if source.factors == NULL:
+        return UNWEIGHTED if source.copies == NULL else COPIES
+    return FACTORS if source.copies == NULL else BOTH
 
 
 cdef inline float64_t _weighted(
     const RowGradients* source, const float32_t* values, Py_ssize_t i, Weighting weighting
 ) noexcept nogil:
     """A gradient or hessian before rounding."""
-    return values[i] * source.weights[i] if weighting == FACTORS else values[i]
+    return values[i] * source.factors[i] if weighting & FACTORS else values[i]
 
 
 cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting weighting) noexcept nogil:
-    return <int64_t>source.weights[i] if weighting == COPIES else 1
+    return <int64_t>source.copies[i] if weighting & COPIES else 1
 
 
 cdef inline Extent _extent_weighted(
@@ -136,7 +137,7 @@ cdef Totals _write_narrow(
     totals.gradient = totals.hessian = 0
     while begin < end:
         n = min(<Py_ssize_t>BLOCK, end - begin)
-        if source.weights == NULL:
+        if _weighting(source) == UNWEIGHTED:
             round_rows(
                 source.gradients + begin, source.hessians + begin, n, out.scales.gradient, out.scales.hessian,
                 gradients, hessians, sums,
@@ -189,7 +190,7 @@ cdef inline Totals _write_wide(
         hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * out.scales.hessian))
         totals.gradient += gradient if gradient > 0 else -gradient
         totals.hessian += hessian
-        weight = llrint(source.weights[i] * source.weight_scale) if weighting == FACTORS else copies
+        weight = copies * llrint(source.factors[i] * source.weight_scale) if weighting & FACTORS else copies
         write_row(&out.wide[3 * i], gradient, hessian, weight, copies)
     return totals
 
@@ -218,7 +219,7 @@ cdef void _measure_part(void* job, int32_t part, int32_t n_parts) noexcept nogil
 cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     cdef int32_t bits[3]
     cdef Extent extent
-    if source.weights != NULL:
+    if _weighting(source) != UNWEIGHTED:
         return _extent_weighted(source, _weighting(source), begin, end)
     largest_bits(source.gradients + begin, source.hessians + begin, end - begin, bits)
     extent.max_gradient = _float_of(bits[0]) if isfinite(_float_of(bits[2])) else INFINITY
@@ -274,7 +275,7 @@ cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fin
     """The largest gradient and hessian take all the bits there are; whole sums stay under 2**62."""
     cdef int32_t gradient_bits = NARROW_BITS - (1 if source.constant_hessian else HESSIAN_BITS)
     cdef int32_t hessian_bits = HESSIAN_BITS
-    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>source.n_total
+    cdef float64_t rows = source.n_copies
     if fine:
         gradient_bits = hessian_bits = min(FINE_BITS, 62 - <int32_t>ceil(log2(rows)))
     scales.gradient = (<float64_t>(<int64_t>1 << (gradient_bits - 1)) - 1.0) / extent.max_gradient
@@ -294,18 +295,14 @@ cdef bint quantise(
     cdef Extent extent
     cdef Totals totals
     cdef Py_ssize_t n = source.n_rows
-    cdef float64_t rows = source.total_weight if source.whole_weights else <float64_t>source.n_total
-    cdef float64_t smallest = SMALLEST * (1.0 if source.whole_weights else source.total_weight / rows)
+    cdef float64_t rows = source.n_copies, smallest = SMALLEST * (source.total_weight / rows)
     over.source, over.out = source, out
     n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
     if not _measure(&over, n_threads, smallest, &extent):
         return False
-    out.layout = make_layout(
-        1 if source.constant_hessian else HESSIAN_BITS,
-        <int64_t>source.max_weight if source.whole_weights else 1,
-    )
+    out.layout = make_layout(1 if source.constant_hessian else HESSIAN_BITS, <int64_t>source.most_copies)
     _set_scales(source, &extent, False, &out.scales)
-    out.narrow = not need_weights and source.max_weight <= (MAX_NARROW_WEIGHT if out.words != NULL else 1)
+    out.narrow = not need_weights and source.most_copies <= (MAX_NARROW_WEIGHT if out.words != NULL else 1)
     out.are_fresh = out.narrow and out.fresh != NULL
     if not out.narrow and not _need_wide(source, out):
         return False
