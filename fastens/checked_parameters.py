@@ -55,12 +55,11 @@ class ChecksParameters(BaseEstimator):
 
         def __getattr__(self, name: str) -> Any:
             """Raise AttributeError, with a hint for names of other libraries."""
-            kind = type(self)
-            if any(name in vars(base) for base in kind.__mro__):
-                return object.__getattribute__(self, name)  # has an error of its own
-            text = f"{kind.__name__!r} object has no attribute {name!r}"
-            help_ = hint_to_attribute(name, kind)
-            raise AttributeError(f"{text}.{help_}" if help_ else text, name=name, obj=self)
+            hint = hint_to_attribute(name, type(self))
+            if hint:
+                text = f"{type(self).__name__!r} object has no attribute {name!r}.{hint}"
+                raise AttributeError(text, name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises the error of its own
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.

@@ -71,4 +71,4 @@ def hint_to_attribute(name: str, kind: type) -> str:
     ' Use predict_contributions(X) or explain(X).'
     """
     ours = [instead for instead, held in INSTEAD.get(name, ()) if hasattr(kind, held)]
-    return f" Use {ours[0]}." if ours else ""
+    return f" Use {ours[0]}." if ours and not hasattr(kind, name) else ""

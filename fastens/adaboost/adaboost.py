@@ -344,7 +344,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return ("n_estimators_", "n_iter_", "train_score_", "validation_score_", *names)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        if getattr(self, "_models", None) is None:
+        if vars(self).get("_models") is None:
             return super()._fitted_arrays()
         return models_to_arrays(self._models) | {"values": np.array(self._values)}
 
@@ -365,14 +365,14 @@ class AdaBoostClassifier(AdditiveVotes):
     # Predict --------------------------------------------------
 
     def _raw(self, X: Any) -> Array:
-        if getattr(self, "_models", None) is None:
+        if vars(self).get("_models") is None:
             return super()._raw(X)
         *_, raw = self._staged_raw(X)
         return raw
 
     def _staged_raw(self, X: Any) -> Iterator[Array]:
         X = self._check_table(X)
-        if getattr(self, "_models", None) is None:
+        if vars(self).get("_models") is None:
             return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
         return self._staged_sums(in_memory(X))
 
