@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.adaboost.memory import adaboost_needs
 from fastens.adaboost.weak_learners import BinnedRows, Trees
-from fastens.adaboost.weights import RowWeights
+from fastens.adaboost.weights import RowWeights, class_numbers
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.checked_parameters import with_parameters
@@ -145,7 +145,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     class_weight: Any = parameter(ANYTHING, default=None)
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
-        classes = data.y.astype(np.uint16)
+        classes = class_numbers(data.y, len(self.classes_))
         codes = codes_of(binning, data.X, n_threads)
         weights = RowWeights(classes, data.sample_weight, n_threads)
         stump = StumpLearner(binning, codes, classes, len(self.classes_), self.criterion, n_threads).fit(weights.whole)

@@ -20,6 +20,7 @@ from fastens.adaboost.weak_learners import (
     takes_weights,
 )
 from fastens.adaboost.weak_rounds import Vote, VotingRules, VotingRun, Weak
+from fastens.adaboost.weights import class_numbers
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned, codes_of
@@ -48,7 +49,7 @@ _COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_p
 
 def start_voting(model: Any, data: TrainingData, validation: TrainingData | None, n_earlier: int) -> VotingRun:
     """Prepare the rounds of a fit that keeps the first `n_earlier` ones of the last."""
-    classes = data.y.astype(np.uint16)
+    classes = class_numbers(data.y, len(model.classes_))
     data = model._learn_same_statistics(data, 0) if n_earlier else model._learn_statistics(data, 0)
     if validation is not None:
         validation = model._apply_statistics(validation)
@@ -59,7 +60,7 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
             f"got {model.estimator!r}."
         )
     if validation is not None:
-        run.validate_on(validation.y.astype(np.uint16), validation.sample_weight)
+        run.validate_on(class_numbers(validation.y, len(model.classes_)), validation.sample_weight)
     for index in range(n_earlier):
         run.add(earlier_vote(model, index, run.learner))
     return run

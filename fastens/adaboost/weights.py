@@ -24,6 +24,14 @@ _WEIGHT_BITS = 50
 _SUM_BITS = 62
 # The shift may be above the largest logarithm by so much: 4 of at least 40 bits are lost, which no sum notices.
 _SLACK = 3.0
+_MOST_CLASSES = 1 << 16
+
+
+def class_numbers(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
+    """The rows' classes in the 16 bits that kernels read; ValueError where there are more classes."""
+    if n_classes > _MOST_CLASSES:
+        raise ValueError(f"y must hold at most {_MOST_CLASSES} classes; it holds {n_classes}.")
+    return y.astype(np.uint16)
 
 
 class RowWeights:

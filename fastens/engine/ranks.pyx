@@ -23,8 +23,8 @@ cdef class Exchange:
 
 
 cdef bint sum_over(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n) noexcept nogil:
-    """Add up arrays of n numbers each over the ranks, in place; False where that failed."""
-    return ranks == NULL or _reduce(ranks, arrays, n_arrays, n, 1, SUM)
+    """Add up arrays of n numbers each over the ranks, in place; False where that failed. Of 0, no rank sends any."""
+    return ranks == NULL or n == 0 or _reduce(ranks, arrays, n_arrays, n, 1, SUM)
 
 
 cdef bint begin_sum_of_rows(

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fastens import DecisionStumpClassifier, DecisionStumpRegressor
+from fastens import AdaBoostClassifier, DecisionStumpClassifier, DecisionStumpRegressor
 
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
@@ -64,3 +64,13 @@ def test_balanced_classes():
     X = np.array([[0.0], [0.0], [0.0], [0.0], [1.0]])
     stump = DecisionStumpClassifier(class_weight="balanced").fit(X, [0, 0, 0, 1, 1])
     np.testing.assert_allclose(stump.predict_proba([[0.0]]), [[2 / 3, 1 / 3]], rtol=1e-9)
+
+
+def test_more_classes_than_have_numbers():
+    y = np.arange(2**16 + 1)
+    X = (y % 2)[:, None].astype(float)
+    shares = DecisionStumpClassifier().fit(X[:-1], y[:-1]).predict_proba([[1.0]])[0]
+    np.testing.assert_array_equal(shares, y[:-1] % 2 / 2**15)
+    for model in (DecisionStumpClassifier(), AdaBoostClassifier()):
+        with pytest.raises(ValueError, match="y must hold at most 65536 classes; it holds 65537"):
+            model.fit(X, y)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from sklearn.base import clone
 
 from fastens import (
     BaggingClassifier,
@@ -21,6 +23,7 @@ from reference.rank_fits import (
     WEIGHTS,
     WEIGHTS_AND_SIZES,
     T,
+    X,
     assert_saved_models_are_the_same,
     fit_on_ranks,
 )
@@ -48,6 +51,16 @@ def test_saved_models_are_the_same(name, weights, size, tmp_path):
     make, y = MODELS[name]
     weight = WEIGHTS.get(weights)
     assert_saved_models_are_the_same(size, make, y, weight, tmp_path / "model")
+
+
+def test_nodes_where_all_features_looked_at_are_constant(tmp_path):
+    table = np.column_stack([X, np.ones((len(X), 6))])
+    forest = ExtraTreesClassifier(max_features=1, max_depth=3, **FEW)
+    clone(forest).fit(table, BINARY).save(tmp_path / "model")
+    expected = (tmp_path / "model").read_bytes()
+    for model in fit_on_ranks(2, lambda: clone(forest), BINARY, table=table):
+        model.save(tmp_path / "model")
+        assert (tmp_path / "model").read_bytes() == expected
 
 
 def test_bags_of_other_estimators_need_all_rows():
