@@ -32,6 +32,8 @@ _MOST_FOR_NEWTON = 300
 class _Columns(BaseFastens):
     """Columns on one scale: probabilities as log-odds, the others with mean 0 and spread 1, missing values as 0."""
 
+    # Whether columns of shares are probabilities of classes.
+    _has_probabilities: ClassVar[bool] = True
     # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
     is_of_members_ = False
 
@@ -42,7 +44,7 @@ class _Columns(BaseFastens):
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
         inside = np.fmin.reduce(X) >= 0, np.fmax.reduce(X) <= 1
         has_middle = np.any((X > 0) & (X < 1), axis=0)
-        self.is_probability_ = inside[0] & inside[1] & has_middle
+        self.is_probability_ = inside[0] & inside[1] & has_middle & self._has_probabilities
         Z = self._log_odds(X)
         known = ~np.isnan(Z)
         # By a power of two, so that no digit changes.
@@ -221,6 +223,8 @@ class RidgeStacker(BaseRegressor, _Columns):
     """
 
     _parameter_rules: ClassVar = {"alpha": real(0)}
+    # Small numbers, or shares, are predictions as all others are.
+    _has_probabilities: ClassVar = False
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
