@@ -160,8 +160,7 @@ class LogisticStacker(BaseClassifier, _Columns):
         raw = self._scores(X)
         if len(self.classes_) > 2:
             return softmax(raw, axis=1)
-        share = expit(raw)
-        return np.hstack([1 - share, share])
+        return np.hstack([expit(-raw), expit(raw)])
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "is_of_members_")
