@@ -557,6 +557,15 @@ def test_small_numbers_are_combined_as_large_ones_are(scale, rng):
     assert boosted.fit(X, y * scale).explain(X[:5]).values.shape == (5, 2)
 
 
+@pytest.mark.parametrize("stacker", [LogisticStacker(), RidgeStacker()])
+def test_penalties_of_default_final_estimators_are_those_of_rows_where_weights_sum_to_1(stacker, rng):
+    X, weight = rng.normal(size=(60, 3)), rng.random(60)
+    y = (X @ [1.0, -1.0, 0.5] + rng.normal(size=60) > 0).astype(float)
+    coefficients = [clone(stacker).fit(X, y, sample_weight=weight * scale).coef_ for scale in (0.5, 1 / 60, 2.0**-40)]
+    np.testing.assert_allclose(coefficients[1], coefficients[0], rtol=1e-6)
+    np.testing.assert_allclose(coefficients[2], coefficients[0], rtol=1e-6)
+
+
 def test_names_of_columns_ask_members_for_their_tags_a_few_times_each(binary):
     asked = 0
 
