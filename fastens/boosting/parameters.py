@@ -79,7 +79,8 @@ validation_fraction : float
 n_iter_no_change : int
     Rounds without improvement before stopping.
 tol : float
-    What counts as an improvement of the validation loss.
+    What counts as an improvement of the validation loss. Where the first one is below 1, as that of small targets is,
+    this is a share of it, except of log losses.
 oob_score : bool
     Where rows are drawn, predict each row by the rounds that did not draw it, and measure that.
 callbacks : list of callables or None

@@ -49,7 +49,8 @@ class BoostingRules:
 
     n_rounds: int  # most rounds to run
     learning_rate: float  # factor of every leaf value
-    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
+    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`, or by more
+    # than that share of the first loss where this is below 1.
     n_iter_no_change: int
     tol: float
     seed: int  # of the rows and features drawn
@@ -190,7 +191,14 @@ class Rounds:
 
     @property
     def _is_over(self) -> bool:
-        return self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change
+        return self.history.rounds_since_best(self._least_improvement) >= self.rules.n_iter_no_change
+
+    @property
+    def _least_improvement(self) -> float:
+        """What counts as an improvement: where the first loss is below 1, as of small targets, a share of that one."""
+        has_scale = self.loss.has_log_odds or (self.metrics is not None and not self.metrics.decide_by_loss)
+        first = 1.0 if has_scale or not self.history.validation else abs(self.history.validation[0])
+        return self.rules.tol * min(1.0, first)
 
     def _round(self, index: int) -> None:
         """Sample, grow, finish."""

@@ -13,6 +13,7 @@ from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.combining.memory import STACKED
 from fastens.combining.responses import added
 from fastens.engine.elementary import exp, expit, log, softmax
+from fastens.engine.grow.growth import weight_unit
 from fastens.engine.parts import dense_blocks
 from fastens.parameters import real
 from fastens.table.memory_limits import MemoryNeeds, TableShape, needs_without_files
@@ -32,6 +33,8 @@ _MOST_FOR_NEWTON = 300
 class _Columns(BaseFastens):
     """Columns on one scale: probabilities as log-odds, the others with mean 0 and spread 1, missing values as 0."""
 
+    # Whether columns of shares are probabilities of classes.
+    _has_probabilities: ClassVar[bool] = True
     # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
     is_of_members_ = False
 
@@ -42,7 +45,7 @@ class _Columns(BaseFastens):
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
         inside = np.fmin.reduce(X) >= 0, np.fmax.reduce(X) <= 1
         has_middle = np.any((X > 0) & (X < 1), axis=0)
-        self.is_probability_ = inside[0] & inside[1] & has_middle
+        self.is_probability_ = inside[0] & inside[1] & has_middle & self._has_probabilities
         Z = self._log_odds(X)
         known = ~np.isnan(Z)
         # By a power of two, so that no digit changes.
@@ -101,7 +104,7 @@ class LogisticStacker(BaseClassifier, _Columns):
     Parameters
     ----------
     C : float, default=1.0
-        Inverse of the penalty on the squared coefficients.
+        Inverse of the penalty on the squared coefficients; where the weights' mean is below 1, divided by that mean.
 
     Attributes
     ----------
@@ -132,16 +135,16 @@ class LogisticStacker(BaseClassifier, _Columns):
         from sklearn.linear_model import LogisticRegression
 
         data = self._start_fit(X, y, sample_weight)
-        columns = self._dense(data.X)
+        columns, weight = self._dense(data.X), _beside_penalties(data.sample_weight)
         self.is_of_members_ = _is_of_members(columns, len(self.classes_))
-        Z = self._learn_columns(columns, data.sample_weight)
+        Z = self._learn_columns(columns, weight)
         if self.is_of_members_:
-            self.coef_, self.intercept_ = _pool(Z, data.y.astype(np.intp), data.sample_weight, self.C)
+            self.coef_, self.intercept_ = _pool(Z, data.y.astype(np.intp), weight, self.C)
             return self
         n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         solver = "newton-cholesky" if n_outputs * (Z.shape[1] + 1) <= _MOST_FOR_NEWTON else "lbfgs"
         model = LogisticRegression(C=self.C, solver=solver, tol=1e-6, max_iter=1000)
-        model.fit(Z, data.y, sample_weight=data.sample_weight)
+        model.fit(Z, data.y, sample_weight=weight)
         self.coef_, self.intercept_ = model.coef_, model.intercept_
         return self
 
@@ -158,14 +161,18 @@ class LogisticStacker(BaseClassifier, _Columns):
         raw = self._scores(X)
         if len(self.classes_) > 2:
             return softmax(raw, axis=1)
-        share = expit(raw)
-        return np.hstack([1 - share, share])
+        return np.hstack([expit(-raw), expit(raw)])
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*super()._fitted_names(), "is_of_members_")
 
     def _outputs(self) -> tuple[int, ...]:
         return (1 if len(self.classes_) == 2 else len(self.classes_),)
+
+
+def _beside_penalties(weight: Array | None) -> Array | None:
+    """Weights that penalties are measured by: those of a mean below 1 are scaled to a mean of 1."""
+    return None if weight is None else weight / weight_unit(weight)
 
 
 def _is_of_members(X: Array, n_classes: int) -> bool:
@@ -201,7 +208,7 @@ class RidgeStacker(BaseRegressor, _Columns):
     Parameters
     ----------
     alpha : float, default=1.0
-        Penalty on the squared coefficients.
+        Penalty on the squared coefficients; where the weights' mean is below 1, times that mean.
 
     Attributes
     ----------
@@ -221,6 +228,8 @@ class RidgeStacker(BaseRegressor, _Columns):
     """
 
     _parameter_rules: ClassVar = {"alpha": real(0)}
+    # Small numbers, or shares, are predictions as all others are.
+    _has_probabilities: ClassVar = False
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -228,8 +237,9 @@ class RidgeStacker(BaseRegressor, _Columns):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RidgeStacker:
         """Train."""
         data = self._start_fit(X, y, sample_weight)
-        Z = self._learn_columns(self._dense(data.X), data.sample_weight)
-        weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+        weight = _beside_penalties(data.sample_weight)
+        Z = self._learn_columns(self._dense(data.X), weight)
+        weight = np.ones(len(data.y)) if weight is None else weight
         mean, center = np.average(data.y, weights=weight), np.average(Z, axis=0, weights=weight)
         root = np.sqrt(weight)[:, None]
         rows = np.vstack([(Z - center) * root, np.sqrt(self.alpha) * np.eye(Z.shape[1])])

@@ -26,6 +26,7 @@ from fastens.combining.member_weights import margin_weights
 from fastens.combining.parameters import CV, RULES
 from fastens.combining.responses import joined_labels, knows_labels, labels_of_members, with_ties
 from fastens.engine.elementary import exp, log, logsumexp
+from fastens.engine.grow.growth import weight_unit
 from fastens.engine.rows.copies import repeated
 from fastens.engine.whole import are_copies
 from fastens.parameters import FLAG, one_of, real
@@ -142,6 +143,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if self.weighting == ONLINE:
             self._update_weights(responses, y, weight)
             return
+        weight = weight / weight_unit(weight)  # a row counts as one, also where weights sum to 1
         right = responses.argmax(axis=2) == y
         if self.weighting == COVARIANCE:
             self._set_weights(margin_weights(np.where(right, 1.0, -1.0), weight, self.shrinkage))

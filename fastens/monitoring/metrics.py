@@ -120,6 +120,11 @@ class Metrics:
                 return result[0], bool(result[2])
         return metric_name(metric), _is_scorer(metric)
 
+    @property
+    def decide_by_loss(self) -> bool:
+        """Whether the loss is what decides when to stop."""
+        return self.names[0] == LOSS
+
     def continue_from(self, scores: Mapping[str, Any]) -> None:
         """Start with the scores of earlier rounds."""
         for name in self.names:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm, first_row, in_turn, is_any, of_whole
+from fastens.engine.comm import LOCAL, Comm, first_row, in_turn, is_any, max_floats, of_whole
 from fastens.engine.parts import MappedRows, parts_of
 from fastens.engine.rows.sampling import random_stream
 from fastens.engine.whole import as_copies
@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 METHODS = ("target", "ordered")
 # Each row then knows the targets of 90 % of its category, nearly as many as a row to predict for.
 N_FOLDS = 10
+# Targets so many times half their range from 0 would leave squares, and tables of float32, too few digits of it.
+_FAR = 64.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,14 @@ class Targets:
         """The same with weights that are not whole scaled to a mean of 1."""
         return self if self.weights is None else replace(self, weights=of_whole(self.comm, as_copies, self.weights))
 
+    def near_0(self) -> Targets:
+        """The same less the middle of their range, where that is far from 0; no target is rounded by it."""
+        highest, minus_lowest = self.values.max(axis=1, initial=-np.inf), -self.values.min(axis=1, initial=np.inf)
+        high, minus_low = np.split(np.array(max_floats(self.comm, *highest, *minus_lowest)) / 2, 2)
+        middle, half_range = high - minus_low, high + minus_low
+        centre = np.where(np.abs(middle) / _FAR > half_range, middle, 0.0)
+        return replace(self, values=self.values - centre[:, None]) if centre.any() else self
+
     def sums(self, column: Array) -> Array:
         """The sums of `category_sums` over all ranks, (n_targets, n_categories, 4)."""
         n_categories = np.array([int(np.fmax.reduce(column, initial=-1)) + 1], dtype=np.int64)
@@ -124,7 +134,8 @@ class Targets:
 class TargetStatistics:
     """Smoothed means of targets by category, for some columns of a table and one target or several.
 
-    The first target's means take the place of the column; those of further targets are columns at the end.
+    The first target's means take the place of the column; those of further targets are columns at the end. Targets far
+    from 0 are less what they have in common: see `Targets.near_0`.
 
     Parameters
     ----------
@@ -187,7 +198,7 @@ class TargetStatistics:
         -------
         TargetStatistics, row source of shape (n_rows, n_features + (n_targets - 1) * n_columns)
         """
-        targets, n_targets = targets.scaled(), len(targets.values)
+        targets, n_targets = targets.near_0().scaled(), len(targets.values)
         encoded = np.empty((n_targets, len(columns), X.shape[0]))
         for start, part in parts_of(X):
             encoded[0, :, start : start + len(part)] = part[:, columns].T

@@ -241,6 +241,16 @@ def test_warm_start_wants_the_same_columns_and_more_rounds():
 # Other algorithms --------------------------------------------------
 
 
+@pytest.mark.parametrize("algorithm", ["gentle", "logit"])
+def test_probabilities_next_to_0_keep_their_digits(algorithm):
+    """Of both classes: one less the other's has none left."""
+    X, y = np.arange(10.0)[:, None], np.arange(10) > 4
+    model = AdaBoostClassifier(algorithm=algorithm, n_estimators=40).fit(X, y)
+    raw, logs = model.decision_function(X), model.predict_log_proba(X)
+    assert np.abs(raw).min() > 20
+    np.testing.assert_allclose(logs, -np.logaddexp(0, np.stack([raw, -raw], axis=1)), rtol=1e-9, atol=1e-15)
+
+
 def test_gentle_is_the_weighted_mean_of_the_signs(noisy):
     X, y = noisy
     model = AdaBoostClassifier(algorithm="gentle", n_estimators=1).fit(X, y)

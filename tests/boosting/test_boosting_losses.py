@@ -254,3 +254,19 @@ def test_refitted_leaves_have_the_l2_of_growth(rng, weight):
     model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(X, y, weights)
     same = model.refit_leaves(X, y, 0.0, weights)
     np.testing.assert_allclose(same.predict_proba(X), model.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "log_cosh"])
+def test_small_targets_are_boosted_as_long_as_large_ones(loss, rng):
+    """Losses of targets of a thousandth are below a millionth: early stopping looks at shares of the first."""
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=400)
+    parameters = {"n_estimators": 60, "n_iter_no_change": 3, "loss": loss}
+    first, scale = (2.0**-10, 2.0**-30) if loss == "log_cosh" else (2.0**-3, 2.0**-20)
+    rounds = [
+        GradientBoostingRegressor(**parameters)
+        .fit(X[:300], y[:300] * scale, X_val=X[300:], y_val=y[300:] * scale)
+        .n_estimators_
+        for scale in (first, scale)
+    ]
+    assert rounds[0] == rounds[1] > 10

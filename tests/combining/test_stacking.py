@@ -13,6 +13,7 @@ import sklearn
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import StackingClassifier as PeerStack
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
@@ -541,6 +542,28 @@ def test_columns_of_default_final_estimators_do_not_depend_on_the_scale_of_weigh
     X, weight = rng.normal(size=(60, 3)), rng.random(60)
     small = stacker._learn_columns(X, weight)
     np.testing.assert_array_equal(stacker._learn_columns(X, weight * 2.0**900), small)
+
+
+@pytest.mark.parametrize("scale", [2.0**-7, 2.0**-40])
+def test_small_numbers_are_combined_as_large_ones_are(scale, rng):
+    """Predicted numbers between 0 and 1 are no probabilities."""
+    X = rng.normal(size=(200, 2))
+    y = np.exp(X @ [1.0, 0.3])
+    model = StackingRegressor([("line", LinearRegression()), ("constant", DummyRegressor())], cv=KFold(2))
+    predicted = clone(model).fit(X, y).predict(X)
+    small = model.fit(X, y * scale)
+    np.testing.assert_allclose(small.predict(X) / scale, predicted, rtol=1e-9, atol=1e-9)
+    boosted = StackingRegressor([("boosting", GradientBoostingRegressor(n_estimators=3))], cv=KFold(2))
+    assert boosted.fit(X, y * scale).explain(X[:5]).values.shape == (5, 2)
+
+
+@pytest.mark.parametrize("stacker", [LogisticStacker(), RidgeStacker()])
+def test_penalties_of_default_final_estimators_are_those_of_rows_where_weights_sum_to_1(stacker, rng):
+    X, weight = rng.normal(size=(60, 3)), rng.random(60)
+    y = (X @ [1.0, -1.0, 0.5] + rng.normal(size=60) > 0).astype(float)
+    coefficients = [clone(stacker).fit(X, y, sample_weight=weight * scale).coef_ for scale in (0.5, 1 / 60, 2.0**-40)]
+    np.testing.assert_allclose(coefficients[1], coefficients[0], rtol=1e-6)
+    np.testing.assert_allclose(coefficients[2], coefficients[0], rtol=1e-6)
 
 
 def test_names_of_columns_ask_members_for_their_tags_a_few_times_each(binary):

@@ -285,6 +285,18 @@ def test_covariance_halves_the_weight_of_twins(table):
     assert model.weights_[0] == pytest.approx(model.weights_[1])
 
 
+@pytest.mark.parametrize("weighting", ["errors", "covariance"])
+def test_weights_that_sum_to_1_weigh_members_by_their_errors_too(table, experts, weighting, rng):
+    """Half a row that a member may have got wrong is a row of the mean weight, not one of weight 1."""
+    X, y = table
+    model = WeightedMajorityClassifier(experts, prefit=True, weighting=weighting)
+    weight = rng.random(len(y))
+    found = [model.fit(X, y, sample_weight=weight * scale).weights_ for scale in (0.5, 2 / len(y), 2.0**-40)]
+    assert np.ptp(found[0]) > 0.05
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-6)
+
+
 def test_votes_are_shares(table, experts):
     X, y = table
     model = WeightedMajorityClassifier(experts, prefit=True).partial_fit(X[100:], y[100:])

@@ -163,3 +163,16 @@ class CountedRows(RowSource):
     def parts(self):
         self.n_passes += 1
         yield from np.array_split(self._X, 7)
+
+
+@pytest.mark.parametrize("method", ["target", "ordered"])
+@pytest.mark.parametrize("far", [2.0**20, -(2.0**40)])
+def test_targets_far_from_0_are_encoded_as_those_near_it(method, far, rng):
+    """The squares of targets of 2**40 have no digit left of their variance, and float32 none of the means."""
+    X = rng.integers(0, 40, size=(1000, 1)).astype(np.float32)
+    y = np.round((rng.normal(size=40)[X[:, 0].astype(int)] + rng.normal(size=1000)) * 64) / 64
+    near, encoded = TargetStatistics.learn(X, Targets(y[None]), [0], method, seed=0)
+    statistics, found = TargetStatistics.learn(X, Targets(y[None] + far), [0], method, seed=0)
+    np.testing.assert_allclose(np.diff(found, axis=0), np.diff(encoded, axis=0), atol=1e-5)
+    np.testing.assert_allclose(np.ptp(statistics.means[0]), np.ptp(near.means[0]), rtol=1e-9)
+    np.testing.assert_allclose(np.diff(statistics.transform(X), axis=0), np.diff(near.transform(X), axis=0), atol=1e-5)

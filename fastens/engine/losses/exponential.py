@@ -44,9 +44,9 @@ class ExponentialLoss(Loss):
 
     def predict(self, raw: Array) -> Array:
         """Probabilities of the classes; several: those of one against the rest, scaled to sum to 1."""
-        share = expit(raw)
         if self.n_outputs == 1:
-            return np.hstack([1 - share, share])
+            return np.hstack([expit(-raw), expit(raw)])
+        share = expit(raw)
         share = np.maximum(share, np.finfo(float).tiny)
         return share / share.sum(axis=1, keepdims=True)
 

@@ -233,6 +233,23 @@ def test_newton_steps_of_log_cosh_never_go_up(rng):
     assert 290 < raw[0, 0] < 310
 
 
+@pytest.mark.parametrize("difference", [1e-12, 1e-8, 1e-5, 1e-3, 0.019, 0.021, 0.5])
+def test_log_cosh_of_small_targets(difference):
+    """Differences of numbers near 1 would leave it no digits."""
+    loss, y = MAKE["log_cosh"](), np.array([0.0, 0.0])
+    raw = np.array([difference, -difference])
+    np.testing.assert_allclose(loss.derivatives(y, raw)[0], np.tanh(raw), rtol=1e-12)
+    exact = np.log1p(2 * np.sinh(raw / 2) ** 2)
+    np.testing.assert_allclose(loss.row_losses(y, raw), exact, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["log_cosh", "expectile"])
+def test_starting_values_of_targets_far_from_0(name, rng):
+    y = np.round(rng.exponential(size=200) * 2**20) / 2**20
+    near, (far,) = MAKE[name]().start(y), MAKE[name]().start(y + 2.0**32)
+    assert far - 2.0**32 == pytest.approx(near, abs=2e-6)
+
+
 def squares(y, raw):
     return raw - y, np.ones_like(y)
 
