@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fastens.engine.comm import Comm, is_any
 from fastens.table.columns.vectors import array_of
+from fastens.table.parts import with_rows_to_take
 
 Part = Mapping[str, Any]
 
@@ -70,4 +71,5 @@ def _rows(values: Any, chosen: NDArray[np.bool_]) -> Any:
         return values.tocsr()[chosen]
     if isinstance(values, np.ndarray | list):
         return np.asarray(values)[chosen]
-    return nw.from_native(values, eager_only=True, allow_series=True)[np.flatnonzero(chosen)].to_native()
+    known = nw.from_native(with_rows_to_take(values), eager_only=True, allow_series=True)
+    return known[np.flatnonzero(chosen)].to_native()

@@ -15,6 +15,7 @@ from fastens.inspection.arguments import check_position
 from fastens.table.arrays import check_places
 from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
+from fastens.table.parts import with_rows_to_take
 
 Array = NDArray[np.float64]
 MOST_CATEGORIES = 30  # along an axis; the most frequent
@@ -251,7 +252,7 @@ def _order(value: Any) -> tuple[str, Any]:
 def as_table(X: Any) -> Any:
     """A two-dimensional array with rows, or a frame as narwhals has it; ValueError for anything else."""
     if is_frame(X):
-        found = nw.from_native(X, eager_only=True)
+        found = nw.from_native(with_rows_to_take(X), eager_only=True)
     elif hasattr(X, "toarray"):
         check_places(X)
         found = X.toarray()

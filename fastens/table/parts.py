@@ -156,19 +156,48 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
         return X.take(rows)
     if isinstance(X, np.ndarray) and X.ndim == 2:
         return _rows_of_array(X, rows)
-    return nw.from_native(_in_native_order(X), eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+    return nw.from_native(with_rows_to_take(X), eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+
+
+def with_rows_to_take(X: Any) -> Any:
+    """A frame, or a column of Arrow, whose rows can be taken.
+
+    pandas takes no rows of numbers in the other order of bytes, and Arrow none of views and of runs: the Arrow tables
+    that are made of polars' frames have views of texts.
+    """
+    found = nw.to_native(X, pass_through=True)
+    if nw.dependencies.is_pandas_dataframe(found):
+        return _in_native_order(found)
+    if nw.dependencies.is_pyarrow_table(found):
+        for index, field in enumerate(found.schema):
+            column = found.column(index)
+            if (plain := _plain_column(column)) is not column:
+                found = found.set_column(index, field.name, plain)
+        return found
+    return _plain_column(found) if nw.dependencies.is_pyarrow_chunked_array(found) else X
 
 
 def _in_native_order(frame: Any) -> Any:
-    """A frame whose rows can be taken: pandas takes none of numbers in the other order of bytes."""
-    if not nw.dependencies.is_pandas_dataframe(frame):
-        return frame
     found = frame
     for index, dtype in enumerate(frame.dtypes):
         if isinstance(dtype, np.dtype) and not dtype.isnative:
             found = frame.copy(deep=False) if found is frame else found
             found.isetitem(index, frame.iloc[:, index].to_numpy().astype(dtype.newbyteorder("=")))
     return found
+
+
+def _plain_column(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary_view(column.type):
+        return column.cast(pa.large_binary())
+    if pa.types.is_run_end_encoded(column.type):
+        import pyarrow.compute
+
+        return pa.chunked_array([pa.compute.run_end_decode(part) for part in column.chunks], column.type.value_type)
+    return column
 
 
 def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:

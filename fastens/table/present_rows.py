@@ -15,7 +15,7 @@ from fastens.table.arrays import check_places
 from fastens.table.columns.vectors import unmasked
 from fastens.table.frames import is_frame
 from fastens.table.opening import in_parts
-from fastens.table.parts import take_rows
+from fastens.table.parts import take_rows, with_rows_to_take
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import TrainingData
 
@@ -81,7 +81,7 @@ def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
     if isinstance(X, list | tuple):
         return [X[row] for row in rows]
     if nw.dependencies.is_into_series(X):
-        return nw.from_native(X, series_only=True)[rows].to_native()
+        return nw.from_native(with_rows_to_take(X), series_only=True)[rows].to_native()
     if not sparse.issparse(X):
         return X[rows] if isinstance(X, np.ma.MaskedArray) else take_rows(X, rows)
     taken = X.tocsr()[rows]

@@ -48,11 +48,14 @@ def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[
     """Targets, predictions and checked weights of the rows that are scored; those of weight 0 may have any target."""
     if y is None:
         raise ValueError("y must hold the targets of the rows that are scored; got None.")
-    weight = None if sample_weight is None else check_weights(sample_weight, np.shape(y)[0])
+    y = y.tocsr() if issparse(y) else unmasked(y, "y")
+    if y.ndim == 0:
+        raise ValueError(f"y must hold one target for each row that is scored; got {y.item()!r}.")
+    weight = None if sample_weight is None else check_weights(sample_weight, y.shape[0])
     if weight is None or weight.all() or len(predicted) != len(weight):
         return y, predicted, weight
     rows = np.flatnonzero(weight)
-    return y.tocsr()[rows] if issparse(y) else unmasked(y, "y")[rows], predicted[rows], weight[rows]
+    return y[rows], predicted[rows], weight[rows]
 
 
 def _in_range(

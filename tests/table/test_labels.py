@@ -66,3 +66,21 @@ def test_groups_are_strings_of_any_length_and_none_is_masked(learn):
     learn(groups=LABELS.astype(np.dtypes.StringDType()))
     with pytest.raises(ValueError, match="groups must have no masked values; that of row 3 is masked"):
         learn(groups=np.ma.masked_array(LABELS, np.arange(20) == 3))
+
+
+@pytest.mark.parametrize("model", [fe.DecisionTreeRegressor(), fe.GradientBoostingRegressor(n_estimators=1)])
+def test_masked_targets_are_not_scored(model):
+    y = np.ma.masked_equal(np.arange(20.0), 3)
+    model.fit(X, y.data)
+    methods = [model.score, lambda *given: list(model.staged_score(*given))]
+    for score in methods[: 1 + hasattr(model, "staged_score")]:
+        with pytest.raises(ValueError, match="y must have no masked values; that of row 3 is masked"):
+            score(X, y)
+
+
+@pytest.mark.parametrize("model", [fe.DecisionTreeClassifier(), fe.DecisionTreeRegressor()])
+def test_a_number_is_no_target_of_rows(model):
+    model.fit(X, np.arange(20) % 2)
+    for weight in (None, np.ones(20)):
+        with pytest.raises(ValueError, match="y must hold one target for each row that is scored"):
+            model.score(X, 1.0, sample_weight=weight)

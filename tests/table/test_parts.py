@@ -6,6 +6,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import RidgeClassifier
@@ -14,14 +16,17 @@ from fastens import (
     BaggingClassifier,
     CascadeForestClassifier,
     ConformalClassifier,
+    DecisionTreeClassifier,
     GradientBoostingClassifier,
     MixedNB,
     RandomForestClassifier,
     RandomSearch,
     Source,
     StackingClassifier,
+    TextClassifier,
     VersionSpaceClassifier,
     VotingClassifier,
+    plot_decision_boundary,
     tune,
 )
 from fastens.combining.folds import _reads_tables
@@ -199,3 +204,20 @@ def test_columns_of_a_source_are_named_in_errors(model):
         with pytest.raises(ValueError, match="columns must name each column once; got 'real' twice"):
             model.fit(Source(table, columns=["real", "whole", "real", "flag"]), "flag")
         model.fit(Source(table, columns=["whole", "real", "flag"]), "flag")
+
+
+def test_rows_are_taken_of_views_of_texts_and_of_runs():
+    texts = pa.chunked_array([["good film", "bad film"] * 2, ["good music", "bad music"]])
+    runs = pa.compute.run_end_encode(pa.array([1, 1, 2, 2, 3, 3]))
+    table = pa.table({"a": texts.cast(pa.string_view()), "b": runs, "c": range(6)})
+    plain = pa.table({"a": texts, "b": [1, 1, 2, 2, 3, 3], "c": range(6)})
+    rows = np.array([4, 1, 1])
+    for views in (table, nw.from_native(table)):
+        assert take_rows(views, rows).to_pydict() == plain.take(rows).to_pydict()
+    y = np.arange(6) % 2
+    weight = [0, 1, 2, 1, 1, 1]
+    bags = [BaggingClassifier(DummyClassifier(), 2, random_state=0).fit(X, y, weight) for X in (table, plain)]
+    np.testing.assert_array_equal(bags[0].predict(table), bags[1].predict(plain))
+    model = TextClassifier().fit(table["a"], y, weight)
+    np.testing.assert_array_equal(model.predict_proba(table["a"]), model.predict_proba(texts))
+    plot_decision_boundary(DecisionTreeClassifier().fit(plain, y), table, y, features=["a", "c"])
