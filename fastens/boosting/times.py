@@ -70,6 +70,18 @@ def _floats(values: NDArray[Any]) -> Array:
         raise ValueError(f"y must hold real numbers: {error}") from error
 
 
+def check_no_events(y: Any, sample_weight: Any) -> None:
+    """Raise ValueError where the events of a vector of times are given in the place of weights."""
+    if sample_weight is None or is_frame(y):
+        return
+    weight, times = unmasked(sample_weight, "sample_weight"), unmasked(y, "y")
+    if weight.dtype == bool and not times.dtype.names and times.shape[1:] in ((), (1,)):
+        raise ValueError(
+            "sample_weight must hold numbers beside a y of times alone; got booleans. Events belong in y: a table of "
+            "the columns 'event' and 'time'."
+        )
+
+
 def checked_times(bounds: Array, rows: Array) -> Array:
     """Bounds that make sense, of rows of these numbers; a lower one below 0 is 0."""
     low, high = np.maximum(bounds[:, 0], 0.0), bounds[:, 1]

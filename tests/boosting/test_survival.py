@@ -214,6 +214,17 @@ def test_wrong_times(y, message):
         GradientBoostingSurvival(n_estimators=1).fit(np.zeros((2, 1)), y)
 
 
+def test_events_beside_the_times_are_no_weights(table):
+    X, y, _ = table
+    times, events = y[:, 0], y[:, 0] == y[:, 1]
+    model = GradientBoostingSurvival(n_estimators=1).fit(X, y, sample_weight=events)
+    for call in (model.fit, model.score, lambda *given: model.refit_leaves(*given[:2], sample_weight=given[2])):
+        for given in (events, events.tolist(), pd.Series(events)):
+            with pytest.raises(ValueError, match=r"sample_weight must hold numbers .*the columns 'event' and 'time'"):
+                call(X, times, given)
+    model.fit(X, times, events.astype(int))
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [
