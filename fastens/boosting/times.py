@@ -27,8 +27,8 @@ def read_times(y: Any) -> Array:
         observed.
     """
     if is_frame(y):
-        table = table_from_frame(y)
-        return _from_columns({str(name): np.asarray(y[name]) for name in table.names or []})
+        names = table_from_frame(y).names
+        return _from_columns({str(name): np.asarray(y[name]) for name in (y.columns if names is None else names)})
     array = unmasked(y, "y")
     if array.dtype.names:
         return _from_columns({name: array[name] for name in array.dtype.names})

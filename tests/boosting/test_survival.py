@@ -173,6 +173,7 @@ def test_all_ways_to_give_times():
         pd.DataFrame({"event": event.astype(int), "time": time}),
         pd.DataFrame({"days": time, "dead": event}),
         pl.DataFrame({"days": time, "dead": event}),
+        pd.DataFrame({0: event, 1: time}),
         pd.DataFrame({"lower": expected[:, 0], "upper": expected[:, 1]}),
         expected,
     ):
