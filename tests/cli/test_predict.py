@@ -286,6 +286,21 @@ def test_several_outputs_have_columns_of_their_own(run, houses):
     np.testing.assert_array_equal(found["prediction of target 1"], expected[:, 1])
 
 
+def test_classes_of_several_targets_have_contributions_of_their_own(run):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(90, 2)), columns=["a", "b"])
+    X.to_csv("table.csv", index=False)
+    labels = np.column_stack([np.where(X["a"] > 0, "dear", "cheap"), np.digitize(X["b"], [-0.5, 0.5])])
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, labels).calibrate(X, labels)
+    model.save("several.fastens")
+    result = run("predict", "several.fastens", "table.csv", "-o", "out.csv", "--contributions")
+    assert result.code == 0, result.err
+    found, expected = pd.read_csv("out.csv"), model.predict_contributions(X)
+    for output, label in enumerate(["dear of target 0", *(f"{k} of target 1" for k in range(3))]):
+        names = [f"contribution of a for {label}", f"contribution of b for {label}", f"expected prediction for {label}"]
+        np.testing.assert_allclose(found[names], expected[:, output])
+
+
 @pytest.fixture
 def visits(tmp_path):
     """Visits that follow the day of the week: dates, instants, identifiers beyond 2**53 and numbers that are codes."""
