@@ -299,6 +299,9 @@ def test_classes_of_several_targets_have_contributions_of_their_own(run):
     for output, label in enumerate(["dear of target 0", *(f"{k} of target 1" for k in range(3))]):
         names = [f"contribution of a for {label}", f"contribution of b for {label}", f"expected prediction for {label}"]
         np.testing.assert_allclose(found[names], expected[:, output])
+    result = run("predict", "several.fastens", "table.csv", "-o", "sets.csv", "--coverage", "0.9")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "GradientBoostingClassifier has several" in result.err
 
 
 @pytest.fixture
