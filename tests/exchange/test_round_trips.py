@@ -62,6 +62,7 @@ MODELS = {
     "quantiles": lambda: numbers(loss="quantile", quantile=[0.3, 0.6]).fit(X, y),
     "quantiles of targets": lambda: numbers(loss="quantile", quantile=[0.3, 0.6]).fit(X, np.column_stack([y, -y])),
     "targets": lambda: numbers().fit(X, np.column_stack([y, -y * y])),
+    "shares": lambda: numbers(loss="cross_entropy").fit(X, 1 / (1 + np.exp(-y))),
     "ranking": lambda: fastens.GradientBoostingRanker(**BOOSTED).fit(
         X, np.digitize(y, [1, 2]), qid=np.arange(240) // 20
     ),
@@ -101,6 +102,7 @@ REFUSED = {
     "onnx 3": {},
     "treelite": IN_SUMS,
     "sklearn": {
+        "shares": "the link 'sigmoid'",
         "targets": "several predictions",
         "quantiles": "several predictions",
         "quantiles of targets": "several targets",

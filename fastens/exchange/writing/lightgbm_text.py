@@ -52,7 +52,7 @@ def _objective(target: Target, n_outputs: int) -> dict[str, str]:
     if target.link in ("one vs rest", "sorted", "anomaly"):
         raise CannotHoldError(f"predictions by the link {target.link!r}")
     if target.link == "sigmoid":
-        return {"objective": "binary sigmoid:1"}
+        return {"objective": "cross_entropy" if target.classes is None else "binary sigmoid:1"}
     if target.link == "softmax":
         return {"objective": f"multiclass num_class:{n_outputs}"}
     if target.link == "exp":

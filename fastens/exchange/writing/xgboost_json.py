@@ -52,6 +52,8 @@ def write(view: ModelView) -> str:
 def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
     """The objective, and the parameters of all trees."""
     name, parameters, base_score = _OBJECTIVES[target.link]
+    if target.link == "sigmoid" and target.classes is None:
+        name = "reg:logistic"
     is_softmax = target.link == "softmax"
     if is_softmax:
         parameters = {"softmax_multiclass_param": {"num_class": str(view.n_outputs)}}
