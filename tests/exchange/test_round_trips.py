@@ -63,6 +63,7 @@ MODELS = {
     "quantiles of targets": lambda: numbers(loss="quantile", quantile=[0.3, 0.6]).fit(X, np.column_stack([y, -y])),
     "targets": lambda: numbers().fit(X, np.column_stack([y, -y * y])),
     "shares": lambda: numbers(loss="cross_entropy").fit(X, 1 / (1 + np.exp(-y))),
+    "counts of targets": lambda: numbers(loss="poisson").fit(X, np.exp(np.column_stack([y, -y]) / 3)),
     "ranking": lambda: fastens.GradientBoostingRanker(**BOOSTED).fit(
         X, np.digitize(y, [1, 2]), qid=np.arange(240) // 20
     ),
@@ -96,14 +97,19 @@ EVERYWHERE = {"linear": "leaves with linear models", "weighted median": "the wei
 SEVERAL = {"targets of classes": "several targets", "forest of several": "several targets"}
 IN_SUMS = {"quantiles": "'sorted'", "outliers": "'anomaly'", "quantiles of targets": "several targets"} | SEVERAL
 REFUSED = {
-    "lightgbm": IN_SUMS | {"missing is a category": "missing values of 'town' on another side"},
+    "lightgbm": IN_SUMS
+    | {
+        "missing is a category": "missing values of 'town' on another side",
+        "counts of targets": "several predictions by the link 'exp'",
+    },
     "xgboost": IN_SUMS,
     "onnx": {},
     "onnx 3": {},
-    "treelite": IN_SUMS,
+    "treelite": IN_SUMS | {"counts of targets": "predictions by the link 'exp'"},
     "sklearn": {
         "shares": "the link 'sigmoid'",
         "targets": "several predictions",
+        "counts of targets": "several predictions",
         "quantiles": "several predictions",
         "quantiles of targets": "several targets",
         "targets of classes": "several targets",

@@ -51,6 +51,8 @@ def _objective(target: Target, n_outputs: int) -> dict[str, str]:
     """The line of the objective, which decides on the link; none for shares, which are averaged as they are."""
     if target.link in ("one vs rest", "sorted", "anomaly"):
         raise CannotHoldError(f"predictions by the link {target.link!r}")
+    if n_outputs > 1 and target.classes is None and target.link != "identity":  # LightGBM's link is for the first
+        raise CannotHoldError(f"several predictions by the link {target.link!r}")
     if target.link == "sigmoid":
         return {"objective": "cross_entropy" if target.classes is None else "binary sigmoid:1"}
     if target.link == "softmax":
