@@ -191,3 +191,13 @@ def test_times(name, kind, tmp_path):
         damaged = content.replace(b'"hazard":[', wrong).replace(b'"scale":', wrong)
         with pytest.raises(fastens.ModelFileError, match=r"note of fastens|must have"):
             from_model(damaged)
+
+
+@pytest.mark.parametrize(
+    ("name", "later"),
+    [("quantiles", {"quantile": 0.5}), ("cox", {"loss": "aft"}), ("aft", {"loss": "cox"}), ("aft", {"loss__scale": 9})],
+)
+def test_parameters_set_after_fit_are_not_those_of_the_model(name, later):
+    model = MODELS[name]()
+    expected = written(model, "onnx")
+    assert written(model.set_params(**later), "onnx") == expected
