@@ -193,6 +193,14 @@ def test_times(name, kind, tmp_path):
             from_model(damaged)
 
 
+@pytest.mark.parametrize("target", [y, np.column_stack([y, -y])], ids=["one target", "two targets"])
+def test_levels_are_of_the_loss_that_they_were(target):
+    model = numbers(loss="expectile", quantile=[0.2, 0.8]).fit(X, target)
+    back = from_model(written(model, "onnx"))
+    assert (back.loss, back.quantile) == ("expectile", [0.2, 0.8])
+    assert back.score(X, target) == model.score(X, target)
+
+
 @pytest.mark.parametrize(
     ("name", "later"),
     [("quantiles", {"quantile": 0.5}), ("cox", {"loss": "aft"}), ("aft", {"loss": "cox"}), ("aft", {"loss__scale": 9})],
