@@ -252,6 +252,18 @@ def test_models_saved_from_python_are_evaluated_or_refused_in_a_line(run, tmp_pa
         assert "predicts no values of a column" in refused.err
 
 
+@pytest.mark.parametrize(("loss", "fewest"), [("poisson", -1.0), ("gamma", 0.0)])
+def test_true_values_that_a_loss_does_not_take_have_scores_all_the_same(run, loss, fewest):
+    X = pd.DataFrame({"a": np.arange(1.0, 61.0)})
+    fastens.GradientBoostingRegressor(loss, n_estimators=2).fit(X, X["a"]).save("model.fastens")
+    for values, has_deviance in ((X["a"], True), (X["a"].where(X["a"] > 1, fewest), False)):
+        X.assign(y=values).to_csv("table.csv", index=False)
+        result = run("evaluate", "model.fastens", "table.csv", "--target", "y")
+        assert result.code == 0, result.err
+        assert "RMSE" in result.out
+        assert ("deviance" in result.out) == has_deviance
+
+
 @pytest.mark.slow
 def test_several_outputs_have_columns_of_their_own(run, houses):
     """Of models saved from Python; the command line trains none with several outputs."""
