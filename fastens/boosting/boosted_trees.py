@@ -188,7 +188,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             data = with_earlier_categories(self, earlier, X, data)
             check_same_columns(earlier, self)
         data = self._with_offset(data, init_score)
-        splits = bool(self.early_stopping) and self.early_stopping != "auto" and not given.is_given
+        splits = self.early_stopping not in (False, "auto") and not given.is_given and self._stopping.validation is None
         self._seed = self._choose_seed(data.y, earlier, splits=splits)
         if self._stopping.folds is not None:
             fit_folds(self, data, start)

@@ -58,7 +58,7 @@ class RelevanceLabels:
         if self.group is not None:
             first, _ = first_row(comm, len(self.group))
             return query + first
-        own = np.zeros(1) if self.qid is None else np.unique(_labels(self.qid))
+        own = np.zeros(1) if self.qid is None else _sorted(_labels(self.qid))[0]
         labels, counts = np.unique(np.concatenate(comm.gather(own)), return_counts=True)
         if (counts > 1).any():
             first_shared = labels[counts > 1][:1].tolist()[0]
@@ -77,7 +77,7 @@ class RelevanceLabels:
         qid = _labels(self.qid)
         if qid.shape != (n_rows,):
             raise ValueError(f"qid must have a query for each of the {n_rows} rows; got shape {qid.shape}.")
-        return np.unique(qid, return_inverse=True)[1]
+        return _sorted(qid)[1]
 
 
 def _labels(qid: Any) -> NDArray[Any]:
@@ -88,6 +88,15 @@ def _labels(qid: Any) -> NDArray[Any]:
         if missing.any():
             raise ValueError(f"qid must have no missing values; that of row {missing.argmax()} is missing.")
     return labels
+
+
+def _sorted(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The labels of queries in order, and the place of each row's among them."""
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
+        raise ValueError(f"qid must hold labels of one kind, which have an order; it holds {kinds}.") from error
 
 
 def _numbers(relevance: NDArray[Any]) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.rounds import Rounds
-from fastens.boosting.times import checked_times, read_times
+from fastens.boosting.times import check_no_events, checked_times, read_times
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import gathered
 from fastens.engine.elementary import exp
@@ -82,6 +82,14 @@ class GradientBoostingSurvival(BoostedTrees):
         return tags
 
     # The target --------------------------------------------------
+
+    def _learn_data(self, X: Any, y: Any, sample_weight: Any, n_validation: int = 0) -> TrainingData:
+        check_no_events(y, sample_weight)
+        return super()._learn_data(X, y, sample_weight, n_validation)
+
+    def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+        check_no_events(y, sample_weight)
+        return super()._check_validation(X, y, sample_weight)
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return the bounds of the times and the numbers of the rows, (n_rows, 3)."""
@@ -221,6 +229,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return self._score_of(y, self.predict(X, init_score), sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        check_no_events(y, sample_weight)
         y = self._read_target(y)
         check_same_rows(len(predicted), len(y))
         y, predicted, weight = rows_to_score(y, predicted, sample_weight)

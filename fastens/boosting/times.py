@@ -27,8 +27,8 @@ def read_times(y: Any) -> Array:
         observed.
     """
     if is_frame(y):
-        table = table_from_frame(y)
-        return _from_columns({str(name): np.asarray(y[name]) for name in table.names or []})
+        names = table_from_frame(y).names
+        return _from_columns({str(name): np.asarray(y[name]) for name in (y.columns if names is None else names)})
     array = unmasked(y, "y")
     if array.dtype.names:
         return _from_columns({name: array[name] for name in array.dtype.names})
@@ -68,6 +68,18 @@ def _floats(values: NDArray[Any]) -> Array:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must hold real numbers: {error}") from error
+
+
+def check_no_events(y: Any, sample_weight: Any) -> None:
+    """Raise ValueError where the events of a vector of times are given in the place of weights."""
+    if sample_weight is None or is_frame(y):
+        return
+    weight, times = unmasked(sample_weight, "sample_weight"), unmasked(y, "y")
+    if weight.dtype == bool and not times.dtype.names and times.shape[1:] in ((), (1,)):
+        raise ValueError(
+            "sample_weight must hold numbers beside a y of times alone; got booleans. Events belong in y: a table of "
+            "the columns 'event' and 'time'."
+        )
 
 
 def checked_times(bounds: Array, rows: Array) -> Array:

@@ -151,7 +151,7 @@ def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
         found = method(X, coverage)
     except (ValueError, AttributeError) as error:
         raise CommandError(f"--coverage: {first_line(error)}") from error
-    if found.ndim != 2:
+    if isinstance(found, list) or found.ndim != 2:
         raise CommandError(f"--coverage is for models of one output; {type(model).__name__} has several")
     if is_classifier(model):
         return {f"set has {label}": found[:, k] for k, label in enumerate(model.classes_)}

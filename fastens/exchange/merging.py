@@ -86,6 +86,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     _check_kinds(found)
     for model in found:
         model._check_fitted()
+    found = [model._as_fitted() for model in found]
     first = found[0]
     if hasattr(first, "cumulative_hazard_"):
         raise ValueError("loss must not be 'cox': each model has a baseline hazard of its own.")

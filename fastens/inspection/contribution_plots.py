@@ -330,13 +330,17 @@ def output_labels(estimator: Any, n_outputs: int) -> list[Any]:
     ]
 
 
+# By the loss of a regressor with a link.
+_OF_LINKS = dict.fromkeys(("poisson", "gamma", "tweedie"), "logarithm of the prediction")
+_OF_LINKS["cross_entropy"] = "log odds of the prediction"
+
+
 def explained_quantity(estimator: Any, output: int) -> str:
     """The name of what the contributions to one of the raw predictions sum to."""
     if is_outlier_detector(estimator):
         return "path length"
     if not is_classifier(estimator):
-        has_link = getattr(estimator, "loss", "squared_error") in ("poisson", "gamma", "tweedie")
-        return "logarithm of the prediction" if has_link else "prediction"
+        return _OF_LINKS.get(getattr(getattr(estimator, "_loss", None), "name", ""), "prediction")
     labels = output_labels(estimator, output + 1)
     label = labels[output] if len(labels) > 2 or isinstance(estimator.classes_, list) else labels[-1]
     return f"{'probability' if getattr(estimator, '_has_class_shares', False) else 'log odds'} of {label}"

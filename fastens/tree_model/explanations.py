@@ -176,7 +176,8 @@ def _output_name(model: Any, output: str) -> str:
     name = explained_quantity(model, 0)
     if output == "raw":
         return name
-    linked = {"log odds": "probability", "logarithm of the ": "", "path length": "score"}
+    linked = {"log odds of the prediction": "prediction", "log odds": "probability"}
+    linked |= {"logarithm of the ": "", "path length": "score"}
     for raw, text in linked.items():
         name = name.replace(raw, text)
     return "loss" if output == "loss" else name

@@ -35,10 +35,10 @@ def labels(X, rng):
 def test_a_splitter_gives_the_rows_to_validate_on(X, y):
     splitter = TimeSeriesSplit(4)
     model = GradientBoostingRegressor(
-        n_estimators=60, early_stopping=EarlyStopping(validation=splitter), learning_rate=0.3, max_features=1.0
+        n_estimators=60, early_stopping=EarlyStopping(validation=splitter), learning_rate=0.3
     ).fit(X, y)
     *_, (train, test) = splitter.split(X)
-    same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3, max_features=1.0)
+    same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3)  # draws the same features: no seed is drawn
     same.fit(X[train], y[train], None, X[test], y[test])
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
     np.testing.assert_array_equal(model.validation_score_, same.validation_score_)

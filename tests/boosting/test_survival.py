@@ -173,6 +173,7 @@ def test_all_ways_to_give_times():
         pd.DataFrame({"event": event.astype(int), "time": time}),
         pd.DataFrame({"days": time, "dead": event}),
         pl.DataFrame({"days": time, "dead": event}),
+        pd.DataFrame({0: event, 1: time}),
         pd.DataFrame({"lower": expected[:, 0], "upper": expected[:, 1]}),
         expected,
     ):
@@ -212,6 +213,17 @@ def test_rows_without_weight_may_have_any_times(wrong, rng):
 def test_wrong_times(y, message):
     with pytest.raises(ValueError, match=message):
         GradientBoostingSurvival(n_estimators=1).fit(np.zeros((2, 1)), y)
+
+
+def test_events_beside_the_times_are_no_weights(table):
+    X, y, _ = table
+    times, events = y[:, 0], y[:, 0] == y[:, 1]
+    model = GradientBoostingSurvival(n_estimators=1).fit(X, y, sample_weight=events)
+    for call in (model.fit, model.score, lambda *given: model.refit_leaves(*given[:2], sample_weight=given[2])):
+        for given in (events, events.tolist(), pd.Series(events)):
+            with pytest.raises(ValueError, match=r"sample_weight must hold numbers .*the columns 'event' and 'time'"):
+                call(X, times, given)
+    model.fit(X, times, events.astype(int))
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,18 @@ def test_models_saved_from_python_are_evaluated_or_refused_in_a_line(run, tmp_pa
         assert "predicts no values of a column" in refused.err
 
 
+@pytest.mark.parametrize(("loss", "fewest"), [("poisson", -1.0), ("gamma", 0.0)])
+def test_true_values_that_a_loss_does_not_take_have_scores_all_the_same(run, loss, fewest):
+    X = pd.DataFrame({"a": np.arange(1.0, 61.0)})
+    fastens.GradientBoostingRegressor(loss, n_estimators=2).fit(X, X["a"]).save("model.fastens")
+    for values, has_deviance in ((X["a"], True), (X["a"].where(X["a"] > 1, fewest), False)):
+        X.assign(y=values).to_csv("table.csv", index=False)
+        result = run("evaluate", "model.fastens", "table.csv", "--target", "y")
+        assert result.code == 0, result.err
+        assert "RMSE" in result.out
+        assert ("deviance" in result.out) == has_deviance
+
+
 @pytest.mark.slow
 def test_several_outputs_have_columns_of_their_own(run, houses):
     """Of models saved from Python; the command line trains none with several outputs."""
@@ -284,6 +296,24 @@ def test_several_outputs_have_columns_of_their_own(run, houses):
         "prediction of target 1",
     ]
     np.testing.assert_array_equal(found["prediction of target 1"], expected[:, 1])
+
+
+def test_classes_of_several_targets_have_contributions_of_their_own(run):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(90, 2)), columns=["a", "b"])
+    X.to_csv("table.csv", index=False)
+    labels = np.column_stack([np.where(X["a"] > 0, "dear", "cheap"), np.digitize(X["b"], [-0.5, 0.5])])
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, labels).calibrate(X, labels)
+    model.save("several.fastens")
+    result = run("predict", "several.fastens", "table.csv", "-o", "out.csv", "--contributions")
+    assert result.code == 0, result.err
+    found, expected = pd.read_csv("out.csv"), model.predict_contributions(X)
+    for output, label in enumerate(["dear of target 0", *(f"{k} of target 1" for k in range(3))]):
+        names = [f"contribution of a for {label}", f"contribution of b for {label}", f"expected prediction for {label}"]
+        np.testing.assert_allclose(found[names], expected[:, output])
+    result = run("predict", "several.fastens", "table.csv", "-o", "sets.csv", "--coverage", "0.9")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "GradientBoostingClassifier has several" in result.err
 
 
 @pytest.fixture

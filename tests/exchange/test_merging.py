@@ -79,6 +79,15 @@ def test_mean_of_boosted_models(name, weights, tables, tmp_path):
     np.testing.assert_array_equal(merged[:15]._raw(X), raw)
 
 
+def test_parameters_set_after_fit_are_not_those_of_the_models(tables):
+    X = tables[2]
+    parts = two_fits(tables, lambda n: GradientBoostingRegressor("poisson", n_estimators=2 + n), np.exp)
+    expected = merge_models(parts).predict(X)
+    for part in parts:
+        part.set_params(loss="squared_error")
+        np.testing.assert_array_equal(merge_models(parts).predict(X), expected)
+
+
 @pytest.mark.parametrize("kind", [RandomForestRegressor, RandomForestClassifier, ExtraTreesClassifier])
 def test_forest_of_all_trees(kind, tables, tmp_path):
     target = (lambda y: y) if kind is RandomForestRegressor else classes

@@ -102,6 +102,15 @@ def test_explains_losses(table, name):
     assert found.output_names == "loss"
 
 
+def test_what_is_explained_is_named_by_the_link(table):
+    X, y = table[0][["size", "age"]], table[1] / table[1].max()
+    names = {fastens.TweedieLoss(1.7): "logarithm", "cross_entropy": "log odds", "poisson": "logarithm"}
+    for loss, name in names.items():
+        model = GradientBoostingRegressor(loss, n_estimators=2).fit(X, y).set_params(loss="squared_error")
+        assert model.explain(X[:2]).output_names == f"{name} of the prediction"
+        assert model.explain(X[:2], X[:4], output="probability").output_names == "prediction"
+
+
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("loss", ["log_cosh", "squared_error_of_root", "tweedie", "cross_entropy", "quantile"])
 def test_explains_the_loss_that_early_stopping_measures(table, loss, plain):

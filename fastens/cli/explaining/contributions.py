@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fastens.inspection.contribution_plots import output_labels
+
 Array = NDArray[np.float64]
 BATCH_CELLS = 4_000_000
 # What rows cost is measured on so many, then on so many times more, until they take so long.
@@ -45,17 +47,21 @@ def rows_at_once(model: Any, n_columns: int) -> int:
 
 
 def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
-    """The expected prediction and the contributions of all rows, a column each, for each class."""
+    """The expected prediction and the contributions of all rows, a column each, for each class of each target."""
     parts = contributions(model, X)
     n_outputs = parts.shape[1]
-    labels = getattr(model, "classes_", range(n_outputs)) if n_outputs > 1 else [None]
+    ends = [""] if n_outputs == 1 else [f" for {_named(label)}" for label in output_labels(model, n_outputs)]
     found = {}
-    for output, label in enumerate(labels):
-        end = "" if label is None else f" for {label}"
+    for output, end in enumerate(ends):
         found[f"expected prediction{end}"] = parts[:, output, -1]
         for place, name in enumerate(X.column_names):
             found[f"contribution of {name}{end}"] = parts[:, output, place]
     return found
+
+
+def _named(label: Any) -> str:
+    """A class, or a class of one of several targets."""
+    return f"{label[1]} of target {label[0]}" if isinstance(label, tuple) else str(label)
 
 
 def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Iterator[pa.Table]:

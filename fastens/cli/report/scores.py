@@ -114,6 +114,7 @@ def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:
         "R²": float(1 - squared / spread) if spread > 0 else float("nan"),
     }
     deviance = DEVIANCES.get(truth.loss or "")
-    if deviance is not None and np.all(predicted > 0):
+    is_defined = np.all(predicted > 0) and np.all(y > 0 if truth.loss == "gamma" else y >= 0)
+    if deviance is not None and is_defined:
         scores = {f"{truth.loss} deviance": float(deviance(y, predicted, sample_weight=weight)), **scores}
     return scores

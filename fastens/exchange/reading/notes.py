@@ -180,7 +180,8 @@ def noted_outputs(note: dict[str, Any]) -> Outputs:
 def with_note(found: ForeignModel, note: dict[str, Any]) -> ForeignModel:
     """A model of such sums, with what else its note says."""
     if set(note["links"]) == {"sorted"}:
-        found.parameters = {"loss": "quantile", "quantile": [number(level, "a level") for level in note["levels"]]}
+        loss = "expectile" if note.get("levels_of") == "expectile" else "quantile"
+        found.parameters = {"loss": loss, "quantile": [number(level, "a level") for level in note["levels"]]}
     if note["links"] == ["anomaly"]:
         found.fitted["offset_"] = number(note["parameters"][1], "the offset")
     found.note = note

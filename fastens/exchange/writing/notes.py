@@ -27,7 +27,10 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     note: dict[str, Any] = {"estimator": type(model).__name__, "links": [target.link for target in targets]}
     note["widths"] = [target.outputs.stop - target.outputs.start for target in targets]
     note["parameters"] = [own for target in targets for own in target.parameters]
-    note["levels"] = np.ravel(model.quantile).tolist() if "sorted" in note["links"] else []
+    has_levels = "sorted" in note["links"]
+    note["levels"] = np.ravel(model.quantile).tolist() if has_levels else []
+    if has_levels:
+        note["levels_of"] = model._loss.name
     note["is_mean"] = model._combination != "sum"
     note["names"] = model._encoder.names
     note["is_single"] = bool(model._ensemble.value.dtype == np.float32)

@@ -66,7 +66,8 @@ def _kind(target: Target, n_outputs: int) -> tuple[int, str]:
     kind = (target.link, min(n_outputs, 2))
     if kind not in _POSTPROCESSORS:
         raise CannotHoldError(f"predictions by the link {target.link!r}")
-    return _POSTPROCESSORS[kind]
+    task, postprocessor = _POSTPROCESSORS[kind]
+    return (_REGRESSOR if target.classes is None else task), postprocessor
 
 
 def _is_nothing(tree: FlatTree) -> bool:

@@ -185,6 +185,7 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
     is_lightgbm : bool
         Whether the format is LightGBM's, which has linear models in leaves, and columns whose zeros are missing.
     """
+    model = model._as_fitted()
     trees: TreeEnsemble = model._predicting_trees()
     if 1 in np.atleast_1d(getattr(model, "n_classes_", 2)):
         raise CannotHoldError("a target of one class")
