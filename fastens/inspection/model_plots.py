@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.plotting import axes, date_ticks, name_ticks, plain, shortened, whole_ticks
 from fastens.parameters import one_of, whole
+from fastens.table.arrays import dense
 from fastens.table.columns.dates import DAY, column_and_part
 from fastens.table.frames import is_frame
 
@@ -271,7 +272,7 @@ def _as_scikit_learn_reads(X: Any) -> Any:
         return X
     if is_frame(X):
         return nw.from_native(X, eager_only=True).to_pandas()
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return np.asarray(dense(X))
 
 
 def _with_points(rows: Any, columns: list[Any]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.inspection.arguments import check_position
+from fastens.table.arrays import dense
 from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
 
@@ -251,9 +252,8 @@ def as_table(X: Any) -> Any:
     """A two-dimensional array with rows, or a frame as narwhals has it; ValueError for anything else."""
     if is_frame(X):
         found = nw.from_native(X, eager_only=True)
-    elif hasattr(X, "toarray"):
-        found = X.toarray()
     else:
+        X = dense(X)
         found = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
         if found.dtype.kind == "O" and all(type(value) in (int, float) for value in found.ravel().tolist()):
             found = found.astype(np.float64)

@@ -84,7 +84,7 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     if isinstance(X, list | tuple):
         array = np.asarray(X)
         X = array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
-    if sparse.issparse(X) and X.format in ("csr", "csc"):
+    if sparse.issparse(X):
         check_places(X)
     X = check_array(
         X,
@@ -105,6 +105,8 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
 
 def check_places(X: Any) -> None:
     """Raise ValueError where the places of a CSR or CSC matrix are none of it: SciPy does not look at them."""
+    if X.format not in ("csr", "csc"):
+        return
     starts, places = X.indptr, X.indices
     n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
     if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
@@ -114,6 +116,14 @@ def check_places(X: Any) -> None:
     known = places[: starts[-1]]
     if known.size and (known.min() < 0 or known.max() >= n_places):
         raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array; anything else as it is."""
+    if not sparse.issparse(X):
+        return X
+    check_places(X)
+    return X.toarray()
 
 
 def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
