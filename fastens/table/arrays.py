@@ -34,8 +34,8 @@ class ArrayTable(Table):
 
     @cached_property
     def arrays(self) -> list[NDArray[Any]]:
-        """The columns."""
-        return list(self.source.T)
+        """The columns, as they are stored in full."""
+        return list(dense(self.source).T)
 
     def is_categorical(self, index: int) -> bool | None:
         """Whether the column is categorical by its type."""

@@ -32,11 +32,6 @@ class CategoryInput(BaseNaiveBayes):
         self._encoder, table = with_values(encoder, table, declared_values(X))
         return table
 
-    def _check_table(self, X: Any) -> Any:
-        if sparse.issparse(X) and hasattr(self, "_encoder") and self._encoder.is_categorical.any():
-            X = X.toarray()
-        return super()._check_table(X)
-
     def _restore_encoder(self, state: dict[str, Any]) -> None:
         super()._restore_encoder(state)
         self._encoder.unseen = -1.0
