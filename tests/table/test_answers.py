@@ -100,6 +100,15 @@ def test_stacks_that_see_the_columns_read_tables_in_batches():
     pd.testing.assert_frame_equal(pd.DataFrame(found, columns=expected.columns), expected, check_dtype=False)
 
 
+def test_columns_beside_predictions_keep_their_types_in_streams():
+    table = pa.table({"when": pd.date_range("2026-01-01", periods=60), "town": [None] * 40 + ["Kiel", "Ulm"] * 10})
+    members = [("tree", fe.DecisionTreeRegressor(max_depth=1))]
+    model = fe.StackingRegressor(members, passthrough=True, cv=2).fit(table, np.arange(60.0))
+    found = model.transform(stream(table)).read_all()
+    assert found.column("feature 1").equals(table.column("when"))
+    assert found.column("feature 2").equals(table.column("town"))
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_set_output_is_not_for_streams(kind):
     model = fe.VotingClassifier([("bayes", fe.MixedNB())], voting="soft").fit(X, KINDS)
