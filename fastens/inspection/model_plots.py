@@ -272,7 +272,10 @@ def _as_scikit_learn_reads(X: Any) -> Any:
         return X
     if is_frame(X):
         return nw.from_native(X, eager_only=True).to_pandas()
-    return np.asarray(dense(X))
+    found = np.asarray(dense(X))
+    if found.shape == ():
+        raise ValueError(f"X must be a table with rows and columns in memory; got a {type(X).__name__}.")
+    return found
 
 
 def _with_points(rows: Any, columns: list[Any]) -> Any:

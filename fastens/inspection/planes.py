@@ -257,6 +257,8 @@ def as_table(X: Any) -> Any:
         found = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
         if found.dtype.kind == "O" and all(type(value) in (int, float) for value in found.ravel().tolist()):
             found = found.astype(np.float64)
+    if found.shape == ():
+        raise ValueError(f"X must be a table with rows and columns in memory; got a {type(X).__name__}.")
     if len(found.shape) != 2 or 0 in found.shape:
         raise ValueError(f"X must be a table with rows and columns; got shape {tuple(found.shape)}.")
     return found
