@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import joblib
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
@@ -54,6 +56,7 @@ from fastens.parameters import FLAG, NONE, Rule, one_of
 from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.answers import transforms_streams
+from fastens.table.frames import is_frame
 from fastens.table.memory_limits import TableShape
 from fastens.table.parts import free_names, in_one
 
@@ -308,7 +311,10 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def transform(self, X: ArrayLike) -> Any:
         """Return what the final estimator gets: predictions of levels, and the columns with `passthrough`."""
-        return in_one(self._final_table(X))
+        table = in_one(self._final_table(X))
+        if _get_output_config("transform", self)["dense"] == "pandas" and is_frame(table):
+            return nw.from_native(table, eager_only=True).to_pandas()  # pandas itself does not know other frames' types
+        return table
 
     def _final_table(self, X: Any) -> Any:
         """The same, whatever kind of table `set_output` wants."""

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.plotting import axes, date_ticks, name_ticks, plain, shortened, whole_ticks
 from fastens.parameters import one_of, whole
-from fastens.table.arrays import check_places
+from fastens.table.arrays import dense
 from fastens.table.columns.dates import DAY, column_and_part
 from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
@@ -273,8 +273,10 @@ def _as_scikit_learn_reads(X: Any) -> Any:
         return X
     if is_frame(X):
         return nw.from_native(X, eager_only=True).to_pandas()
-    check_places(X)
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    found = np.asarray(dense(X))
+    if found.shape == ():
+        raise ValueError(f"X must be a table with rows and columns in memory; got a {type(X).__name__}.")
+    return found
 
 
 def _with_points(rows: Any, columns: list[Any]) -> Any:

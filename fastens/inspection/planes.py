@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.inspection.arguments import check_position
-from fastens.table.arrays import check_places
+from fastens.table.arrays import dense
 from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
 from fastens.table.parts import with_rows_to_take
@@ -253,13 +253,13 @@ def as_table(X: Any) -> Any:
     """A two-dimensional array with rows, or a frame as narwhals has it; ValueError for anything else."""
     if is_frame(X):
         found = nw.from_native(with_rows_to_take(X), eager_only=True)
-    elif hasattr(X, "toarray"):
-        check_places(X)
-        found = X.toarray()
     else:
+        X = dense(X)
         found = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
         if found.dtype.kind == "O" and all(type(value) in (int, float) for value in found.ravel().tolist()):
             found = found.astype(np.float64)
+    if found.shape == ():
+        raise ValueError(f"X must be a table with rows and columns in memory; got a {type(X).__name__}.")
     if len(found.shape) != 2 or 0 in found.shape:
         raise ValueError(f"X must be a table with rows and columns; got shape {tuple(found.shape)}.")
     return found

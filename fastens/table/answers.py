@@ -8,10 +8,12 @@ from inspect import getattr_static, isfunction, signature
 from itertools import chain, product
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
 from fastens.engine.parts import RowSource, is_coded
+from fastens.table.frames import is_frame
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
 from fastens.table.sources import Batches, is_stream, open_stream
@@ -165,6 +167,9 @@ def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dic
             columns = _named(own, ANSWERS[method], _of_axes(model, method, own.shape[1:], given, classes))
             found |= {f"{name} of target {target}": values for name, values in columns.items()}
         return found
+    if is_frame(answer):  # whose columns have types of their own
+        columns = nw.from_native(answer, eager_only=True).to_arrow().columns
+        return {f"{ANSWERS[method]} {place}": column for place, column in enumerate(columns)}
     answer = answer.toarray() if sparse.issparse(answer) else np.asarray(answer)
     classes = getattr(model, "classes_", None)
     return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], given, classes))

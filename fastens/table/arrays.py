@@ -34,8 +34,8 @@ class ArrayTable(Table):
 
     @cached_property
     def arrays(self) -> list[NDArray[Any]]:
-        """The columns."""
-        return list(self.source.T)
+        """The columns, as they are stored in full."""
+        return list(dense(self.source).T)
 
     def is_categorical(self, index: int) -> bool | None:
         """Whether the column is categorical by its type."""
@@ -134,6 +134,14 @@ def check_places(X: Any) -> None:
     known = places[: starts[-1]]
     if known.size and (known.min() < 0 or known.max() >= n_places):
         raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array; anything else as it is."""
+    if not sparse.issparse(X):
+        return X
+    check_places(X)
+    return X.toarray()
 
 
 def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:

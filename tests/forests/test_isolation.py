@@ -92,3 +92,13 @@ def test_trees_on_other_numbers_of_rows_are_not_mixed(rng):
             model.fit(rows)
         assert (len(model), model.max_samples_) == (3, 60)
     assert len(model.set_params(max_samples=1.0).fit(X)) == 5
+
+
+def test_rows_of_a_stream_are_explained(rng):
+    pa = pytest.importorskip("pyarrow")
+    X = rng.normal(size=(60, 2))
+    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    model = IsolationForest(n_estimators=3, random_state=0).fit(table)
+    found = model.explain(table.to_reader(25))
+    np.testing.assert_array_equal(found.values, model.explain(table).values)
+    np.testing.assert_array_equal(found.data, X)

@@ -223,6 +223,7 @@ def test_wide_tables_are_predicted_in_parts(rng):
         ({"y": [1] * 300}, "y and classes_ must hold labels of one kind; got 1 and 'no'"),
         ({"y": [None] * 300}, "y must hold labels without missing values"),
         ({"X": []}, "X must be a table with rows and columns"),
+        ({"X": "rows.csv"}, "X must be a table with rows and columns in memory; got a str"),
         ({"estimator": fastens.RandomForestClassifier()}, "not fitted"),
         ({"estimator": SVC()}, "not fitted"),
         ({"estimator": 7}, "estimator must be a fitted estimator that predicts; got 7"),

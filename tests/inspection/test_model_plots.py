@@ -295,6 +295,7 @@ def models(table):
         ("two", "plot_dependence", {"features": [(0, 1, 2)]}, "features must be columns and pairs of two different"),
         ("two", "plot_dependence", {"features": [(0, 0)]}, "features must be columns and pairs of two different ones"),
         ("two", "plot_dependence", {"features": 0, "X": [1, 2]}, "X must be a table with rows and columns"),
+        ("two", "plot_dependence", {"features": 0, "X": "rows.csv"}, "X must be a table .* in memory; got a str"),
         ("two", "plot_dependence", {"features": 0, "label": "no"}, "label must be 'perhaps' or None with two classes"),
         ("none", "plot_dependence", {"features": 0, "label": "no"}, "label must be None without classes; got 'no'"),
         ("three", "plot_dependence", {"features": 0}, r"label must be one of \['no', 'perhaps', 'yes'\]; got None"),

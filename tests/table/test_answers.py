@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator
@@ -98,6 +99,25 @@ def test_stacks_that_see_the_columns_read_tables_in_batches():
     np.testing.assert_array_equal(model.predict_proba(lambda: stream(table)), whole.predict_proba(frame))
     found, expected = model.transform(lambda: stream(table)), whole.transform(frame)
     pd.testing.assert_frame_equal(pd.DataFrame(found, columns=expected.columns), expected, check_dtype=False)
+
+
+def test_columns_beside_predictions_keep_their_types_in_streams():
+    table = pa.table({"when": pd.date_range("2026-01-01", periods=60), "town": [None] * 40 + ["Kiel", "Ulm"] * 10})
+    members = [("tree", fe.DecisionTreeRegressor(max_depth=1))]
+    model = fe.StackingRegressor(members, passthrough=True, cv=2).fit(table, np.arange(60.0))
+    found = model.transform(stream(table)).read_all()
+    assert found.column("feature 1").equals(table.column("when"))
+    assert found.column("feature 2").equals(table.column("town"))
+
+
+def test_tables_of_arrow_become_pandas_where_set_output_asks_for_it():
+    frame = pd.DataFrame({"when": pd.date_range("2026-01-01", periods=60), "size": np.arange(60.0)})
+    members = [("tree", fe.DecisionTreeRegressor(max_depth=1))]
+    model = fe.StackingRegressor(members, passthrough=True, cv=2).fit(frame, np.arange(60.0))
+    model.set_output(transform="pandas")
+    expected = model.transform(frame)
+    for table in (pa.Table.from_pandas(frame), pl.from_pandas(frame)):
+        pd.testing.assert_frame_equal(model.transform(table), expected)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])

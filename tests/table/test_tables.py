@@ -329,8 +329,27 @@ def test_frames_of_any_version_of_narwhals(version):
 def test_sparse_matrices_whose_places_are_none_of_theirs_are_refused(form, name, place, value):
     X = getattr(sparse, form)(np.arange(1.0, 41.0).reshape(10, 4))
     getattr(X, name)[place] = value
-    with pytest.raises(ValueError, match=r"X must have (an indptr|indices)"):
-        fe.MultinomialNB().fit(X, np.arange(10) % 2)
+    for model in (fe.MultinomialNB(), fe.BayesianNetwork(), fe.VersionSpaceClassifier(noise=0.1)):
+        with pytest.raises(ValueError, match=r"X must have (an indptr|indices)"):
+            model.fit(X, np.arange(10) % 2)
+
+
+@pytest.mark.parametrize("form", ["csr_matrix", "csc_array", "coo_array"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        fe.GradientBoostingClassifier(n_estimators=2, categorical_features=[0]),
+        fe.AdaBoostClassifier(n_estimators=2, categorical_features=[0]),
+        fe.IsolationForest(n_estimators=2, categorical_features=[0], random_state=0),
+        fe.ExactTreeAverageClassifier(max_questions=4, n_thresholds=1, categorical_features=[0]),
+        fe.MixedNB(kinds=["categorical", "gaussian"]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_sparse_rows_are_predicted_by_models_that_learned_categories(model, form, rng):
+    X = np.column_stack([rng.integers(0, 4, 60), rng.normal(size=60)])
+    model = clone(model).fit(X, X[:, 0] % 2)
+    np.testing.assert_array_equal(model.predict(getattr(sparse, form)(X)), model.predict(X))
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.bayes.counts.attributes import dense
 from fastens.bayes.posterior import check_prior, normalised
 from fastens.engine.elementary import xlog1py, xlogy
 from fastens.parameters import PROBABILITY, real, whole
+from fastens.table.arrays import dense
 from fastens.table.columns.factorize import is_missing
 from fastens.table.frames import is_frame
 

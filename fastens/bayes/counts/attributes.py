@@ -13,7 +13,7 @@ from fastens.base import BaseClassifier
 from fastens.bayes.counts.counting import encode, encode_all
 from fastens.bayes.counts.declared import declared_values, distinct_values, with_values
 from fastens.bayes.counts.families import CodedRows, family_counts
-from fastens.table.arrays import ArrayTable, check_places
+from fastens.table.arrays import ArrayTable, dense
 from fastens.table.at_sight import AtSight
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.spellings import without_same
@@ -163,12 +163,6 @@ def _check_declared(declared: Sequence[Any], found: Sequence[Any]) -> None:
         unknown = [value for value in seen or [] if value not in among]
         if unknown:
             raise ValueError(f"Column {j} holds {unknown[0]!r}, which is not in categories[{j}]: {values!r}.")
-
-
-def dense(X: Any) -> Any:
-    """A sparse matrix as an array; anything else as it is."""
-    check_places(X)
-    return X.toarray() if sparse.issparse(X) else X
 
 
 def as_codes(positions: NDArray[np.floating]) -> Codes:

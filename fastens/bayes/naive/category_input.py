@@ -10,7 +10,6 @@ from scipy import sparse
 
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
-from fastens.table.arrays import check_places
 from fastens.table.at_sight import AtSight
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
@@ -32,12 +31,6 @@ class CategoryInput(BaseNaiveBayes):
         encoder.unseen = -1.0
         self._encoder, table = with_values(encoder, table, declared_values(X))
         return table
-
-    def _encode_table(self, X: Any) -> Any:
-        if sparse.issparse(X) and self._encoder.is_categorical.any():
-            check_places(X)
-            X = X.toarray()
-        return super()._encode_table(X)
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
         super()._restore_encoder(state)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
-from fastens.bayes.counts.attributes import dense
 from fastens.bayes.counts.memory import tree_average_needs
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
@@ -20,6 +19,7 @@ from fastens.engine.comm import in_turn
 from fastens.engine.parts import RowSource, map_parts
 from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
 from fastens.saving import SavedEstimator
+from fastens.table.arrays import dense
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.training_data import TrainingData
 from fastens.tree_model.docs import DOCS as TREE_DOCS

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from fastens.engine.trees.trees import Tree
 
 
+def weight_unit(
+    weights: NDArray[np.float64] | None, copies: NDArray[np.float64] | None = None, comm: Comm = LOCAL
+) -> float:
+    """What one row counts as in penalties: the mean weight, of so many copies of the rows, where that is below 1."""
+    return 1.0 if weights is None else min(1.0, weighted_mean(weights, copies, comm))
+
+
 @dataclass(frozen=True, kw_only=True)
 class GrowthRules(Limits):
     """Limits of a tree of Newton steps and of its leaf values, beside those of any tree.
@@ -148,8 +155,8 @@ class RowWeights:
 
     @property
     def unit(self) -> float:
-        """What one row counts as in penalties: the mean weight of a copy where that is below 1."""
-        return 1.0 if self.factors is None else min(1.0, weighted_mean(self.factors, self.copies, self.comm))
+        """What one row counts as in penalties."""
+        return weight_unit(self.factors, self.copies, self.comm)
 
 
 class TreeGrower(Grower):
