@@ -109,7 +109,7 @@ def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
     template._check_parameters()
     vars(template).update({name: vars(model)[name] for name in _COLUMNS if name in vars(model)})
     (n_rows,) = sum_ints(data.comm, len(data.y))
-    return tree_rules(template, n_rows, float(n_rows))
+    return tree_rules(template, n_rows, float(n_rows), in_random_order=template.random_state is not None)
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:

@@ -178,7 +178,7 @@ class BaseForest(TreeParameters, TreeModel):
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         grown, scale = weight_to_grow(self, weight)
-        rules = tree_rules(self, n_rows, Samples(bags, grown, 0, 1).total_weight(n_rows))
+        rules = tree_rules(self, n_rows, Samples(bags, grown, 0, 1).total_weight(n_rows), in_random_order=True)
         target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators, own)

@@ -46,11 +46,15 @@ class TreeParameters:
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
-def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:
-    """The limits of growth that the parameters of a model set, for rows of a given total weight."""
+def tree_rules(model: Any, n_rows: int, total_weight: float, *, in_random_order: bool) -> TreeRules:
+    """The limits of growth that the parameters of a model set, for rows of a given total weight.
+
+    `in_random_order`: features are drawn also where all are looked at, so that any of equal splits may be taken.
+    """
     signs = monotone_columns(model)
     if signs is not None and model._n_outputs() > 1:
         raise ValueError(f"monotonic_cst must be None with several targets; got {model.monotonic_cst!r}.")
+    drawn = features_per_split(model)
     return TreeRules(
         criterion=criterion_of(model),
         max_depth=model.max_depth,
@@ -59,7 +63,7 @@ def tree_rules(model: Any, n_rows: int, total_weight: float) -> TreeRules:
         min_samples_leaf=n_of_rows(model.min_samples_leaf, n_rows),
         min_weight_leaf=model.min_weight_fraction_leaf * total_weight,
         min_impurity_decrease=model.min_impurity_decrease,
-        features_per_split=features_per_split(model),
+        features_per_split=len(model._column_of) if drawn is None and in_random_order else drawn,
         random_thresholds=model._has_random_thresholds,
         monotone=signs,
         feature_weights=column_chances(model),

@@ -96,7 +96,9 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         weight, scale = weight_to_grow(self, self._growing_weight(data, everyone))
         own = OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
-        rules = tree_rules(self, n_rows, float(n_rows if weight is None else weight.sum()))
+        total = float(n_rows if weight is None else weight.sum())
+        is_random = self._has_random_thresholds or self.random_state is not None
+        rules = tree_rules(self, n_rows, total, in_random_order=is_random)
         kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
         sample = TreeSample(weight, None, seed)

@@ -48,10 +48,11 @@ def test_estimator_is_a_tree_with_the_parameters_of_the_forest(kind):
     assert tree.splitter == ("random" if "Extra" in kind.__name__ else "best")
 
 
+@pytest.mark.parametrize("max_features", [0.5, 1.0])
 @pytest.mark.parametrize("bootstrap", [True, False])
 @pytest.mark.parametrize("kind", FORESTS)
-def test_a_tree_grows_again_on_its_bag(kind, bootstrap):
-    model = kind(5, max_features=0.5, bootstrap=bootstrap, random_state=0).fit(X, y)
+def test_a_tree_grows_again_on_its_bag(kind, bootstrap, max_features):
+    model = kind(5, max_features=max_features, bootstrap=bootstrap, random_state=0).fit(X, y)
     for tree, rows in zip(model, model.estimators_samples_, strict=True):
         again = clone(tree).fit(X[rows], y[rows])
         assert_array_equal(again.tree_.feature, tree.tree_.feature)

@@ -40,3 +40,12 @@ def test_error_out_of_bag_is_that_of_new_rows(load_table):
     assert forest.oob_score_ == pytest.approx(forest.score(frame[1155:], y[1155:]), abs=0.02)
     curve = forest.oob_error_curve_
     assert curve[-1] < 0.6 * curve[0]
+
+
+@pytest.mark.parametrize("kind", ["RandomForestRegressor", "ExtraTreesRegressor", "BaggingRegressor"])
+def test_equal_splits_do_not_all_go_to_the_first_feature(kind, rng):
+    """Most nodes are small, and columns of noise part them as well as others."""
+    X, y = rng.normal(size=(200, 8)), rng.normal(size=200)
+    model = getattr(fastens, kind)(n_estimators=20, random_state=0).fit(X, y)
+    split_on = np.concatenate([tree.tree_.feature[tree.tree_.feature >= 0] for tree in model.estimators_])
+    assert np.bincount(split_on).max() < 0.16 * len(split_on)
