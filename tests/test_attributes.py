@@ -82,6 +82,10 @@ def test_every_attribute(name):
     look_at(fitted(model, table_for(name)))
 
 
+def test_every_attribute_where_a_parameter_is_wrong():
+    look_at(BaggingClassifier(sampling="goss"))
+
+
 @pytest.mark.parametrize("name", [name for name in CLASSES if name not in REQUIRED])
 def test_attributes_before_fit(name):
     """The error is of the attribute that was asked for, or says that the model is not fitted."""

@@ -157,9 +157,19 @@ def test_what_rounds_and_votes_have_cost_follows_the_fit():
     wanted = list(model.staged_weights(X, y))
     for later in ({"criterion": "entropy"}, {"estimator": fastens.DecisionTreeClassifier()}, {"learning_rate": 0.1}):
         np.testing.assert_array_equal(list(model.set_params(**later).staged_weights(X, y)), wanted)
+    encoded = {"categorical_features": [0], "categories": "target"}
+    np.testing.assert_array_equal(list(model.set_params(**encoded).staged_weights(X, y)), wanted)
     voters = fitted("WeightedMajorityClassifier", {})
     bound = voters.mistake_bound()
     assert voters.set_params(beta=0.1, algorithm="hedge").mistake_bound() == bound
+
+
+def test_importances_take_the_targets_of_the_fit():
+    X, y = table_for("RandomForestRegressor")
+    model = fitted("RandomForestRegressor", {})
+    wanted = model.permutation_importance(X, -np.abs(y), random_state=0).importances
+    found = model.set_params(criterion="poisson").permutation_importance(X, -np.abs(y), random_state=0).importances
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("name", ["RandomForestClassifier", "AdaBoostClassifier", "BayesTreeClassifier"])

@@ -410,7 +410,8 @@ class AdaBoostClassifier(AdditiveVotes):
             raise ValueError(f"{rule}; got {self._algorithm!r}.")
         data = self._check_validation(X, y, sample_weight)
         given = np.zeros(data.n_given)
-        run = voting_run(self._as_fitted(), self._learn_same_statistics(data, 0), data.y.astype(np.uint16), None)
+        fitted = self._as_fitted()
+        run = voting_run(fitted, fitted._learn_same_statistics(data, 0), data.y.astype(np.uint16), None)
         for index in range(self.n_estimators_):
             vote = earlier_vote(self, index, run.learner)
             if vote.restarted:

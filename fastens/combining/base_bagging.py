@@ -172,8 +172,7 @@ class BaseBagging(BaseOneEstimator):
             self.__dict__.pop(name, None)
         if self.oob_score:
             mean, self.oob_scores_ = self._left_out(data)
-            known = ~np.isnan(mean[:, 0])
-            if not known.all():
+            if not (known := ~np.isnan(mean[:, 0])).all():
                 warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
             left_out = data.take(np.flatnonzero(known))
             self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
@@ -182,7 +181,10 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def _fits_sources(self) -> bool:  # type: ignore[override]
-        return self._kind_of_forest() is not None
+        try:
+            return self._kind_of_forest() is not None
+        except ValueError:  # of a parameter: `fit` names it, and `dir` takes no such error
+            return True
 
     _takes_parts = _fits_sources
 

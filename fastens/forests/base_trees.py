@@ -75,7 +75,7 @@ class TreesRegressor(BaseRegressor):
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         y = super()._encode_target(y)
-        return check_counts(y, self._comm) if self.criterion == "poisson" else y
+        return check_counts(y, self._comm) if self._as_fitted().criterion == "poisson" else y
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         n_targets = 1 if y.ndim == 1 else y.shape[1]

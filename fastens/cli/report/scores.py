@@ -15,7 +15,7 @@ DEVIANCES: dict[str, Callable[..., float]] = {
     "gamma": metrics.mean_gamma_deviance,
 }
 # Losses that are about the middle of what may come, not its mean.
-MEDIAN_LOSSES = ("absolute_error", "quantile")
+MEDIAN_LOSSES = ("absolute_error", "quantile", "pinball")
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,11 @@ def test_numbers(rng, loss):
     assert (f"{loss} deviance" in scores) == (loss != "squared_error")
 
 
+def test_both_names_of_the_loss_of_quantiles_are_judged_alike():
+    names = [Truth(np.zeros(2), None, None, loss).loss_name for loss in ("quantile", "pinball", "expectile")]
+    assert names == ["MAE", "MAE", "RMSE"]
+
+
 def test_the_constant_prediction_knows_the_training_rows_only(rng):
     y = rng.choice(["a", "b"], 100, p=[0.8, 0.2])
     constant = constant_prediction(y, None, np.array(["a", "b"]))
