@@ -26,6 +26,14 @@ def test_nan_among_the_values_is_the_same_at_every_pass():
     np.testing.assert_array_equal(model.predict(Stream(table)), whole.predict(table))
 
 
+def test_a_dictionary_without_words_needs_no_offsets():
+    empty = pa.Array.from_buffers(pa.string(), 0, [None, None, pa.py_buffer(b"words")])
+    column = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.nulls(40, pa.int8()), empty)])
+    table = pa.table({"a": column, "b": np.arange(40.0)})
+    model = fe.DecisionTreeRegressor().fit(table, np.arange(40.0))
+    np.testing.assert_array_equal(model.predict(table), np.arange(40.0))
+
+
 @pytest.mark.parametrize("words", [["a", "b"], ["a", None]], ids=["missing rows", "missing value"])
 @pytest.mark.parametrize("opened", [Stream, lambda table: table, fe.Source], ids=["stream", "table", "source"])
 def test_missing_labels(words, opened):

@@ -95,12 +95,10 @@ cdef class TreeWorker:
         self.buffer.n_values, self.buffer.narrow = data.n_values, narrow_values
         self.buffer.n_squares, self.buffer.with_search = data.n_squares, data.with_search
         self.per_square = np.ones(data.n_squares)
-        self.workspaces = <Workspace*>malloc((self.n_threads + 1) * sizeof(Workspace))
-        self.grown = <Grown*>malloc((self.n_threads + 1) * sizeof(Grown))
+        self.workspaces = <Workspace*>calloc(self.n_threads + 1, sizeof(Workspace))
+        self.grown = <Grown*>calloc(self.n_threads + 1, sizeof(Grown))
         if self.workspaces == NULL or self.grown == NULL:
             raise MemoryError("no memory for growing trees")
-        memset(self.workspaces, 0, (self.n_threads + 1) * sizeof(Workspace))
-        memset(self.grown, 0, (self.n_threads + 1) * sizeof(Grown))
         for i in range(self.n_threads + 1):
             self.workspaces[i].search.forest, self.workspaces[i].search.sample = &data.forest, &self.sample
             self.grown[i].n_values = data.n_values if uses_medians(&data.forest) else 0

@@ -126,8 +126,8 @@ def leaf_quantiles(
     levels : float64 array
         Ascending levels.
     """
-    cdef Leaves all_leaves = leaves_from(leaves, values.shape[0], n_threads)
     cdef double[:, ::1] out = np.empty((leaf.shape[0], levels.shape[0]))
+    cdef Leaves all_leaves = leaves_from(leaves, values.shape[0], n_threads)
     cdef Levels asked
     if leaf.shape[0]:
         asked = Levels(
@@ -190,29 +190,30 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
     -------
     indptr, indices, counts : arrays of a CSR matrix, a row's nearest neighbours first
     """
-    cdef Leaves all_leaves = leaves_from(leaves, n_members, n_threads)
     cdef Py_ssize_t n_rows = leaf.shape[0]
     cdef int64_t[::1] indptr = np.zeros(n_rows + 1, dtype=np.int64)
     cdef uint32_t[::1] indices
     cdef int32_t[::1] counts
+    cdef Leaves all_leaves = leaves_from(leaves, n_members, n_threads)
     cdef Sharing job = Sharing(&all_leaves, NULL, n_rows, n_most, &indptr[0], NULL, NULL, NULL)
-    job.sorted = <Neighbour*> calloc(n_threads * n_members, sizeof(Neighbour))
-    if job.sorted == NULL:
+    try:
+        job.sorted = <Neighbour*> calloc(n_threads * n_members, sizeof(Neighbour))
+        if job.sorted == NULL:
+            raise MemoryError(f"cannot allocate memory for {n_members} rows and {n_threads} threads")
+        if n_rows:
+            job.leaf = &leaf[0, 0]
+            with nogil:
+                share_pieces(count_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
+        np.cumsum(indptr, out=np.asarray(indptr))
+        indices = np.empty(indptr[n_rows], dtype=np.uint32)
+        counts = np.empty(indptr[n_rows], dtype=np.int32)
+        if indices.shape[0]:
+            job.indices, job.counts = &indices[0], &counts[0]
+            with nogil:
+                share_pieces(nearest_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
+    finally:
         free(all_leaves.memory)
-        raise MemoryError(f"cannot allocate memory for {n_members} rows and {n_threads} threads")
-    if n_rows:
-        job.leaf = &leaf[0, 0]
-        with nogil:
-            share_pieces(count_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
-    np.cumsum(indptr, out=np.asarray(indptr))
-    indices = np.empty(indptr[n_rows], dtype=np.uint32)
-    counts = np.empty(indptr[n_rows], dtype=np.int32)
-    if indices.shape[0]:
-        job.indices, job.counts = &indices[0], &counts[0]
-        with nogil:
-            share_pieces(nearest_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
-    free(all_leaves.memory)
-    free(job.sorted)
+        free(job.sorted)
     return np.asarray(indptr), np.asarray(indices), np.asarray(counts)
 
 

@@ -153,10 +153,12 @@ cdef int64_t _read_indices(
 
 cdef list _texts_of(const ArrowArray* array, Layout layout, const uint8_t[::1] present):
     # The texts that are present, None in the place of the others.
-    cdef Source source = _source_of(array, layout)
+    cdef Source source
     cdef Text text
     cdef int64_t i
     cdef list out = [None] * array.length
+    if array.length > 0:
+        source = _source_of(array, layout)
     for i in range(array.length):
         if present[i] and (source.valid == NULL or is_valid(source.valid, source.first + i)):
             text = text_at(&source, layout, source.first + i)

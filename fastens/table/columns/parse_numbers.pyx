@@ -69,7 +69,7 @@ def places_in_range(const number_t[:] values, number_t low, place_t[::1] out, ui
         for i in range(values.shape[0]):
             x = values[i]
             if number_t is float32_t or number_t is float64_t:
-                place = <place_t> <int64_t> (x - low) if x == x else missing
+                place = <place_t> <int64_t> (<double> x - <double> low) if x == x else missing
             else:
                 place = <place_t> (<uint64_t> x - <uint64_t> low)
             present[place] = 1

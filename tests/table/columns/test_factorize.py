@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from fastens.table.columns.parse_numbers import places_in_range
 from hypothesis import given, settings
 
 from fastens.table.arrays import ArrayTable
@@ -304,3 +305,9 @@ def test_few_values_have_the_places_that_they_have_among_many(values, order):
     assert out.tolist() == expected
     if order == 1 and -2 not in expected:
         assert n_read == 0
+
+
+def test_single_numbers_are_told_apart_where_their_distance_has_more_digits():
+    places, present = np.empty(2, np.uint32), np.zeros(2**24 + 3, np.uint8)
+    places_in_range(np.array([1, 2**24 + 2], np.float32), 1.0, places, present)
+    assert places.tolist() == np.flatnonzero(present).tolist() == [0, 2**24 + 1]
