@@ -77,6 +77,13 @@ def test_codes_of_many_nines(run, write_csv, code):
     assert f"'income' is {code} in 10 cells, far from all other values: a code for missing? --missing={code}" in found
 
 
+def test_ranges_of_large_numbers_have_two_ends(run, write_csv):
+    seconds = 1_700_000_000 + np.arange(200) * 7 % 101
+    table = write_csv(pa.table({"seconds": seconds, "other": np.arange(200) % 7}))
+    result = run("inspect", table, "--target", "seconds", "--task", "regression")
+    assert "1700000000 to 1700000100" in result.out
+
+
 def test_identifiers_drawn_at_random_and_counted(run, messy, tmp_path):
     lines = messy.read_text().splitlines()
     messy.write_text("\n".join(lines[: N + 1]) + "\n")
