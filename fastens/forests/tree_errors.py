@@ -19,8 +19,9 @@ Array = NDArray[np.float64]
 LEVELS = (0.005, 0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975, 0.995)
 # Rows that are enough to calibrate by: the coverage of 20 000 varies by .002.
 MAX_ROWS = 20_000
-# Of the magnitude of an end: trees that all say the same differ by rounding from their mean.
-_ROUNDING = 2.0**-21
+# Of the magnitude of an end, by the type of trees' values: trees that all say the same differ by rounding from their
+# mean. Targets far from 0 beside their range have values of float64.
+_ROUNDING = {4: 2.0**-21, 8: 2.0**-44}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class TreeErrors:
         """Return the two nearest quantiles, both moved by what it takes for the coverage out of bag, (n_rows, 2)."""
         columns = nearest_columns(LEVELS, len(LEVELS), coverage)
         ends = self.quantiles.predict(values, [LEVELS[column] for column in columns])
-        rounding = _ROUNDING * np.abs(ends).max(axis=1)
+        rounding = _ROUNDING[values.itemsize] * np.abs(ends).max(axis=1)
         scores, one = self.errors.scores(columns), np.ones(len(ends))
         found = intervals([scores], [ends], [one], (0, 1), coverage, n_threads)
         return found + rounding[:, None] * [-1.0, 1.0]

@@ -69,6 +69,21 @@ def test_what_stands_out(run, messy):
     assert re.search(r"size +numbers +\d+\.\d% +\d+ +0\.\d{4} ", result.out)
 
 
+@pytest.mark.parametrize("code", [9_999_999, -99_999_999])
+def test_codes_of_many_nines(run, write_csv, code):
+    income = np.random.default_rng(0).integers(20_000, 90_000, 200)
+    income[::20] = code
+    found = findings(run("inspect", write_csv(pa.table({"income": income, "other": np.arange(200) % 7}))).out)
+    assert f"'income' is {code} in 10 cells, far from all other values: a code for missing? --missing={code}" in found
+
+
+def test_ranges_of_large_numbers_have_two_ends(run, write_csv):
+    seconds = 1_700_000_000 + np.arange(200) * 7 % 101
+    table = write_csv(pa.table({"seconds": seconds, "other": np.arange(200) % 7}))
+    result = run("inspect", table, "--target", "seconds", "--task", "regression")
+    assert "1700000000 to 1700000100" in result.out
+
+
 def test_identifiers_drawn_at_random_and_counted(run, messy, tmp_path):
     lines = messy.read_text().splitlines()
     messy.write_text("\n".join(lines[: N + 1]) + "\n")

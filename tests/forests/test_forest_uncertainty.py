@@ -134,6 +134,13 @@ def test_intervals_and_quantiles_cover(rng):
     assert ((low <= truth) & (truth <= high)).mean() > 0.88
 
 
+def test_intervals_of_targets_far_from_0_are_as_wide_as_those_near_it(rng):
+    X, y = rng.normal(size=(300, 2)), np.round(rng.normal(size=300) * 64) / 64
+    model = RandomForestRegressor(n_estimators=20, oob_score=True, random_state=0)
+    widths = [np.diff(model.fit(X, y + far).predict_interval(X), axis=1).mean() for far in (0, 2.0**30)]
+    assert widths[1] == pytest.approx(widths[0], rel=0.2)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_intervals_cover_on_a_real_table(patients, seed):
     X, y = patients

@@ -192,15 +192,20 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     def questions_(self) -> list[str]:
         """The questions as text."""
         self._check_fitted()
-        return [self._in_words(*question) for question in zip(*self._questions, strict=True)]
+        questions = list(zip(*self._questions, strict=True))
+        texts = [self._in_words(*question) for question in questions]
+        # Thresholds of large numbers may differ beyond the digits that are enough for others.
+        if len(set(texts)) == len(texts):
+            return texts
+        return [self._in_words(*question, in_full=True) for question in questions]
 
-    def _in_words(self, column: int, kind: int, value: float) -> str:
+    def _in_words(self, column: int, kind: int, value: float, in_full: bool = False) -> str:
         names = self._encoder.names
         name = names[column] if names else f"x{column}"
         if kind == MISSING:
             return f"{name} is missing"
         if kind == AT_MOST:
-            return f"{name} <= {value:g}"
+            return f"{name} <= {float(value)!r}" if in_full else f"{name} <= {value:g}"
         categories = self._encoder.categories[column]
         return f"{name} = {categories[int(value)] if categories else value}"
 

@@ -121,7 +121,7 @@ def _odd_numbers(values: Array) -> list[str]:
     for code in _codes(values):
         cells = np.count_nonzero(values == code)
         found.append(
-            f"is {code:g} in {cells:,} cells, far from all other values: a code for missing? --missing={code:g}"
+            f"is {code:.15g} in {cells:,} cells, far from all other values: a code for missing? --missing={code:.15g}"
         )
         values = values[values != code]
     return [*found, *_outliers(values)]
@@ -153,7 +153,7 @@ def _codes(values: Array) -> list[float]:
 
 def _looks_like_code(value: float) -> bool:
     """Whether a number is written with nines alone, or -1: what people write for a missing value."""
-    digits = f"{abs(value):g}".replace(".", "")
+    digits = f"{abs(value):.15g}".replace(".", "")
     return value == -1 or (len(digits) > 1 and set(digits) == {"9"})
 
 

@@ -11,6 +11,7 @@ from fastens.cli.inspecting.columns import ColumnFacts
 from fastens.cli.inspecting.inspection import Inspection, score_name
 from fastens.cli.report.report import NO_VALUE, Report, one_line, shown
 from fastens.cli.table.columns import DESCRIPTIONS, TEXT, missing_cells
+from fastens.cli.table.notes import range_text
 from fastens.cli.table.target import CLASSIFICATION
 
 MOST_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
@@ -82,7 +83,7 @@ def contents(facts: ColumnFacts) -> str:
     """The range of numbers and dates with the median, the most frequent ones of other values."""
     if facts.quartiles is not None:
         low, _, middle, _, high = facts.quartiles
-        return f"{low:.6g} to {high:.6g}, median {middle:.6g}"
+        return range_text(low, high, "median", middle)
     if facts.limits is not None:
         return " to ".join(facts.limits)
     n_present = facts.n_rows - facts.n_missing

@@ -12,6 +12,12 @@ from fastens.cli.table.errors import listed
 from fastens.cli.table.identifiers import NAMES, words_per_cell
 
 
+def range_text(low: float, high: float, name: str, middle: float) -> str:
+    """The ends and the middle of numbers, by six digits, or where the ends do not differ in these by all of them."""
+    digits = 6 if low == high or f"{low:.6g}" != f"{high:.6g}" else 15
+    return f"{low:.{digits}g} to {high:.{digits}g}, {name} {middle:.{digits}g}"
+
+
 def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
     """Notes on what was left out or converted."""
     found = []

@@ -29,7 +29,7 @@ from fastens.cli.table.columns import (
 )
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.identifiers import COUNTER, DRAWN, NAMES, identifier, is_unrelated
-from fastens.cli.table.notes import column_notes, identifier_notes, text_notes
+from fastens.cli.table.notes import column_notes, identifier_notes, range_text, text_notes
 from fastens.cli.table.parts import FileRows
 from fastens.cli.table.reading import add_reading_options, given_types, read_with_options
 from fastens.cli.table.split import Split
@@ -129,7 +129,7 @@ class Task:
     def _target_facts(self) -> str:
         y = self.rows.y
         if not self.is_classification:
-            return f"regression, {y.min():.6g} to {y.max():.6g}, mean {y.mean():.6g}"
+            return f"regression, {range_text(y.min(), y.max(), 'mean', y.mean())}"
         labels, counts = np.unique(y, return_counts=True)
         largest = np.argsort(-counts, kind="stable")[:LABELS_SHOWN]
         shares = ", ".join(f"{labels[i]} {counts[i] / len(y):.1%}" for i in largest)

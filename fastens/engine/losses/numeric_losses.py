@@ -18,6 +18,7 @@ from fastens.engine.losses.losses import (
     LogLinkLoss,
     Loss,
     MulticlassLogLoss,
+    exact_sum,
     log_odds,
     weighted_mean,
     weighted_quantile,
@@ -213,6 +214,9 @@ class CrossEntropy(BinaryLogLoss):
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The log odds of the mean."""
         mean = weighted_mean(y, sample_weight, self.comm)
+        if mean in (0, 1):  # but for rows of little weight, rounded to none, or shares next to 1
+            weight = np.ones(len(y)) if sample_weight is None else sample_weight
+            return np.array([log(exact_sum(y * weight, self.comm) / exact_sum((1 - y) * weight, self.comm))])
         return np.array([log(mean / (1 - mean))])
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:

@@ -106,6 +106,13 @@ def test_exclusive_or_among_noise(rng):
     assert "x2 <= 0.5" in str(model.map_estimator_)
 
 
+def test_questions_about_large_numbers_differ():
+    X = 1.7e9 + np.arange(40.0)[:, None]
+    model = ExactTreeAverageClassifier(max_questions=3).fit(X, X[:, 0] > 1.7e9 + 20)
+    assert len(set(model.questions_)) == 3
+    assert all(float(question.split()[-1]) in X + 0.5 for question in model.questions_)
+
+
 def test_questions_from_any_table(rng):
     n = 300
     frame = pd.DataFrame(

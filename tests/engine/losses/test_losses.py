@@ -250,6 +250,14 @@ def test_starting_values_of_targets_far_from_0(name, rng):
     assert far - 2.0**32 == pytest.approx(near, abs=2e-6)
 
 
+@pytest.mark.parametrize(("heavy", "light"), [(0.0, 1.0), (0.0, 0.5), (1.0, 0.0), (1.0, 0.5)])
+def test_shares_of_little_weight_keep_the_start_of_cross_entropy_finite(heavy, light):
+    y, weight = np.array([heavy, light]), np.array([2.0**40, 1.0])
+    (start,) = MAKE["cross_entropy"]().start(y, weight)
+    assert start == pytest.approx(np.log((y @ weight) / ((1 - y) @ weight)), rel=1e-12)
+    assert np.isfinite(MAKE["cross_entropy"]().start(np.array([1.0] * 9 + [1 - 2.0**-53]))).all()
+
+
 def squares(y, raw):
     return raw - y, np.ones_like(y)
 
