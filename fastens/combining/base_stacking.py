@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import joblib
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_feature_names_in
 
@@ -308,7 +310,10 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def transform(self, X: ArrayLike) -> Any:
         """Return what the final estimator gets: predictions of levels, and the columns with `passthrough`."""
-        return in_one(self._final_table(X))
+        table = in_one(self._final_table(X))
+        if nw.dependencies.is_pyarrow_table(table) and _get_output_config("transform", self)["dense"] == "pandas":
+            return table.to_pandas()  # pandas makes no frame of Arrow's tables
+        return table
 
     def _final_table(self, X: Any) -> Any:
         """The same, whatever kind of table `set_output` wants."""
