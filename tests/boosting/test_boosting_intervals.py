@@ -358,3 +358,10 @@ def test_sets_cover_on_real_tables(load_table, name, target, conformity):
     assert np.mean(found) > 0.9 - noise(third, third, 4)
     if conformity == "lac":
         assert np.mean(found) < 0.9 + noise(third, third, 4) + 0.003
+
+
+def test_masked_init_scores_are_not_calibrated_with(rng):
+    X = rng.normal(size=(40, 2))
+    model = GradientBoostingRegressor(n_estimators=1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="init_score must have no masked values; that of row 3 is masked"):
+        model.calibrate(X, X[:, 0], init_score=np.ma.masked_array(np.ones(40), mask=np.arange(40) == 3))
