@@ -239,8 +239,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """The rows with raw predictions to start from, one for each row that was given."""
         if init_score is None:
             return data
-        offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs)
-        return data._replace(offset=np.ascontiguousarray(offset.T if data.rows is None else offset.T[:, data.rows]))
+        offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs, data.rows)
+        return data._replace(offset=np.ascontiguousarray(offset.T))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
         """The seed of all draws; that of the fit that this one continues.

@@ -24,6 +24,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.whole import as_copies
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import one_of
+from fastens.table.columns.vectors import unmasked
 from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.training_data import check_same_rows
@@ -111,7 +112,7 @@ class SetCalibration:
 def _present(X: Any, y: Any, sample_weight: Any, init_score: Any) -> tuple[Any, Any, Any, Any]:
     """The same without rows of weight 0."""
     if init_score is not None:
-        init_score, *_ = present_rows(np.asarray(init_score), y, sample_weight)
+        init_score, *_ = present_rows(unmasked(init_score, "init_score"), y, sample_weight)
     return *present_rows(X, y, sample_weight), init_score
 
 

@@ -166,10 +166,11 @@ def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
     return data._replace(sample_weight=weight, own_weight=own)
 
 
-def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
+def checked_offset(init_score: Any, n_rows: int, n_outputs: int, rows: NDArray[np.intp] | None = None) -> Array:
     """`init_score` as a float64 array of shape (n_rows, n_outputs); ValueError for anything else.
 
-    Quantiles of several targets may have an axis for each.
+    Quantiles of several targets may have an axis for each. With `rows` it is of these alone, and the others, of weight
+    0, may have any numbers.
     """
     offset = numbers_in(init_score, "init_score")
     shape = offset.shape
@@ -178,6 +179,7 @@ def checked_offset(init_score: Any, n_rows: int, n_outputs: int) -> Array:
     if offset.shape != (n_rows, n_outputs):
         expected = f"({n_rows},)" if n_outputs == 1 else f"({n_rows}, {n_outputs})"
         raise ValueError(f"init_score must have the shape {expected}; got {shape}.")
+    offset = offset if rows is None else offset[rows]
     if not np.isfinite(offset).all():
         raise ValueError(f"init_score must be finite; got {offset[~np.isfinite(offset)][0]}.")
     return offset

@@ -21,6 +21,7 @@ from fastens.engine.trees.used_columns import raw_of_rows
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
+from fastens.table.columns.vectors import unmasked
 from fastens.table.sample_weights import rows_to_score
 from fastens.table.training_data import check_same_rows
 
@@ -190,7 +191,7 @@ class GradientBoostingSurvival(BoostedTrees):
             With loss="cox", exp(-H(time) * hazard ratio), H being Breslow's estimate of the baseline's cumulative
             hazard, a step function that is constant after the last event.
         """
-        at = np.atleast_1d(np.asarray(times))
+        at = np.atleast_1d(unmasked(times, "times"))
         if at.ndim != 1 or at.dtype.kind not in "biuf" or not (at >= 0).all():
             raise ValueError(f"times must hold numbers that are not negative; got {times!r}.")
         at = at.astype(np.float64)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.metrics import get_scorer_names
 from sklearn.utils import column_or_1d
@@ -228,10 +229,6 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
     if y is None:
         raise ValueError("tune requires y to be passed, but the target y is None.")
     y = column_or_1d(unmasked(y, "y"))
-    if task == CLASSIFICATION:
-        learn_labels(y)  # or the error says what is wrong with them
-    else:
-        y = numbers_in(y, "y", "real numbers")
     if X.shape[0] != len(y):
         raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
     weight = None if sample_weight is None else column_or_1d(numbers_in(sample_weight, "sample_weight"))
@@ -241,7 +238,17 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
     if weight is not None and weight.any() and not weight.all():  # rows without weight are in no fold
         kept = np.flatnonzero(weight)
         X, y, weight = take_rows(X, kept), y[kept], weight[kept]
-    return Data(X, y, weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs)
+    return Data(
+        X, _target(y, task), weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs
+    )
+
+
+def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
+    if task != CLASSIFICATION:
+        return numbers_in(y, "y", "real numbers")
+    classes, index = learn_labels(y)  # or the error says what is wrong with them
+    # scikit-learn takes no numbers among objects.
+    return classes[index.astype(np.intp)] if y.dtype.kind == "O" and classes.dtype.kind != "U" else y
 
 
 def _search(data: Data, search: RandomSearch, file: SearchFile, clock: tuple[float, float]) -> str:

@@ -358,3 +358,25 @@ def test_sets_cover_on_real_tables(load_table, name, target, conformity):
     assert np.mean(found) > 0.9 - noise(third, third, 4)
     if conformity == "lac":
         assert np.mean(found) < 0.9 + noise(third, third, 4) + 0.003
+
+
+def test_masked_init_scores_are_not_calibrated_with(rng):
+    X = rng.normal(size=(40, 2))
+    model = GradientBoostingRegressor(n_estimators=1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="init_score must have no masked values; that of row 3 is masked"):
+        model.calibrate(X, X[:, 0], init_score=np.ma.masked_array(np.ones(40), mask=np.arange(40) == 3))
+
+
+def test_init_scores_of_rows_of_weight_0_may_be_missing(rng):
+    X, weight = rng.normal(size=(40, 2)), np.arange(40) % 3.0
+    known = {"init_score": np.ones(40)}
+    missing = {"init_score": np.where(weight > 0, 1.0, np.nan)}
+    model, found = (
+        GradientBoostingRegressor(n_estimators=2, random_state=0).fit(X, X[:, 0], weight, **given)
+        for given in (known, missing)
+    )
+    np.testing.assert_array_equal(found.predict(X), model.predict(X))
+    refitted = [model.refit_leaves(X, X[:, 1], sample_weight=weight, **given) for given in (known, missing)]
+    np.testing.assert_array_equal(refitted[1].predict(X), refitted[0].predict(X))
+    with pytest.raises(ValueError, match="init_score must be finite; got nan"):
+        model.fit(X, X[:, 0], **missing)

@@ -251,3 +251,19 @@ def test_as_good_as_lightgbm_on_its_own_table(load_table):
         found.append((own, ours.score(X[test], y[test], qid=qid[test])))
     own, other = np.mean(found, axis=0)
     assert own > other - 0.01
+
+
+@pytest.mark.parametrize(
+    ("qid", "message"),
+    [
+        (["a"] * 5 + [1] * 5, "qid must hold strings alone, or none; it holds int, str"),
+        (pd.to_datetime(["2020-01-01"] * 9 + [None]), "qid must have no missing values; that of row 9 is missing"),
+    ],
+)
+def test_queries_have_labels_of_one_kind(qid, message):
+    X = np.arange(10.0)[:, None]
+    model = GradientBoostingRanker(n_estimators=1)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, X[:, 0] % 3, qid=qid)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, X[:, 0] % 3).score(X, X[:, 0] % 3, qid=qid)

@@ -257,3 +257,10 @@ def test_wrong_parameters(table, parameters, message):
     for times in ([-1.0], [np.nan], "a", [[1.0, 2.0]]):
         with pytest.raises(ValueError, match="times must hold numbers that are not negative"):
             model.predict_survival_function(X, times)
+
+
+def test_masked_times_are_no_times():
+    X = np.arange(20.0)[:, None]
+    model = GradientBoostingSurvival(n_estimators=1).fit(X, np.column_stack([X + 1, X + 1]))
+    with pytest.raises(ValueError, match="times must have no masked values; that of row 1 is masked"):
+        model.predict_survival_function(X, np.ma.masked_equal([1.0, 2.0], 2.0))

@@ -266,3 +266,12 @@ def test_tables_with_a_ceiling(kind, tmp_path):
     for table in (tmp_path / "rows.parquet", X.assign(y=y)):
         model.fit(fe.Source(table), "y")
         np.testing.assert_array_equal(model.predict(fe.Source(table, columns=list(X))), whole)
+
+
+def test_stacks_make_frames_of_arrow_tables_where_set_output_says_so():
+    table = pa.Table.from_pandas(X)
+    model = fe.StackingClassifier([("bayes", fe.MixedNB())], passthrough=True, cv=2).fit(table, KINDS)
+    expected = model.transform(table)
+    found = model.set_output(transform="pandas").transform(table)
+    assert list(found) == list(model.get_feature_names_out())
+    np.testing.assert_array_equal(found, expected.to_pandas())

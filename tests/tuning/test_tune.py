@@ -83,6 +83,20 @@ def test_rows_without_weight_are_left_out(kind):
 
 
 @pytest.mark.slow
+def test_labels_are_objects_and_those_without_weight_anything():
+    search = fastens.RandomSearch(families=("extra-trees",), n_trials=1, **QUICK)
+    labels, weight = (Y > 0).astype(int), np.arange(len(Y)) % 3
+    objects = labels.astype(object)
+    expected = fastens.tune(X, labels, "classification", search=search).best.losses
+    assert fastens.tune(X, objects, "classification", search=search).best.losses == expected
+    known = fastens.tune(X, labels, "classification", sample_weight=weight, search=search)
+    objects[weight == 0] = None
+    found = fastens.tune(X, objects, "classification", sample_weight=weight, search=search)
+    assert found.best.losses == known.best.losses
+    with pytest.raises(ValueError, match="X and y must have the same rows; got 240 and 0"):
+        fastens.tune(X, [], "classification", search=search)
+
+
 def test_forms_of_a_table():
     mask = X > 1
     rows = [[*row, "north" if is_north else "south"] for row, is_north in zip(X.tolist(), Y > 0, strict=True)]
