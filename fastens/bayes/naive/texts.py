@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -214,6 +214,8 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
     """
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
+    if isinstance(X, Mapping | set | frozenset):  # whose keys are no rows, or in no order
+        raise ValueError(f"X must be a list of texts, or a table of one column; got a {type(X).__name__}.")
     if isinstance(X, Batches | TableParts):
         _check_one_column(X.columns or list(range(X.shape[1])))
         return X

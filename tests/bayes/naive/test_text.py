@@ -149,6 +149,8 @@ def test_weights_are_repetition_for_the_vocabulary(limits, tmp_path):
     ("X", "message"),
     [
         ("one text", "X must be a list of texts; got one text"),
+        ({"text": TEXTS, **dict.fromkeys("abcde")}, "X must be a list of texts, or a table of one column; got a dict"),
+        (set(TEXTS), "got a set"),
         ([1.0] * 6, "X must hold texts; row 0 holds 1.0"),
         (pd.DataFrame({"a": TEXTS, "b": TEXTS}), "one column of texts; got the 2 columns"),
         (TEXTS[:5], "same number of rows; got 5 and 6"),
