@@ -157,3 +157,10 @@ def test_errors(states, message):
     X = pd.DataFrame({"a": ["x", "y"] * 5, "n": np.linspace(0, 1, 10)})
     with pytest.raises(ValueError, match=message):
         BayesianNetwork(states=states, max_bins=3).fit(X, [0, 1] * 5)
+
+
+def test_further_values_that_are_no_categories_are_named():
+    X = pd.DataFrame({"a": ["x", "y"] * 3})
+    model = VersionSpaceClassifier(noise=0.1).fit(X, [0, 1] * 3)
+    with pytest.raises(TypeError, match=r"Column 'a' must hold categories: .* row 1 holds \[1\] of type list"):
+        model.partial_fit(pd.DataFrame({"a": ["x", [1]]}), [0, 1])
