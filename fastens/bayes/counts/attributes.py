@@ -15,7 +15,6 @@ from fastens.bayes.counts.declared import declared_values, distinct_values, with
 from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.table.arrays import ArrayTable, dense
 from fastens.table.at_sight import AtSight
-from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.spellings import without_same
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame
@@ -175,8 +174,7 @@ def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
     if len(table) != len(encoder.categories):
         return encoder  # the caller raises
     categories: list[list[Any] | None] = []
-    for index, known in enumerate(encoder.categories):
-        values = {value for value in table.read(index).present() if not is_missing(value)}
+    for known, found in zip(encoder.categories, table.learn_categories(list(range(len(table)))), strict=True):
         old = list(known or [])
-        categories.append(old + sorted(without_same(list(values), old), key=lambda v: (str(type(v)), v)))
+        categories.append(old + sorted(without_same(found or [], old), key=lambda v: (str(type(v)), v)))
     return InputEncoder(encoder.names, categories)

@@ -176,3 +176,10 @@ def test_many_states_are_not_compared_with_each_other():
     encoder = InputEncoder(["a"], [[Word(word) for word in words]])
     assert given_values({"a": words[::-1]}, encoder, ["a"]) == [words[::-1]]
     assert compared < 5 * len(words)
+
+
+def test_further_values_that_are_no_categories_are_named():
+    X = pd.DataFrame({"a": ["x", "y"] * 3})
+    model = VersionSpaceClassifier(noise=0.1).fit(X, [0, 1] * 3)
+    with pytest.raises(TypeError, match=r"Column 'a' must hold categories: .* row 1 holds \[1\] of type list"):
+        model.partial_fit(pd.DataFrame({"a": ["x", [1]]}), [0, 1])
