@@ -92,3 +92,13 @@ def test_trees_on_other_numbers_of_rows_are_not_mixed(rng):
             model.fit(rows)
         assert (len(model), model.max_samples_) == (3, 60)
     assert len(model.set_params(max_samples=1.0).fit(X)) == 5
+
+
+@pytest.mark.parametrize("share", [0.29, 0.57, 0.58])
+def test_shares_that_are_whole_numbers_of_rows_but_for_rounding(share, rng):
+    X = rng.normal(size=(100, 2))
+    n_rows = round(share * 100)
+    assert int(share * 100) == n_rows - 1
+    assert IsolationForest(n_estimators=1, max_samples=share).fit(X).max_samples_ == n_rows
+    forest = fastens.RandomForestRegressor(n_estimators=1, max_samples=share).fit(X, X[:, 0])
+    assert forest.in_bag(0).sum() == n_rows
