@@ -26,6 +26,8 @@ Weighting = Array | Reweight | None
 
 # What random numbers are for: each purpose has its own.
 GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
+# Products of shares and numbers of rows are whole numbers only nearly: 0.29 * 100 is less than 29.
+_SLACK = 1.0 + 1e-12
 
 
 def draw_seed(random_state: Any) -> int:
@@ -96,14 +98,14 @@ def plan_draws(
 def n_drawn(max_samples: Any, n_rows: int) -> int:
     """The number of rows that a number or a share of them is."""
     is_count = isinstance(max_samples, int | np.integer)
-    return int(max_samples) if is_count else max(1, int(max_samples * n_rows))
+    return int(max_samples) if is_count else max(1, int(max_samples * n_rows * _SLACK))
 
 
 def _n_draws(max_samples: Any, total: float) -> float:
     if max_samples is None:
         return total
     is_count = isinstance(max_samples, int | np.integer)
-    n_draws = float(max_samples) if is_count else max(1.0, np.floor(max_samples * total))
+    n_draws = float(max_samples) if is_count else max(1.0, np.floor(max_samples * total * _SLACK))
     if n_draws > MOST_COPIES:
         raise ValueError(f"max_samples must stand for at most 2**53 draws; got {max_samples}.")
     return n_draws

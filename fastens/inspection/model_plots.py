@@ -25,7 +25,7 @@ KINDS = {
     "permutation": "decrease of the score when shuffled",
 }
 GRID = 50
-FLAT = 1e-9  # what predictions differ by, as a share of them, where they do not depend on a column
+FLAT = 1e-13  # what predictions differ by, as a share of them, where they do not depend on a column
 
 
 def column_names(estimator: Any) -> list[str]:

@@ -256,9 +256,10 @@ class NumberPrior:
 
     @property
     def _rate(self) -> Array:
-        # Constant targets get a small variance.
-        variance = np.maximum(self.variance, self.location**2 * 1e-20)
-        return self.shape * self.scale * np.where(variance > 0, np.maximum(variance, 1e-200), 1e-20)
+        # Constant targets get a small variance, which is still more than that of their rounding.
+        variance = np.maximum(self.variance, self.location**2 * 1e-28)
+        rate = self.shape * self.scale * np.where(variance > 0, np.maximum(variance, 1e-200), 1e-20)
+        return np.maximum(rate, np.finfo(np.float64).tiny)
 
     def log_evidence(self, statistics: Array) -> Array:
         """Log of the density of a node's targets: the product of Student's t predictives, one row after the other."""

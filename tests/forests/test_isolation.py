@@ -102,3 +102,13 @@ def test_rows_of_a_stream_are_explained(rng):
     found = model.explain(table.to_reader(25))
     np.testing.assert_array_equal(found.values, model.explain(table).values)
     np.testing.assert_array_equal(found.data, X)
+
+
+@pytest.mark.parametrize("share", [0.29, 0.57, 0.58])
+def test_shares_that_are_whole_numbers_of_rows_but_for_rounding(share, rng):
+    X = rng.normal(size=(100, 2))
+    n_rows = round(share * 100)
+    assert int(share * 100) == n_rows - 1
+    assert IsolationForest(n_estimators=1, max_samples=share).fit(X).max_samples_ == n_rows
+    forest = fastens.RandomForestRegressor(n_estimators=1, max_samples=share).fit(X, X[:, 0])
+    assert forest.in_bag(0).sum() == n_rows

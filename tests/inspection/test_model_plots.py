@@ -253,6 +253,13 @@ def test_dependence_on_pairs_that_change_no_prediction(rng):
         assert len(model.plot_dependence(X, features)) == len(features)
 
 
+def test_dependence_of_targets_far_from_0_fills_the_axes(rng):
+    X = rng.normal(size=(100, 2))
+    model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X, 2.0**32 + X[:, 0])
+    low, high = model.plot_dependence(X, [0])[0].get_ylim()
+    assert high - low < 10
+
+
 def test_dependence_on_days_shows_dates(rng):
     days = pd.date_range("2020-01-01", periods=80)
     hours = pd.date_range("2020-01-01", periods=80, freq="h")

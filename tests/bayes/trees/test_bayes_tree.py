@@ -361,3 +361,12 @@ def test_honest_tree_without_evidence_says_what_the_prior_says():
 def test_trees_of_posteriors_have_no_path_of_costs():
     assert hasattr(DecisionTreeClassifier(), "cost_complexity_pruning_path")
     assert not hasattr(BayesTreeClassifier(), "cost_complexity_pruning_path")
+
+
+@pytest.mark.parametrize("far", [2.0**36, -(2.0**40)])
+def test_targets_far_from_0_are_pruned_as_those_near_it(far, rng):
+    X = np.round(rng.normal(size=(500, 2)) * 8) / 8
+    y = np.round((X[:, 0] + rng.normal(size=500)) * 2**10) / 2**10
+    near, model = BayesTreeRegressor().fit(X, y), BayesTreeRegressor().fit(X, y + far)
+    assert model.log_evidence_ == pytest.approx(near.log_evidence_, rel=1e-6)
+    np.testing.assert_allclose(model.predict(X) - far, near.predict(X), atol=1e-3)
