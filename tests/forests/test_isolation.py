@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.ensemble import IsolationForest as OtherForest
 from sklearn.metrics import roc_auc_score
@@ -92,3 +93,12 @@ def test_trees_on_other_numbers_of_rows_are_not_mixed(rng):
             model.fit(rows)
         assert (len(model), model.max_samples_) == (3, 60)
     assert len(model.set_params(max_samples=1.0).fit(X)) == 5
+
+
+def test_rows_of_a_stream_are_explained():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    forest = IsolationForest(3, random_state=0).fit(table)
+    found = forest.explain(table.to_reader(max_chunksize=7))
+    np.testing.assert_array_equal(found.values, forest.explain(table).values)
+    np.testing.assert_array_equal(found.data, X)
