@@ -13,7 +13,7 @@ from fastens.engine.parts import as_array
 from fastens.inspection.contribution_plots import explained_quantity, output_labels
 from fastens.inspection.model_plots import column_names
 from fastens.parameters import FLAG, one_of, rows_of
-from fastens.table.sources import is_stream, open_batches
+from fastens.table.opening import in_passes
 from fastens.tree_model.contributions import Scales, raw_contributions
 
 Array = NDArray[np.float64]
@@ -53,7 +53,7 @@ def explain(model: Any, X: Any, background: Any, output: str, *, interactions: b
     """What `TreeModel.explain` of a fitted model returns."""
     FLAG.check("interactions", interactions)
     _check(model, background, output, y)
-    X = open_batches(X) if is_stream(X) else X  # read once for the values, and once for what is shown of them
+    X = in_passes(X)
     rows = model._check_table(X)
     with rows_of("background"):
         others = None if background is None else model._check_table(background)

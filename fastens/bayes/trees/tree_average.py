@@ -186,7 +186,8 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the binary features, (n_samples, n_questions): the input of a `Tree`."""
-        return map_parts(self._questions.answers, dense(self._check_table(X)))
+        rows = dense(self._check_table(X))
+        return map_parts(self._questions.answers, rows)
 
     @property
     def questions_(self) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logsumexp
+from sklearn.exceptions import NotFittedError
 
 import fastens
 from fastens import ExactTreeAverageClassifier, estimate_errors
@@ -196,6 +197,8 @@ def test_answers_of_a_table_in_parts(rng):
     X, y = make_data(rng, 3)
     model = ExactTreeAverageClassifier().fit(X, y)
     np.testing.assert_array_equal(model.answers(fastens.Source(X)), model.answers(X))
+    with pytest.raises(NotFittedError):
+        ExactTreeAverageClassifier().answers(X)
 
 
 def test_expected_errors(rng):
