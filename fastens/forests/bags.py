@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -26,8 +27,8 @@ Weighting = Array | Reweight | None
 
 # What random numbers are for: each purpose has its own.
 GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
-# Products of shares and numbers of rows are whole numbers only nearly: 0.29 * 100 is less than 29.
-_SLACK = 1.0 + 1e-12
+# Of the product of a share and a number of rows.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 def draw_seed(random_state: Any) -> int:
@@ -98,14 +99,21 @@ def plan_draws(
 def n_drawn(max_samples: Any, n_rows: int) -> int:
     """The number of rows that a number or a share of them is."""
     is_count = isinstance(max_samples, int | np.integer)
-    return int(max_samples) if is_count else max(1, int(max_samples * n_rows * _SLACK))
+    return int(max_samples) if is_count else max(1, _share_of(n_rows, max_samples))
+
+
+def _share_of(total: float, share: float) -> int:
+    """A share of a whole number, rounded down; 0.29 of 100 are 29, though the product is a little less."""
+    product = share * total
+    nearest = round(product)
+    return nearest if math.isclose(product, nearest, rel_tol=_ROUNDING) else math.floor(product)
 
 
 def _n_draws(max_samples: Any, total: float) -> float:
     if max_samples is None:
         return total
     is_count = isinstance(max_samples, int | np.integer)
-    n_draws = float(max_samples) if is_count else max(1.0, np.floor(max_samples * total * _SLACK))
+    n_draws = float(max_samples) if is_count else max(1.0, float(_share_of(total, max_samples)))
     if n_draws > MOST_COPIES:
         raise ValueError(f"max_samples must stand for at most 2**53 draws; got {max_samples}.")
     return n_draws

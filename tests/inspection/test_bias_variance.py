@@ -105,7 +105,7 @@ def test_sparse_tables_of_any_format(kind):
         bias_variance_decomposition(GradientBoostingRegressor(n_estimators=2), table, y, n_rounds=2, random_state=0)
         for table in (kind(X), X)
     )
-    assert found == expected
+    np.testing.assert_array_equal(found.main_prediction, expected.main_prediction)
 
 
 def test_same_for_any_n_jobs():
