@@ -223,6 +223,8 @@ def test_events_beside_the_times_are_no_weights(table):
         for given in (events, events.tolist(), pd.Series(events)):
             with pytest.raises(ValueError, match=r"sample_weight must hold numbers .*the columns 'event' and 'time'"):
                 call(X, times, given)
+    with pytest.raises(ValueError, match="the target y is None"):
+        model.fit(X, None, events)
     model.fit(X, times, events.astype(int))
 
 
