@@ -27,7 +27,7 @@ Weighting = Array | Reweight | None
 # What random numbers are for: each purpose has its own.
 GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
 # Products of shares and numbers of rows are whole numbers only nearly: 0.29 * 100 is less than 29.
-_SLACK = 1.0 + 1e-12
+_ROUNDING = 2.0**-51
 
 
 def draw_seed(random_state: Any) -> int:
@@ -98,14 +98,21 @@ def plan_draws(
 def n_drawn(max_samples: Any, n_rows: int) -> int:
     """The number of rows that a number or a share of them is."""
     is_count = isinstance(max_samples, int | np.integer)
-    return int(max_samples) if is_count else max(1, int(max_samples * n_rows * _SLACK))
+    return int(max_samples) if is_count else max(1, int(_share_of(n_rows, max_samples)))
+
+
+def _share_of(total: float, share: float) -> float:
+    """So much of the total, rounded down to a whole number unless it is one but for rounding."""
+    product = share * total
+    nearest = np.rint(product)
+    return float(nearest if abs(product - nearest) <= _ROUNDING * product else np.floor(product))
 
 
 def _n_draws(max_samples: Any, total: float) -> float:
     if max_samples is None:
         return total
     is_count = isinstance(max_samples, int | np.integer)
-    n_draws = float(max_samples) if is_count else max(1.0, np.floor(max_samples * total * _SLACK))
+    n_draws = float(max_samples) if is_count else max(1.0, _share_of(total, max_samples))
     if n_draws > MOST_COPIES:
         raise ValueError(f"max_samples must stand for at most 2**53 draws; got {max_samples}.")
     return n_draws
