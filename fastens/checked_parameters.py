@@ -139,18 +139,21 @@ class ChecksParameters(BaseEstimator):
         """Parameters with those of records put into the records, which do not change themselves."""
         nested: dict[str, dict[str, Any]] = {}
         found = dict(params)
+        known = self.get_params() | params if any("__" in key for key in params) else params
         for key in params:
             parameter, _, option = key.partition("__")
-            if option and options_in(parameter, params.get(parameter, getattr(self, parameter, None))) is not None:
+            if not option or parameter not in known:
+                continue
+            value = known[parameter]
+            if options_in(parameter, value) is not None:
                 nested.setdefault(parameter, {})[option] = found.pop(key)
-            elif option and isinstance(getattr(self, parameter, None), bool | str):
-                value = getattr(self, parameter)
-                raise ValueError(f"{parameter} must be a record to set {key}; got {value!r}.")
-            elif option and params.get(parameter, getattr(self, parameter, key)) is None:
-                raise ValueError(f"{parameter} must be an estimator to set {key}; got None.")
+            elif not hasattr(value, "set_params"):
+                is_estimator = parameter.endswith("estimator") or not hasattr(self, parameter)  # or a member
+                is_short = isinstance(value, bool | str)
+                needed = "be an estimator" if is_estimator else "be a record" if is_short else "have parameters"
+                raise ValueError(f"{parameter} must {needed} to set {key}; got {value!r}.")
         for parameter, options in nested.items():
-            value = options_in(parameter, params.get(parameter, getattr(self, parameter)))
-            found[parameter] = value.replaced(options)
+            found[parameter] = options_in(parameter, known[parameter]).replaced(options)
         return found
 
     def _options(self, parameter: str) -> Any:

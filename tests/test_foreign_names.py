@@ -26,6 +26,8 @@ from fastens import (
     MultinomialNB,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
+    VotingClassifier,
 )
 from fastens.foreign_attributes import INSTEAD
 from fastens.foreign_names import ABSENT, METHODS, OURS, SCORERS
@@ -147,8 +149,14 @@ def test_parameters_of_parts():
         AdaBoostClassifier().set_params(base_estimator__max_depth=2)
     with pytest.raises(ValueError, match=r"estimator must be an estimator to set estimator__max_depth; got None"):
         AdaBoostClassifier().set_params(estimator__max_depth=2)
+    with pytest.raises(ValueError, match=r"random_state must have parameters to set random_state__depth; got None"):
+        AdaBoostClassifier().set_params(random_state__depth=2)
+    with pytest.raises(ValueError, match=r"tree must be an estimator to set tree__max_depth; got 'drop'"):
+        VotingClassifier([("tree", "drop")]).set_params(tree__max_depth=2)
     tree = DecisionTreeClassifier()
     assert AdaBoostClassifier().set_params(estimator__max_depth=2, estimator=tree).estimator.max_depth == 2
+    stack = StackingClassifier([("tree", tree)], final_estimator="linear")
+    assert stack.set_params(final_estimator=tree, final_estimator__max_depth=3).final_estimator.max_depth == 3
 
 
 def test_what_there_is_not_and_what_is_misspelt():

@@ -65,7 +65,8 @@ class VotingRules:
     resample: bool  # fit each round to rows drawn from the distribution
     # Where a classifier is no better than chance, leave it out and start again from the first distribution.
     restarts: bool
-    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`.
+    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`, or by more
+    # than that share of the first loss where this is below 1.
     n_iter_no_change: int
     tol: float
     seed: int  # of the rows drawn
@@ -117,7 +118,8 @@ class VotingRun:
             self.add(vote)
             if on_round is not None:
                 on_round(self.n_rounds - 1, self.rules.n_rounds, self.history.train[-1], self.history.last_validation)
-            if self.history.rounds_since_best(self.rules.tol) >= self.rules.n_iter_no_change:
+            least = self.history.least_improvement(self.rules.tol)
+            if self.history.rounds_since_best(least) >= self.rules.n_iter_no_change:
                 return
 
     def add(self, vote: Vote) -> None:

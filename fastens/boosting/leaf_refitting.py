@@ -20,7 +20,6 @@ from fastens.engine.parts import as_array, map_parts
 from fastens.engine.trees.leaf_sums import leaf_sums
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import on_used_columns
-from fastens.engine.whole import are_whole
 from fastens.parameters import real
 
 Array = NDArray[np.float64]
@@ -56,8 +55,8 @@ class LeafRefit:
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
         self.learning_rate = model.learning_rate
-        self.unit = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight).unit
-        self.rules = model._growth_rules().in_units(self.unit)
+        self.weights = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight)
+        self.rules = model._growth_rules().in_units(self.weights.unit)
         trees, rows = on_used_columns(self.ensemble, data.X)
         self.leaves = map_parts(trees.apply, rows).astype(np.intp)
         self.y, self.weight = data.y, data.sample_weight
@@ -110,8 +109,8 @@ class LeafRefit:
         """The L2 of the leaves of an output where it follows the noise, as growth finds it."""
         gradients, hessians = self.derivatives[:, output].astype(np.float64)
         squares, weight = gradients**2, self.weight
-        if weight is not None and not are_whole(weight):
-            squares *= weight / weight.mean()
+        if self.weights.factors is not None:
+            squares *= self.weights.factors * (self.weights.n_copies / self.weights.total)
         everywhere = np.zeros(len(squares), dtype=np.intp)
         square, hessian = (float(leaf_sums(everywhere, part, weight, 1)[0]) for part in (squares, hessians))
         noise = square / hessian if hessian > 0 else 0.0
@@ -136,7 +135,7 @@ class LinearRefit(LeafRefit):
 
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         super().__init__(model, loss, data, decay)
-        self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * self.unit
+        self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * self.weights.unit
         is_categorical = self.ensemble.binning.is_categorical
         self.models = LeafModels(self.X, is_categorical, self.weight, l2, 1, self.rules.monotone)
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeaves]()

@@ -88,9 +88,6 @@ def _labels(qid: Any) -> NDArray[Any]:
         missing = np.array([is_missing(x) for x in labels.flat], bool) if kind == "O" else np.isnan(labels)
         if missing.any():
             raise ValueError(f"qid must have no missing values; that of row {missing.argmax()} is missing.")
-    if kind == "O" and len(kinds := {type(label) for label in labels.flat}) > 1 and str in kinds:
-        names = sorted(kind.__name__ for kind in kinds)
-        raise ValueError(f"qid must hold strings alone, or none; it holds {', '.join(names)}.")
     return labels
 
 

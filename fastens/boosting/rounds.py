@@ -191,14 +191,9 @@ class Rounds:
 
     @property
     def _is_over(self) -> bool:
-        return self.history.rounds_since_best(self._least_improvement) >= self.rules.n_iter_no_change
-
-    @property
-    def _least_improvement(self) -> float:
-        """What counts as an improvement: where the first loss is below 1, as of small targets, a share of that one."""
         has_scale = self.loss.has_log_odds or (self.metrics is not None and not self.metrics.decide_by_loss)
-        first = 1.0 if has_scale or not self.history.validation else abs(self.history.validation[0])
-        return self.rules.tol * min(1.0, first)
+        least = self.rules.tol if has_scale else self.history.least_improvement(self.rules.tol)
+        return self.history.rounds_since_best(least) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
         """Sample, grow, finish."""

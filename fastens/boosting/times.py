@@ -26,18 +26,35 @@ def read_times(y: Any) -> Array:
         "time", or "lower" and "upper"; an array of two columns, the bounds; or a vector of times that were all
         observed.
     """
+    if str(getattr(y, "dtype", "")).startswith("Struct"):  # a column of polars
+        y = y.struct.unnest()
     if is_frame(y):
         names = table_from_frame(y).names
         return _from_columns({str(name): np.asarray(y[name]) for name in (y.columns if names is None else names)})
+    if type(y).__name__ == "RecordBatch":
+        return _from_columns({name: np.asarray(y.column(name)) for name in y.schema.names})
     array = unmasked(y, "y")
     if array.dtype.names:
         return _from_columns({name: array[name] for name in array.dtype.names})
     if array.ndim == 2 and array.shape[1] == 2:
+        _check_no_flags(y, array)
         return _floats(array)
     if array.ndim == 2 and array.shape[1] > 2:
         raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
     time = _floats(column_or_1d(array, warn=True))
     return np.column_stack([time, time])
+
+
+def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
+    """Raise ValueError for pairs of which one is True or False, which NumPy makes the bounds 1 and 0."""
+    if isinstance(y, np.ndarray) and bounds.dtype != object:
+        return
+    pairs = np.asarray(y, dtype=object)
+    if pairs.ndim == 2 and any(isinstance(value, bool | np.bool_) for value in pairs.ravel()):
+        raise ValueError(
+            "y must hold bounds where its columns have no names; got True or False. Events belong in a structured "
+            "array or a table."
+        )
 
 
 def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
@@ -72,7 +89,7 @@ def _floats(values: NDArray[Any]) -> Array:
 
 def check_no_events(y: Any, sample_weight: Any) -> None:
     """Raise ValueError where the events of a vector of times are given in the place of weights."""
-    if sample_weight is None or is_frame(y):
+    if sample_weight is None or y is None or is_frame(y):
         return
     weight, times = unmasked(sample_weight, "sample_weight"), unmasked(y, "y")
     if weight.dtype == bool and not times.dtype.names and times.shape[1:] in ((), (1,)):

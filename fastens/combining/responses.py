@@ -62,9 +62,12 @@ def _names_labels(member: Any) -> bool:
 
 
 def _is_by_label(name: str, value: Any) -> bool:
-    """Whether a parameter is the positive label, or weights of classes in a dict, or a list of one for each target."""
+    """Whether a parameter has labels: the positive one, of scorers too, or dicts of weights, one or for each target."""
     if name == "pos_label":
         return value is not None
+    if name == "scoring":
+        scorers = value.values() if isinstance(value, Mapping) else [value]
+        return any(getattr(scorer, "_kwargs", {}).get("pos_label") is not None for scorer in scorers)
     several = value if isinstance(value, list | tuple) else [value]
     dicts = [each for each in several if isinstance(each, Mapping)]
     if name in _SEARCHED:

@@ -56,6 +56,10 @@ class History:
         self._progress = (len(self.validation), best, since)
         return since
 
+    def least_improvement(self, tol: float) -> float:
+        """What counts as an improvement of a loss: `tol`, or that share of the first one where this is below 1."""
+        return tol * min(1.0, abs(self.validation[0])) if self.validation else tol
+
     @property
     def best_round(self) -> int:
         """The number of rounds with the best validation, at least 1."""

@@ -35,7 +35,8 @@ def metrics_rule(
 
     def holds(value: Any) -> bool:
         if isinstance(value, list | tuple):
-            return len(value) > 0 and all(map(is_metric, value)) and len(set(map(metric_name, value))) == len(value)
+            names = [metric for metric in value if isinstance(metric, str)]  # functions may return theirs
+            return len(value) > 0 and all(map(is_metric, value)) and len(set(names)) == len(names)
         return is_metric(value)
 
     return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds, elsewhere.get)

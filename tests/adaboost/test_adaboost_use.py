@@ -186,6 +186,18 @@ def test_early_stopping(algorithm):
     assert share.n_estimators_ < 300
 
 
+@pytest.mark.parametrize("algorithm", ["discrete", "gentle"])
+def test_least_improvements_are_shares_of_a_first_loss_below_1(algorithm, rng):
+    X = rng.normal(size=(600, 3))
+    y = X.sum(axis=1) > 0
+    rows = {"X_val": X[1::2], "y_val": y[1::2]}
+    options = {"n_estimators": 3, "algorithm": algorithm, "n_iter_no_change": 1}
+    first, second, *_ = AdaBoostClassifier(tol=0.0, **options).fit(X[::2], y[::2], **rows).validation_score_
+    for factor, n_rounds in ((0.99, 3), (1.01, 2)):
+        model = AdaBoostClassifier(tol=factor * (first - second) / first, **options).fit(X[::2], y[::2], **rows)
+        assert len(model.validation_score_) == n_rounds
+
+
 def test_the_validation_loss_is_that_of_the_rows(cancer):
     X, y = cancer
     model = AdaBoostClassifier(n_estimators=6, n_iter_no_change=50).fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])

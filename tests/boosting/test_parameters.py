@@ -12,6 +12,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 import fastens
 from fastens import (
+    EarlyStopping,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingRegressor,
@@ -253,3 +254,17 @@ def test_penalties_of_splits_follow_the_loss(rng):
         for model in (GradientBoostingClassifier(split_penalty=penalty) for penalty in (0.0, None, 20.0))
     ]
     assert losses[0] > losses[1] > losses[2]
+
+
+def test_functions_of_one_name_return_names_of_their_own():
+    def power(exponent, name=None):
+        return lambda y, predicted: (name or f"power {exponent}", np.mean(np.abs(y - predicted) ** exponent), False)
+
+    X = np.arange(40.0)[:, None]
+    options = {"n_estimators": 3, "random_state": 0}
+    stopping = EarlyStopping(eval_metric=[power(1), power(2)])
+    model = GradientBoostingRegressor(early_stopping=stopping, **options).fit(X, X[:, 0])
+    assert list(model.validation_scores_) == ["power 1", "power 2"]
+    stopping = EarlyStopping(eval_metric=[power(1, "same"), power(2, "same")])
+    with pytest.raises(ValueError, match=r"metrics with names of their own; got \['same', 'same'\]"):
+        GradientBoostingRegressor(early_stopping=stopping, **options).fit(X, X[:, 0])

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
@@ -215,6 +216,22 @@ def test_wrong_times(y, message):
         GradientBoostingSurvival(n_estimators=1).fit(np.zeros((2, 1)), y)
 
 
+def test_events_and_times_are_never_bounds():
+    """NumPy makes numbers of True and False: all events would be intervals that begin at 1."""
+    X, events, times = np.arange(6.0)[:, None], np.ones(6, bool), np.arange(2.0, 8.0)
+    pairs = list(zip(events.tolist(), times.tolist(), strict=True))
+    model = GradientBoostingSurvival("aft", n_estimators=1)
+    for y in (pairs, np.array(pairs, dtype=object), [list(pair) for pair in pairs]):
+        with pytest.raises(ValueError, match=r"y must hold bounds where .* got True or False.*structured array"):
+            model.fit(X, y)
+    batch = pa.record_batch({"event": events, "time": times})
+    learned = model.fit(X, batch).predict(X)
+    np.testing.assert_array_equal(learned, model.fit(X, times).predict(X))
+    assert model.score(X, batch) == model.score(X, times)
+    column = pl.DataFrame({"event": events, "time": times}).to_struct("y")
+    np.testing.assert_array_equal(learned, model.fit(X, column).predict(X))
+
+
 def test_events_beside_the_times_are_no_weights(table):
     X, y, _ = table
     times, events = y[:, 0], y[:, 0] == y[:, 1]
@@ -223,6 +240,8 @@ def test_events_beside_the_times_are_no_weights(table):
         for given in (events, events.tolist(), pd.Series(events)):
             with pytest.raises(ValueError, match=r"sample_weight must hold numbers .*the columns 'event' and 'time'"):
                 call(X, times, given)
+    with pytest.raises(ValueError, match="the target y is None"):
+        model.fit(X, None, events)
     model.fit(X, times, events.astype(int))
 
 

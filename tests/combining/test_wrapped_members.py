@@ -12,6 +12,7 @@ from sklearn.ensemble import StackingClassifier as OtherStack
 from sklearn.ensemble import VotingClassifier as OtherVote
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -130,3 +131,14 @@ def test_class_weights_of_members_are_by_label(wrap, labels):
     stack = StackingClassifier([("nb", GaussianNB())], member, cv=2).fit(X, labels)
     assert_array_equal(stack.predict(X), stack.final_estimator_.predict(stack.transform(X)))
     assert stack.predict_proba(X).argmax(axis=1).tolist().count(1) > (labels == np.unique(labels)[1]).sum()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_positive_labels_of_scorers_of_members_are_labels(several):
+    """With places, all scores of a search are missing."""
+    labels = np.where(Y == "setosa", "yes", "no")
+    scorer = make_scorer(f1_score, pos_label="yes")
+    scorers = {"scoring": {"f1": scorer, "all": "accuracy"}, "refit": "f1"} if several else {"scoring": scorer}
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, error_score="raise", **scorers)
+    model = VotingClassifier([("a", search)]).fit(X, labels)
+    assert_array_equal(model.predict(X), search.fit(X, labels).predict(X))
