@@ -20,7 +20,6 @@ from fastens.engine.parts import as_array, map_parts
 from fastens.engine.trees.leaf_sums import leaf_sums
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import on_used_columns
-from fastens.engine.whole import are_whole
 from fastens.parameters import real
 
 Array = NDArray[np.float64]
@@ -56,7 +55,8 @@ class LeafRefit:
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
         self.learning_rate = model.learning_rate
-        self.unit = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight).unit
+        self.row_weights = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight)
+        self.unit = self.row_weights.unit
         self.rules = model._growth_rules().in_units(self.unit)
         trees, rows = on_used_columns(self.ensemble, data.X)
         self.leaves = map_parts(trees.apply, rows).astype(np.intp)
@@ -109,9 +109,9 @@ class LeafRefit:
     def _l2(self, output: int) -> float:
         """The L2 of the leaves of an output where it follows the noise, as growth finds it."""
         gradients, hessians = self.derivatives[:, output].astype(np.float64)
-        squares, weight = gradients**2, self.weight
-        if weight is not None and not are_whole(weight):
-            squares *= weight / weight.mean()
+        squares, weight, known = gradients**2, self.weight, self.row_weights
+        if known.factors is not None:
+            squares *= known.factors * (known.n_copies / known.total)
         everywhere = np.zeros(len(squares), dtype=np.intp)
         square, hessian = (float(leaf_sums(everywhere, part, weight, 1)[0]) for part in (squares, hessians))
         noise = square / hessian if hessian > 0 else 0.0
