@@ -241,7 +241,8 @@ def test_scale_of_weights_does_not_matter(loss, scale, X, rng):
 
 
 @pytest.mark.parametrize(
-    "class_weight", ["balanced", {0: 0.3, 1: 0.7, 2: 0.1}, {0: 1, 1: 2.5, 2: 1}, {0: 1, 1: 3, 2: 2}, {0: 1, 1: 1e7, 2: 1}]
+    "class_weight",
+    ["balanced", {0: 0.3, 1: 0.7, 2: 0.1}, {0: 1, 1: 2.5, 2: 1}, {0: 1, 1: 3, 2: 2}, {0: 1, 1: 1e7, 2: 1}],
 )
 @pytest.mark.parametrize(
     "options",
