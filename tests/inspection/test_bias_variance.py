@@ -97,7 +97,6 @@ def test_labels_of_any_kind_and_one_neighbour_vary_more():
     assert few.row_variance.mean() > 1.2 * many.row_variance.mean()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [coo_matrix, dia_matrix])
 def test_sparse_tables_of_any_format(kind):
     X, y = np.eye(40)[np.arange(120) % 40], np.arange(120.0)
@@ -105,9 +104,11 @@ def test_sparse_tables_of_any_format(kind):
         bias_variance_decomposition(GradientBoostingRegressor(n_estimators=2), table, y, n_rounds=2, random_state=0)
         for table in (kind(X), X)
     )
-    assert found == expected
+    np.testing.assert_array_equal(found.row_bias, expected.row_bias)
+    np.testing.assert_array_equal(found.row_variance, expected.row_variance)
 
 
+@pytest.mark.slow
 def test_same_for_any_n_jobs():
     X, y = load_iris(return_X_y=True)
     one, two = (
