@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import csc_matrix, csr_matrix
 
@@ -204,7 +205,15 @@ def of_codes():
 
 @pytest.mark.parametrize(
     "values",
-    [np.array([5, 1, 3]), np.array([0.5, 2, 1], "f4"), pd.date_range("2026-01-01", periods=3), ("b", "c", "a")],
+    [
+        np.array([5, 1, 3]),
+        np.array([0.5, 2, 1], "f4"),
+        pd.date_range("2026-01-01", periods=3),
+        pd.date_range("2026-01-01", periods=3).to_numpy(),
+        list(pd.date_range("2026-01-01", periods=3).to_numpy()),
+        ("b", "c", "a"),
+        pa.array(["b", "c", "a"]),
+    ],
 )
 def test_categories_of_any_kind_are_saved(values, tmp_path):
     theirs = of_codes()
