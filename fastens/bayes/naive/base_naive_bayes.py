@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
-from fastens.bayes.counts.attributes import dense
 from fastens.bayes.counts.declared import declared_values
 from fastens.bayes.counts.memory import naive_bayes_needs
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
@@ -22,6 +21,7 @@ from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
+from fastens.table.arrays import dense
 from fastens.table.at_sight import AtSight
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import check_classes, read_classes
