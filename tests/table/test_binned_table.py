@@ -322,6 +322,22 @@ def test_texts_are_not_appended_to_numbers():
             fe.BinnedTable.from_source(X, own).append(X, others)
 
 
+def test_rows_of_weights_are_appended_to_rows_of_weight_1():
+    y, weight = FRAME["price"].to_numpy(), FRAME["copies"].to_numpy()
+    table = fe.BinnedTable.from_source(X, y, np.ones(len(y))).append(X, y, weight)
+    np.testing.assert_array_equal(table.sample_weight, np.r_[np.ones(len(y)), weight[weight > 0]])
+
+
+def test_targets_among_objects_are_read_as_fit_reads_them():
+    weight, words = (np.arange(len(X)) % 3 > 0) + 0, FRAME["kind"].to_numpy(object)
+    missing = np.where(weight, words, None)
+    assert fe.BinnedTable.from_source(X, missing, weight).y.tolist() == words[weight > 0].tolist()
+    assert fe.BinnedTable.from_source(X, weight.astype(object)).y.dtype == weight.dtype
+    for wrong in (missing, np.where(weight, words, 3)):
+        with pytest.raises(ValueError, match="y must hold numbers or texts, not both, none of them missing"):
+            fe.BinnedTable.from_source(X, wrong)
+
+
 def test_a_row_is_no_list_of_rows():
     table = fe.BinnedTable.from_source(X)
     with pytest.raises(ValueError, match="rows must be given as a list of row numbers, a mask or a slice; got 3"):
