@@ -243,8 +243,9 @@ class BinnedTable(RowSource):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
         data = _read_columns(_in_passes(source), y, sample_weight)
         own = self._arrays.y
-        if own is not None and (own.dtype.kind == "U") != (data.y.dtype.kind == "U"):
-            raise ValueError(f"y must hold what that of the table does, {own.dtype}; it holds {data.y.dtype}.")
+        if own is not None and _form(own) != _form(data.y):
+            theirs, ours = (f"{each.dtype} of shape {each.shape}" for each in (own, data.y))
+            raise ValueError(f"y must hold what that of the table does, {theirs}; it holds {ours}.")
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
@@ -462,6 +463,11 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     values = np.zeros(n_rows, np.int8) if values is None else np.asarray(unmasked(values, "y"))
     data = TrainingData.of_target(values, weight)
     return data._replace(X=X, y=_plain_target(data.y))
+
+
+def _form(y: NDArray[Any]) -> tuple[Any, ...]:
+    """What targets must have in common to be of one table."""
+    return y.shape[1:], y.dtype.names, y.dtype.kind == "U"
 
 
 def _plain_target(y: NDArray[Any]) -> NDArray[Any]:

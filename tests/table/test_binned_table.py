@@ -315,9 +315,10 @@ def test_rows_are_not_appended_to_a_table_that_has_been_replaced(tmp_path):
     assert len(newest.append(part, sample_weight="copies")) == 4 * len(first)
 
 
-def test_texts_are_not_appended_to_numbers():
+def test_targets_of_another_kind_are_not_appended():
     y = FRAME["price"].to_numpy()
-    for own, others in ((y, y.astype(str)), (FRAME["kind"], y)):
+    times, several = y.astype([("event", bool), ("time", float)]), np.column_stack([y, y])
+    for own, others in ((y, y.astype(str)), (FRAME["kind"], y), (times, y), (y, times), (y, several), (several, y)):
         with pytest.raises(ValueError, match="y must hold what that of the table does"):
             fe.BinnedTable.from_source(X, own).append(X, others)
 
