@@ -72,7 +72,7 @@ def _floats(values: NDArray[Any]) -> Array:
 
 def check_no_events(y: Any, sample_weight: Any) -> None:
     """Raise ValueError where the events of a vector of times are given in the place of weights."""
-    if sample_weight is None or is_frame(y):
+    if y is None or sample_weight is None or is_frame(y):
         return
     weight, times = unmasked(sample_weight, "sample_weight"), unmasked(y, "y")
     if weight.dtype == bool and not times.dtype.names and times.shape[1:] in ((), (1,)):

@@ -224,6 +224,9 @@ def test_events_beside_the_times_are_no_weights(table):
             with pytest.raises(ValueError, match=r"sample_weight must hold numbers .*the columns 'event' and 'time'"):
                 call(X, times, given)
     model.fit(X, times, events.astype(int))
+    for call in (model.fit, model.score):
+        with pytest.raises(ValueError, match="the target y is None"):
+            call(X, None, events)
 
 
 @pytest.mark.parametrize(
