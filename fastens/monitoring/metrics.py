@@ -35,7 +35,9 @@ def metrics_rule(
 
     def holds(value: Any) -> bool:
         if isinstance(value, list | tuple):
-            return len(value) > 0 and all(map(is_metric, value)) and len(set(map(metric_name, value))) == len(value)
+            # The names of functions are known when they are called.
+            names = [metric_name(each) for each in value if isinstance(each, str) or _is_scorer(each)]
+            return len(value) > 0 and all(map(is_metric, value)) and len(set(names)) == len(names)
         return is_metric(value)
 
     return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds, elsewhere.get)
@@ -123,7 +125,7 @@ class Metrics:
     @property
     def decide_by_loss(self) -> bool:
         """Whether the loss is what decides when to stop."""
-        return self.names[0] == LOSS
+        return isinstance(self._metrics[0], str) and self._metrics[0] == LOSS
 
     def continue_from(self, scores: Mapping[str, Any]) -> None:
         """Start with the scores of earlier rounds."""
