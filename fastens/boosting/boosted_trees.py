@@ -28,6 +28,7 @@ from fastens.boosting.fit_arguments import (
     check_validated,
     checked_offset,
     drawn_rows,
+    offset_to_score,
     split_rows,
     subset,
 )
@@ -474,7 +475,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> Iterator[float]:
         """Yield what `score` returns after each round."""
-        for predicted in self.staged_predict(X, init_score):
+        for predicted in self.staged_predict(X, offset_to_score(init_score, sample_weight)):
             yield self._score_of(y, predicted, sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
@@ -494,7 +495,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
-        X = self._check_table(X)
-        trees, rows = on_used_columns(self._ensemble, X)
+        trees, rows = on_used_columns(self._ensemble, self._check_table(X))
         for raw in trees.staged_raw(rows, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)

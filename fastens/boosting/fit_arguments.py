@@ -166,6 +166,16 @@ def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
     return data._replace(sample_weight=weight, own_weight=own)
 
 
+def offset_to_score(init_score: Any, sample_weight: Any) -> Any:
+    """`init_score` of rows that are scored: those of weight 0 may have any, and have 0."""
+    if init_score is None or sample_weight is None:
+        return init_score
+    offset, weight = numbers_in(init_score, "init_score"), numbers_in(sample_weight, "sample_weight")
+    if weight.ndim != 1 or offset.shape[:1] != weight.shape:
+        return init_score  # an error of one of them
+    return np.where((weight == 0).reshape(-1, *[1] * (offset.ndim - 1)), 0.0, offset)
+
+
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int, rows: NDArray[np.intp] | None = None) -> Array:
     """`init_score` as a float64 array of shape (n_rows, n_outputs); ValueError for anything else.
 

@@ -59,9 +59,10 @@ class RelevanceLabels:
             first, _ = first_row(comm, len(self.group))
             return query + first
         own = np.zeros(1) if self.qid is None else _sorted(_labels(self.qid))[0]
-        labels, counts = np.unique(np.concatenate(comm.gather(own)), return_counts=True)
-        if (counts > 1).any():
-            first_shared = labels[counts > 1][:1].tolist()[0]
+        labels, places = _sorted(np.concatenate(comm.gather(own)))
+        is_shared = np.bincount(places) > 1
+        if is_shared.any():
+            first_shared = labels[is_shared][:1].tolist()[0]
             raise ValueError(f"A query must have all of its rows on one rank; {first_shared!r} has them on several.")
         found: NDArray[np.intp] = np.searchsorted(labels, own)[query]
         return found

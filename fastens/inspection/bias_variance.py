@@ -9,6 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import type_of_target
@@ -129,8 +130,8 @@ def bias_variance_decomposition(
     RANDOM_STATE.check("random_state", random_state)
     random = check_random_state(random_state)
     X, y = _split_target("y", X, y)
-    (X,) = indexable(X)  # a sparse matrix of any format as one whose rows can be taken
     X_test, y_test = _split_target("y_test", X_test, y_test)
+    X, X_test = _with_rows("X", X), None if X_test is None else _with_rows("X_test", X_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
         rows = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
@@ -240,9 +241,19 @@ def _split_target(name: str, X: Any, y: Any) -> list[Any]:
     return split_columns(X, **{name: y}) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
+def _with_rows(name: str, X: Any) -> Any:
+    """A table whose rows can be taken, also of a sparse matrix of any format, or of a buffer."""
+    check_places(X)
+    has_rows = (hasattr(X, "__getitem__") or issparse(X)) and not isinstance(X, memoryview)
+    found = X if has_rows else np.asarray(X)
+    if getattr(found, "shape", None) == ():
+        raise ValueError(f"{name} must be a table with rows and columns in memory; got a {type(X).__name__}.")
+    (found,) = indexable(found)
+    return found
+
+
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     """A target for each row of X: numbers for the squared error, labels for the 0-1 loss."""
-    check_places(X)
     found = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
     if kind == "zero_one" and type_of_target(found).startswith("continuous"):
         raise ValueError(f"{name} must hold labels with loss='zero_one'; it holds fractions such as {found[0]!r}.")

@@ -35,7 +35,8 @@ def metrics_rule(
 
     def holds(value: Any) -> bool:
         if isinstance(value, list | tuple):
-            names = [metric for metric in value if isinstance(metric, str)]  # functions may return theirs
+            # The names of functions are known when they are called.
+            names = [metric_name(each) for each in value if isinstance(each, str) or _is_scorer(each)]
             return len(value) > 0 and all(map(is_metric, value)) and len(set(names)) == len(names)
         return is_metric(value)
 
@@ -124,7 +125,7 @@ class Metrics:
     @property
     def decide_by_loss(self) -> bool:
         """Whether the loss is what decides when to stop."""
-        return self.names[0] == LOSS
+        return isinstance(self._metrics[0], str) and self._metrics[0] == LOSS
 
     def continue_from(self, scores: Mapping[str, Any]) -> None:
         """Start with the scores of earlier rounds."""

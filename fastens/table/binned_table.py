@@ -173,7 +173,8 @@ class BinnedTable(RowSource):
         encoder, rows = InputEncoder.learn(X, chosen.reading, cls.__name__, n_threads)
         data = data.with_table(rows)
         noted, types = noting_types(data.X)
-        binning = learn_binning(noted, data.sample_weight, chosen.max_bins, encoder.is_categorical, n_threads)
+        weight = unless_ones(data.sample_weight)
+        binning = learn_binning(noted, weight, chosen.max_bins, encoder.is_categorical, n_threads)
         kind_of_values = np.result_type(*types) if chosen.keep_values else None
         none = TableArrays.empty(binning, data, kind_of_values, has_y=y is not None)
         empty = cls(encoder, binning, chosen, none, y_name=_name_of(y, data.y))
@@ -242,8 +243,9 @@ class BinnedTable(RowSource):
                 raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
         data = _read_columns(_in_passes(source), y, sample_weight)
         own = self._arrays.y
-        if own is not None and (own.dtype.kind == "U") != (data.y.dtype.kind == "U"):
-            raise ValueError(f"y must hold what that of the table does, {own.dtype}; it holds {data.y.dtype}.")
+        if own is not None and _form(own) != _form(data.y):
+            theirs, ours = (f"{each.dtype} of shape {each.shape}" for each in (own, data.y))
+            raise ValueError(f"y must hold what that of the table does, {theirs}; it holds {ours}.")
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
@@ -459,10 +461,21 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
     values = np.zeros(n_rows, np.int8) if values is None else np.asarray(unmasked(values, "y"))
-    if values.dtype.kind == "O" and all(isinstance(value, str) for value in values.flat):
-        values = values.astype(str)
-    fields = [values.dtype[name] for name in values.dtype.names or ()] or [values.dtype]  # of times with their events
-    if any(field.kind not in "biufU" for field in fields):
-        raise ValueError(f"y must hold numbers or texts, not both, none of them missing; it holds {values.dtype}.")
     data = TrainingData.of_target(values, weight)
-    return data._replace(X=X, sample_weight=unless_ones(data.sample_weight))
+    return data._replace(X=X, y=_plain_target(data.y))
+
+
+def _form(y: NDArray[Any]) -> tuple[Any, ...]:
+    """What targets must have in common to be of one table."""
+    return y.shape[1:], y.dtype.names, y.dtype.kind == "U"
+
+
+def _plain_target(y: NDArray[Any]) -> NDArray[Any]:
+    """Targets of a type that files hold; ValueError for others."""
+    if y.dtype.kind == "O":
+        are_strings = {isinstance(value, str) for value in y.flat}
+        y = y.astype(str) if False not in are_strings else y if True in are_strings else np.array(y.tolist())
+    fields = [y.dtype[name] for name in y.dtype.names or ()] or [y.dtype]  # of times with their events
+    if any(field.kind not in "biufU" for field in fields):
+        raise ValueError(f"y must hold numbers or texts, not both, none of them missing; it holds {y.dtype}.")
+    return y

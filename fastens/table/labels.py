@@ -57,9 +57,9 @@ def _without_longdouble(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def labels_to_score(y: Any) -> Any:
-    """Labels as scikit-learn's metrics take them: one target of objects, or of strings of any length, of their type."""
+    """Labels as scikit-learn's metrics take them: one target of objects of their type."""
     array = unmasked(y, "y")
-    if array.dtype.kind not in "OT" or array.ndim == 0 or array.size > len(array):
+    if array.dtype.kind != "O" or array.ndim == 0 or array.size > len(array):
         return array
     return _labels_of_objects(array.ravel().tolist())
 
@@ -76,7 +76,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -
     y = y.toarray() if issparse(y) else unmasked(y, "y")
     if y.shape != predicted.shape:
         raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
-    if y.dtype.kind in "fOT" and any(map(is_missing, y.ravel().tolist())):
+    if y.dtype.kind in "fO" and any(map(is_missing, y.ravel().tolist())):
         raise ValueError("Input y contains NaN.")
     if predicted.dtype.kind == "U" and y.dtype.kind != "U":
         y = np.array(y.tolist(), dtype=np.str_)
@@ -85,8 +85,6 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -
 
 def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
     """For each row the place of its label in a list, that list, and the labels of it that are not None."""
-    if y.dtype.kind == "T":  # NumPy's strings of any length, which scikit-learn's metrics do not take
-        y = y.astype(object)
     if y.dtype.kind != "O":
         y = _without_longdouble(y)
         _check_labels(y)

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, first_row, in_turn, is_any, max_floats, of_whole
+from fastens.engine.losses.losses import exact_sum
 from fastens.engine.parts import MappedRows, parts_of
 from fastens.engine.rows.sampling import random_stream
-from fastens.engine.whole import as_copies
+from fastens.engine.whole import are_whole, as_copies
 from fastens.table.category_means import category_sums, fold_sums, means_of_other_folds, ordered_means
 
 Array = NDArray[np.float64]
@@ -73,15 +74,23 @@ class Targets:
         own mean are drawn by row.
     comm : Comm
         The ranks.
+    own_weights : float64 array of shape (n_rows,) or None
+        The weights without those of classes, where both are given.
     """
 
     values: Array
     weights: Array | None = None
     comm: Comm = LOCAL
+    own_weights: Array | None = None
 
     def scaled(self) -> Targets:
-        """The same with weights that are not whole scaled to a mean of 1."""
-        return self if self.weights is None else replace(self, weights=of_whole(self.comm, as_copies, self.weights))
+        """The same with weights that are not whole scaled to a mean of 1, over copies where those of rows are whole."""
+        weights, own, comm = self.weights, self.own_weights, self.comm
+        if weights is None:
+            return self
+        if own is None or is_any(comm, not are_whole(own)) or not is_any(comm, not are_whole(weights)):
+            return replace(self, weights=of_whole(comm, as_copies, weights))
+        return replace(self, weights=weights * (exact_sum(own, comm) / exact_sum(weights, comm)))
 
     def near_0(self) -> Targets:
         """The same less the middle of their range, where that is far from 0; no target is rounded by it."""

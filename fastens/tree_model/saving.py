@@ -95,7 +95,8 @@ class SavedEnsemble:
         method, columns = self._columns_of_statistics(data.y)
         if not columns:
             return data
-        targets = Targets(_targets(data.y, self._n_classes_of(data.y)), data.sample_weight, data.comm)
+        values = _targets(data.y, self._n_classes_of(data.y))
+        targets = Targets(values, data.sample_weight, data.comm, data.own_weight)
         self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed)
         return data._replace(X=X)
 

@@ -241,7 +241,8 @@ def test_scale_of_weights_does_not_matter(loss, scale, X, rng):
 
 
 @pytest.mark.parametrize(
-    "class_weight", ["balanced", {0: 0.3, 1: 0.7, 2: 0.1}, {0: 1, 1: 2.5, 2: 1}, {0: 1, 1: 3, 2: 2}]
+    "class_weight",
+    ["balanced", {0: 0.3, 1: 0.7, 2: 0.1}, {0: 1, 1: 2.5, 2: 1}, {0: 1, 1: 3, 2: 2}, {0: 1, 1: 1e7, 2: 1}],
 )
 @pytest.mark.parametrize(
     "options",
@@ -264,6 +265,17 @@ def test_whole_weights_are_copies_beside_weights_of_classes(rng, class_weight, o
     np.testing.assert_array_equal(weighted.predict_proba(X), copied.predict_proba(X))
     refitted = weighted.refit_leaves(X, y, 0.0, weight), copied.refit_leaves(*copies, 0.0)
     np.testing.assert_allclose(*(model.predict_proba(X) for model in refitted), rtol=1e-12)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 0.7}])
+def test_leaves_refitted_to_whole_weights_are_those_of_copies(rng, class_weight):
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=200) > 0.5).astype(int)
+    weight = rng.integers(1, 5, 200)
+    model = GradientBoostingClassifier(n_estimators=5, class_weight=class_weight).fit(X, y)
+    weighted = model.refit_leaves(X, y, sample_weight=weight)
+    copied = model.refit_leaves(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), rtol=1e-9)
 
 
 def test_class_weight_is_sample_weight(X, rng):

@@ -11,7 +11,12 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens import (
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
+)
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -380,3 +385,19 @@ def test_init_scores_of_rows_of_weight_0_may_be_missing(rng):
     np.testing.assert_array_equal(refitted[1].predict(X), refitted[0].predict(X))
     with pytest.raises(ValueError, match="init_score must be finite; got nan"):
         model.fit(X, X[:, 0], **missing)
+
+
+@pytest.mark.parametrize(
+    "kind", [GradientBoostingRegressor, GradientBoostingClassifier, GradientBoostingSurvival, GradientBoostingRanker]
+)
+def test_rows_of_weight_0_are_scored_with_any_init_score(kind, rng):
+    X, weight = rng.normal(size=(40, 2)), np.arange(40) % 3.0
+    y = np.arange(40) % 2 + 1
+    model = kind(n_estimators=2).fit(X, y)
+    known, missing = np.ones(40), np.where(weight > 0, 1.0, np.nan)
+    scores = [model.score(X, y, weight, init_score=given) for given in (known, missing)]
+    assert scores[0] == scores[1]
+    staged = [list(model.staged_score(X, y, weight, init_score=given)) for given in (known, missing)]
+    assert staged[0] == staged[1]
+    with pytest.raises(ValueError, match="init_score must be finite; got nan"):
+        model.score(X, y, init_score=missing)

@@ -103,6 +103,20 @@ def test_several_metrics(X, labels):
     assert n == np.argmax(scores["accuracy"]) + 1
 
 
+def test_functions_have_the_names_that_they_return(X, y):
+    def missed_by(most):
+        return lambda y_true, predicted: (f"beyond {most}", (np.abs(y_true - predicted) > most).mean(), False)
+
+    def fitted(*metrics):
+        stopping = EarlyStopping(eval_metric=list(metrics))
+        return GradientBoostingRegressor(n_estimators=2, early_stopping=stopping).fit(X, y)
+
+    assert list(fitted(missed_by(1), missed_by(2)).validation_scores_) == ["beyond 1", "beyond 2"]
+    for metrics in ((missed_by(1), missed_by(1)), (lambda *_: 1.0, lambda *_: 2.0), ("r2", "r2")):
+        with pytest.raises(ValueError, match=r"eval_metric must be .* with names of their own; got "):
+            fitted(*metrics)
+
+
 def test_the_first_metric_decides(X, labels):
     def rounds(metric):
         model = GradientBoostingClassifier(

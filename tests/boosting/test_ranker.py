@@ -267,3 +267,11 @@ def test_queries_have_labels_of_one_kind(qid, message):
         model.fit(X, X[:, 0] % 3, qid=qid)
     with pytest.raises(ValueError, match=message):
         model.fit(X, X[:, 0] % 3).score(X, X[:, 0] % 3, qid=qid)
+
+
+def test_strings_of_numpy_and_of_python_are_of_one_kind():
+    X, qid = np.arange(10.0)[:, None], np.repeat(["a", "b"], 5)
+    expected = GradientBoostingRanker(n_estimators=1).fit(X, X[:, 0] % 3, qid=qid).predict(X)
+    mixed = [*qid[:5], *qid[5:].tolist()]
+    found = GradientBoostingRanker(n_estimators=1).fit(X, X[:, 0] % 3, qid=mixed).predict(X)
+    np.testing.assert_array_equal(found, expected)

@@ -243,6 +243,9 @@ def test_events_beside_the_times_are_no_weights(table):
     with pytest.raises(ValueError, match="the target y is None"):
         model.fit(X, None, events)
     model.fit(X, times, events.astype(int))
+    for call in (model.fit, model.score):
+        with pytest.raises(ValueError, match="the target y is None"):
+            call(X, None, events)
 
 
 @pytest.mark.parametrize(

@@ -200,12 +200,8 @@ def test_lists_of_rows():
     table = fe.BinnedTable.from_source(rows.tolist(), y).append(list(map(tuple, rows[:9])), y[:9])
     assert_same_models(*(fe.GradientBoostingRegressor(n_estimators=3).fit(each, y) for each in (table[: len(y)], rows)))
     assert len(table) == len(y) + 9
-
-
-def test_masked_targets_are_refused():
-    y = np.ma.masked_array(FRAME["price"], FRAME["price"] > 1)
-    with pytest.raises(ValueError, match="y must have no masked values"):
-        fe.BinnedTable.from_source(X, y)
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array instead"):
+        fe.BinnedTable.from_source([1.0, 2.0], [1.0, 2.0])
 
 
 def boosted(kind, **options):
@@ -319,11 +315,28 @@ def test_rows_are_not_appended_to_a_table_that_has_been_replaced(tmp_path):
     assert len(newest.append(part, sample_weight="copies")) == 4 * len(first)
 
 
-def test_texts_are_not_appended_to_numbers():
+def test_targets_of_another_kind_are_not_appended():
     y = FRAME["price"].to_numpy()
-    for own, others in ((y, y.astype(str)), (FRAME["kind"], y)):
+    times, several = y.astype([("event", bool), ("time", float)]), np.column_stack([y, y])
+    for own, others in ((y, y.astype(str)), (FRAME["kind"], y), (times, y), (y, times), (y, several), (several, y)):
         with pytest.raises(ValueError, match="y must hold what that of the table does"):
             fe.BinnedTable.from_source(X, own).append(X, others)
+
+
+def test_rows_of_weights_are_appended_to_rows_of_weight_1():
+    y, weight = FRAME["price"].to_numpy(), FRAME["copies"].to_numpy()
+    table = fe.BinnedTable.from_source(X, y, np.ones(len(y))).append(X, y, weight)
+    np.testing.assert_array_equal(table.sample_weight, np.r_[np.ones(len(y)), weight[weight > 0]])
+
+
+def test_targets_among_objects_are_read_as_fit_reads_them():
+    weight, words = (np.arange(len(X)) % 3 > 0) + 0, FRAME["kind"].to_numpy(object)
+    missing = np.where(weight, words, None)
+    assert fe.BinnedTable.from_source(X, missing, weight).y.tolist() == words[weight > 0].tolist()
+    assert fe.BinnedTable.from_source(X, weight.astype(object)).y.dtype == weight.dtype
+    for wrong in (missing, np.where(weight, words, 3)):
+        with pytest.raises(ValueError, match="y must hold numbers or texts, not both, none of them missing"):
+            fe.BinnedTable.from_source(X, wrong)
 
 
 def test_a_row_is_no_list_of_rows():
@@ -462,12 +475,3 @@ def test_a_source_that_fails_leaves_nothing(tmp_path):
         append_all()
     assert len(fe.BinnedTable.open(tmp_path / "t")) >= N_ROWS
     assert len(list((tmp_path / "t").iterdir())) == len(before)
-
-
-def test_lists_of_rows_are_tables(rng):
-    X, y = rng.normal(size=(40, 2)), rng.normal(size=40)
-    table = fe.BinnedTable.from_source(X.tolist(), y).append([[0.0, 1.0]], [2.0])
-    expected = fe.BinnedTable.from_source(X, y).append(np.array([[0.0, 1.0]]), [2.0])
-    np.testing.assert_array_equal(table.codes(), expected.codes())
-    with pytest.raises(ValueError, match="Expected 2D array, got 1D array instead"):
-        fe.BinnedTable.from_source([1.0, 2.0], [1.0, 2.0])

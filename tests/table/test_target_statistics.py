@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
+from fastens import Categories, DecisionTreeClassifier, GradientBoostingClassifier
 from fastens.engine.parts import RowSource, as_array
 from fastens.engine.rows.sampling import random_stream
 from fastens.table.target_statistics import N_FOLDS, Targets, TargetStatistics, _Smoothing, _smoothing
@@ -176,3 +178,17 @@ def test_targets_far_from_0_are_encoded_as_those_near_it(method, far, rng):
     np.testing.assert_allclose(np.diff(found, axis=0), np.diff(encoded, axis=0), atol=1e-5)
     np.testing.assert_allclose(np.ptp(statistics.means[0]), np.ptp(near.means[0]), rtol=1e-9)
     np.testing.assert_allclose(np.diff(statistics.transform(X), axis=0), np.diff(near.transform(X), axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 0.7}])
+@pytest.mark.parametrize("kind", [GradientBoostingClassifier, DecisionTreeClassifier])
+def test_whole_weights_are_copies_beside_weights_of_classes(kind, class_weight, rng):
+    X, weight = rng.integers(0, 12, size=(300, 1)).astype(float), rng.integers(1, 5, 300)
+    y = (X[:, 0] + 4 * rng.normal(size=300) > 6).astype(int)
+    encoded = {"categorical_features": [0], "categories": Categories(encoding="target"), "random_state": 0}
+    model = kind(class_weight=class_weight, **encoded)
+    weighted, copied = (
+        clone(model).fit(*given)._statistics.means
+        for given in ((X, y, weight), (np.repeat(X, weight, axis=0), np.repeat(y, weight)))
+    )
+    np.testing.assert_allclose(weighted[0], copied[0], rtol=1e-12)

@@ -82,7 +82,6 @@ def test_rows_without_weight_are_left_out(kind):
     np.testing.assert_array_equal(found.best_estimator.predict(X), only.best_estimator.predict(X))
 
 
-@pytest.mark.slow
 def test_labels_are_objects_and_those_without_weight_anything():
     search = fastens.RandomSearch(families=("extra-trees",), n_trials=1, **QUICK)
     labels, weight = (Y > 0).astype(int), np.arange(len(Y)) % 3
@@ -121,6 +120,7 @@ def test_a_binned_table_gives_its_targets_and_weights():
     assert fastens.tune(table, None, "regression", search=search).best.losses == expected
 
 
+@pytest.mark.slow
 def test_a_scorer_judges():
     found = tried(Y > 0, "classification", n_trials=3, metric="roc_auc")
     assert all(-1 <= trial.loss <= -0.5 for trial in found.leaderboard)

@@ -140,13 +140,17 @@ class RowWeights:
         (n_rows,) = sum_ints(comm, n_rows)
         if weights is None:
             return cls(None, None, None, comm, n_rows, n_rows, 1.0)
-        total, copies, factors = exact_sum(weights, comm), weights, None
-        if own is not None and is_any(comm, not are_whole(weights / own)):
-            copies, factors = own, weights / own
-        n_copies, (most,) = exact_sum(copies, comm), max_floats(comm, float(copies.max(initial=0.0)))
-        if n_copies >= 2.0**31 or is_any(comm, not are_whole(copies)):
-            return cls(weights, None, weights, comm, n_rows, total, 1.0)
-        return cls(weights, copies if most > 1 else None, factors, comm, n_copies, total, most)
+        total, choices = exact_sum(weights, comm), list[tuple[NDArray[np.float64], NDArray[np.float64] | None]]()
+        of_classes = np.ones(0) if own is None else weights / own
+        if not is_any(comm, not are_whole(of_classes)):  # whole weights of classes are copies too, unless too many
+            choices.append((weights, None))
+        if own is not None:
+            choices.append((own, of_classes))
+        for copies, factors in choices:
+            n_copies, (most,) = exact_sum(copies, comm), max_floats(comm, float(copies.max(initial=0.0)))
+            if n_copies < 2.0**31 and not is_any(comm, not are_whole(copies)):
+                return cls(weights, copies if most > 1 else None, factors, comm, n_copies, total, most)
+        return cls(weights, None, weights, comm, n_rows, total, 1.0)
 
     @property
     def are_ones(self) -> bool:

@@ -191,6 +191,8 @@ def _listed(categories: Any) -> list[Any]:
 
 def _category(value: Any) -> Any:
     """A value that a type or a caller lists; days and times by their text."""
+    if isinstance(value, np.datetime64 | np.timedelta64):  # which are numbers where they have nanoseconds
+        value = value.astype(f"{value.dtype.kind}8[us]").item()
     return str(value) if isinstance(value, _DAYS_AND_TIMES) else _plain(value)
 
 
@@ -206,7 +208,9 @@ def given_values(values: Any) -> list[Any]:
     """
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise ValueError(f"must be a list; got {values!r}")
-    has_type = hasattr(values, "dtype") and hasattr(values, "tolist")
+    values = values.to_pylist() if hasattr(values, "to_pylist") else values  # of Arrow
+    are_times = isinstance(values, np.ndarray) and values.dtype.kind in "mM"
+    has_type = hasattr(values, "dtype") and hasattr(values, "tolist") and not are_times
     found = _listed(values) if has_type else list(map(_category, values))
     for value in found:
         if not isinstance(value, str | bool | int | float) or is_missing(value):
