@@ -246,8 +246,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
         """The seed of all draws; that of the fit that this one continues.
 
-        0 where nothing is drawn, and where no more than features are, and no seed is given: a fit as it comes can be
-        repeated.
+        0 where nothing is drawn, or no more than features without a seed given: a fit as it comes can be repeated.
         """
         if earlier is not None:
             return earlier._seed
@@ -495,6 +494,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
-        trees, rows = on_used_columns(self._ensemble, self._check_table(X))
+        X = self._check_table(X)
+        trees, rows = on_used_columns(self._ensemble, X)
         for raw in trees.staged_raw(rows, resolve_n_jobs(self.n_jobs)):
             yield raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
