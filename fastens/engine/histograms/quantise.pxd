@@ -4,8 +4,8 @@ from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint
 
 
 cdef struct RowGradients:
-    # What the loss gives for each row, unweighted, and the weights: whole numbers of copies, times other factors. Either
-    # may be NULL, for ones.
+    # What the loss gives for each row, unweighted, and the weights: whole numbers of copies, times other factors; NULL
+    # for ones.
     const float32_t* gradients
     const float32_t* hessians
     const float64_t* copies
