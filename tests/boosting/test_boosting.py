@@ -267,6 +267,21 @@ def test_whole_weights_are_copies_beside_weights_of_classes(rng, class_weight, o
     np.testing.assert_allclose(*(model.predict_proba(X) for model in refitted), rtol=1e-9)
 
 
+def test_least_weights_of_leaves_where_copies_are_millions(rng):
+    """The weight of one copy is then less than a step of those that leaves sum up."""
+    X = rng.normal(size=(1000, 3))
+    y = (X[:, 0] + rng.normal(size=1000) > 0.8).astype(int)
+    options = {"n_estimators": 3, "min_samples_leaf": 1, "class_weight": {0: 0.6, 1: 3.1}}
+    options |= {"l2_regularization": 0.0, "split_penalty": 0.0, "max_features": 1.0}
+    once, often = (
+        GradientBoostingClassifier(growth=Growth(min_weight_leaf=100.0 * n, rows_per_threshold=None), **options).fit(
+            X, y, sample_weight=np.full(1000, n)
+        )
+        for n in (1.0, 2e6)
+    )
+    np.testing.assert_array_equal(often.apply(X), once.apply(X))
+
+
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 0.7}])
 def test_leaves_refitted_to_whole_weights_are_those_of_copies(rng, class_weight):
     X = rng.normal(size=(200, 3))

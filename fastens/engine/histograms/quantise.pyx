@@ -34,6 +34,7 @@ cdef enum:
     # Of a gradient that is squared: what is too small for them is lost beside the square of the largest.
     ROOT_BITS = 15
     MIN_STEPS = 4                   # mean |gradient| and mean hessian, in steps
+    MOST_COPIES = 1 << 20           # whose weights are rounded one by one: of more, one has few steps, or less than one
     MAX_NARROW_WEIGHT = 8
     BLOCK = 512                     # rows that are rounded before they are written to their places
     ROW_GRAIN = 1 << 12             # rows that are worth another thread
@@ -183,14 +184,18 @@ cdef inline Totals _write_wide(
     cdef Totals totals
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies, weight
+    cdef float64_t of_copy
+    cdef bint one_by_one = source.n_copies <= MOST_COPIES
     totals.gradient = totals.hessian = 0
     for i in range(begin, end):
-        copies = _copies(source, i, weighting)
+        copies = weight = _copies(source, i, weighting)
         gradient = copies * llrint(_weighted(source, source.gradients, i, weighting) * out.scales.gradient)
         hessian = copies * _at_least_one(llrint(_weighted(source, source.hessians, i, weighting) * out.scales.hessian))
         totals.gradient += gradient if gradient > 0 else -gradient
         totals.hessian += hessian
-        weight = copies * llrint(source.factors[i] * source.weight_scale) if weighting & FACTORS else copies
+        if weighting & FACTORS:
+            of_copy = source.factors[i] * source.weight_scale
+            weight = copies * llrint(of_copy) if one_by_one else llrint(copies * of_copy)
         write_row(&out.wide[3 * i], gradient, hessian, weight, copies)
     return totals
 

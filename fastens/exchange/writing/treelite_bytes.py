@@ -61,8 +61,6 @@ def _kind(target: Target, n_outputs: int) -> tuple[int, str]:
     """The task, and what makes predictions of sums."""
     if target.classes is None and target.link == "identity":
         return _REGRESSOR, "identity"
-    if target.classes is None and target.link == "sigmoid" and n_outputs == 1:
-        return _REGRESSOR, "sigmoid"
     kind = (target.link, min(n_outputs, 2))
     if kind not in _POSTPROCESSORS:
         raise CannotHoldError(f"predictions by the link {target.link!r}")
