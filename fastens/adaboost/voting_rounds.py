@@ -29,7 +29,7 @@ from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
-from fastens.forests.parameters import tree_rules
+from fastens.forests.parameters import takes_equals_at_random, tree_rules
 from fastens.forests.tree import DecisionTreeClassifier
 from fastens.tree_model.column_rules import monotone_columns, path_rules
 
@@ -109,7 +109,7 @@ def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
     template._check_parameters()
     vars(template).update({name: vars(model)[name] for name in _COLUMNS if name in vars(model)})
     (n_rows,) = sum_ints(data.comm, len(data.y))
-    return tree_rules(template, n_rows, float(n_rows), in_random_order=template.random_state is not None)
+    return tree_rules(template, n_rows, float(n_rows), in_random_order=takes_equals_at_random(template))
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:

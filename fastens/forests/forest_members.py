@@ -54,6 +54,7 @@ class Members(Sequence[Any]):
         tree = single_tree(model, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
         if hasattr(model, "_seed"):
             tree.random_state = int(stream_seeds(model._seed, t, t + 1, GROWING)[0])
+            tree.max_features = 1.0 if tree.max_features is None else tree.max_features  # a forest draws all, too
         return tree
 
 

@@ -46,6 +46,11 @@ class TreeParameters:
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
+def takes_equals_at_random(tree: Any) -> bool:
+    """Whether a single tree takes any of equal splits: with a seed, and a number or share of features to draw."""
+    return tree._has_random_thresholds or (tree.random_state is not None and tree.max_features is not None)
+
+
 def tree_rules(model: Any, n_rows: int, total_weight: float, *, in_random_order: bool) -> TreeRules:
     """The limits of growth that the parameters of a model set, for rows of a given total weight.
 

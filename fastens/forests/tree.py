@@ -29,7 +29,13 @@ from fastens.forests.bags import OwnRows, growth_seed
 from fastens.forests.base_trees import TreesClassifier, TreesRegressor
 from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
 from fastens.forests.impurities import node_impurities
-from fastens.forests.parameters import CLASS_CRITERION, NUMBER_CRITERION, TreeParameters, tree_rules
+from fastens.forests.parameters import (
+    CLASS_CRITERION,
+    NUMBER_CRITERION,
+    TreeParameters,
+    takes_equals_at_random,
+    tree_rules,
+)
 from fastens.forests.sklearn_tree import SklearnTree
 from fastens.forests.whole_weights import rescaled, weight_to_grow
 from fastens.options import Categories
@@ -97,8 +103,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         own = OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
         total = float(n_rows if weight is None else weight.sum())
-        is_random = self._has_random_thresholds or self.random_state is not None
-        rules = tree_rules(self, n_rows, total, in_random_order=is_random)
+        rules = tree_rules(self, n_rows, total, in_random_order=takes_equals_at_random(self))
         kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
         sample = TreeSample(weight, None, seed)
