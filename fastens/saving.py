@@ -61,9 +61,12 @@ class SavedEstimator:
         Raises
         ------
         TypeError
-            If a part of the model needs a pickle, and pickles are not allowed.
+            If a part of the model needs a pickle, and pickles are not allowed; or the model is of a class of your own.
         """
         self._check_fitted()
+        if not _is_ours(self):
+            kind = f"{type(self).__module__}.{type(self).__qualname__}"
+            raise TypeError(f"save writes estimators of classes of fastens, as files hold no code; pickle a {kind}.")
         if metadata is not None:
             self.metadata_ = _plain_metadata(metadata)
         with pickles_allowed(allow_pickle):
@@ -173,10 +176,15 @@ def _plain_object(value: Any) -> dict[str, Any]:
     """A record, or an estimator of ours, by its parameters; others, and splitters, as a pickle."""
     if isinstance(value, Options):
         return {"options": type(value).__name__, "parameters": plain_parameter(value.get_params())}
-    if isinstance(value, SavedEstimator) and type(value).__name__ in SavedEstimator._kinds:
+    if _is_ours(value):
         return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
     content = to_pickle(value, "A parameter")
     return {"pickle": base64.b64encode(content.tobytes()).decode()}
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether an object is of a class of fastens itself, and not of one that a user derived from it."""
+    return SavedEstimator._kinds.get(type(value).__name__) is type(value)
 
 
 def _is_splitter(value: Any) -> bool:
@@ -227,7 +235,7 @@ def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
     what : str
         What an error calls it.
     """
-    if type(model).__name__ not in SavedEstimator._kinds or not isinstance(model, SavedEstimator):
+    if not _is_ours(model):
         return {f"{prefix}pickle": to_pickle(model, what)}
     arrays, meta = model._to_state()
     state = json.dumps({"kind": type(model).__name__, "meta": meta}, separators=(",", ":")).encode()

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from fastens.distributed.reduction import RanksComm
 from fastens.distributed.whole_queries import with_whole_queries
+from fastens.storage import save_model
 from fastens.table.frames import is_frame
 from fastens.table.source import TableParts
 
@@ -203,7 +204,7 @@ def as_bytes(model: Any) -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = Path(folder) / "model"
         with suppress(TypeError, ValueError):
-            model.save(path)
+            save_model(path, model)
             return path.read_bytes()
     return None
 

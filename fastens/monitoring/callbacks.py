@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastens.parameters import whole
+from fastens.storage import save_model
 
 logger = logging.getLogger("fastens")
 
@@ -136,7 +137,7 @@ class Checkpoint:
             return
         model = env.model
         if model._comm.rank == 0:
-            model.save(self.path)
+            save_model(self.path, model)
 
 
 class OptunaPruning:

@@ -380,3 +380,31 @@ def test_pickles_are_not_opened(path):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         fastens.load(tmp_path / "nothing")
+
+
+class GradientBoostingOfMine(GradientBoostingRegressor):
+    """A class of a user."""
+
+    def predict(self, X):
+        return 2 * super().predict(X)
+
+
+@pytest.mark.parametrize("name", ["GradientBoostingOfMine", "GradientBoostingRegressor"])
+def test_derived_classes_are_not_written(name, tmp_path, rng):
+    """A file would come back as nothing, or as the class of ours whose name it has."""
+    kind = type(name, (GradientBoostingOfMine,), {})
+    X, y = rng.standard_normal((50, 2)), rng.standard_normal(50)
+    model = kind(n_estimators=2).fit(X, y)
+    with pytest.raises(TypeError, match=rf"save writes estimators of classes of fastens.* pickle a .*\.{name}\."):
+        model.save(tmp_path / "model.fastens")
+    vote = fastens.VotingRegressor([("mine", model)], prefit=True).fit(X, y)
+    with pytest.raises(TypeError, match=f"{name}, which fastens can only write as a pickle"):
+        vote.save(tmp_path / "model.fastens")
+
+
+def test_derived_classes_go_on_from_checkpoints(tmp_path, rng):
+    X, y = rng.standard_normal((50, 2)), rng.standard_normal(50)
+    path = tmp_path / "model.fastens"
+    GradientBoostingOfMine(n_estimators=2, callbacks=[fastens.Checkpoint(path, every=1)]).fit(X, y)
+    more = GradientBoostingOfMine(n_estimators=4).fit(X, y, resume=path)
+    np.testing.assert_array_equal(more.predict(X), GradientBoostingOfMine(n_estimators=4).fit(X, y).predict(X))
