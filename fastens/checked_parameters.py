@@ -156,6 +156,10 @@ class ChecksParameters(BaseEstimator):
             found[parameter] = options_in(parameter, known[parameter]).replaced(options)
         return found
 
+    def _every_parameter(self) -> dict[str, Any]:
+        """The parameters, also those that the constructor of a subclass has not."""
+        return {name: getattr(self, name) for name in self._parameter_rules} | self.get_params(deep=False)
+
     def _options(self, parameter: str) -> Any:
         """The record that a parameter holds or is short for; None where it is neither."""
         return options_in(parameter, getattr(self, parameter))
@@ -219,7 +223,9 @@ def constructor_defaults(model: Any) -> dict[str, Any]:
 
 @cache
 def _defaults_of(kind: Any) -> dict[str, Any]:
-    found = signature(kind.__init__).parameters.values()
+    # The constructor of a subclass may have fewer parameters: the others have the defaults of its base.
+    constructors = [base.__init__ for base in reversed(kind.__mro__) if "__init__" in vars(base)]
+    found = [each for method in constructors for each in signature(method).parameters.values()]
     return {each.name: each.default for each in found if each.default is not Parameter.empty}
 
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 import fastens
 from fastens.parameters import FLAG, NONE, instance, one_of, real, whole
@@ -68,3 +68,41 @@ def test_defaults_break_no_rule(kind):
     for name, parameter in inspect.signature(kind).parameters.items():
         if name in kind._parameter_rules and parameter.default is not inspect.Parameter.empty:
             kind._parameter_rules[name].check(name, parameter.default)
+
+
+def derived(kind, **values):
+    """A class of a user, whose constructor has few parameters and gives the others values of its own."""
+
+    class Own(kind):
+        def __init__(self, threshold=0.5):
+            super().__init__(**values)
+            self.threshold = threshold
+
+    return Own
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("AdaBoostClassifier", {"n_estimators": 3, "criterion": "entropy", "max_depth": 2}),
+        ("AdaBoostRegressor", {"n_estimators": 3}),
+        ("BaggingClassifier", {"n_estimators": 2}),
+        ("ExtraTreesRegressor", {"n_estimators": 3, "criterion": "absolute_error", "max_depth": 2}),
+        ("GradientBoostingClassifier", {"n_estimators": 3, "max_depth": 2}),
+        ("GradientBoostingRegressor", {"n_estimators": 3, "early_stopping": True, "validation_fraction": 0.2}),
+        ("RandomForestClassifier", {"n_estimators": 3, "criterion": "entropy", "max_depth": 2}),
+    ],
+)
+def test_derived_classes_may_have_fewer_parameters(kind, values):
+    X, y = table_for(kind)
+    theirs, ours = derived(CLASSES[kind], random_state=0, **values)().fit(X, y), make(kind, random_state=0, **values)
+    assert theirs.get_params() == {"threshold": 0.5}
+    np.testing.assert_array_equal(clone(theirs).fit(X, y).predict(X), ours.fit(X, y).predict(X))
+    if hasattr(ours, "estimators_"):
+        assert repr(theirs.estimators_[0]) == repr(ours.estimators_[0])
+
+
+def test_derived_classes_are_told_of_parameters_that_are_not_read():
+    wrong = derived(fastens.GradientBoostingRegressor, validation_fraction=0.2)()
+    with pytest.raises(ValueError, match="validation_fraction is read where"):
+        wrong.fit(*table_for("GradientBoostingRegressor"))

@@ -35,7 +35,7 @@ _MOST_LEAVES = 1 << 15
 
 def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     """Return what a fit of AdaBoost, or of a stump, takes on a table of this shape."""
-    params = model.get_params(deep=False)
+    params = model._every_parameter()
     if (estimator := params.get("estimator")) is not None:
         member = needs_of_member("estimator", estimator, shape._replace(is_weighted=True))
         beside = shape.n_rows * (_ROW + _DRAWN + WEIGHT) + member.kept * model.n_estimators

@@ -102,7 +102,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
 
     def _of_members(self) -> dict[str, Any]:
         """The parameters that trees by themselves have."""
-        return self.get_params(deep=False) | {"splitter": "random", "max_features": 1}
+        return self._every_parameter() | {"splitter": "random", "max_features": 1}
 
     @property
     def estimators_(self) -> Members:

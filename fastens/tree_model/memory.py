@@ -51,7 +51,7 @@ _CELLS = 800
 
 def forest_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     """Return what a fit takes on a table of this shape."""
-    n_rows, params = shape.n_rows, model.get_params(deep=False)
+    n_rows, params = shape.n_rows, model._every_parameter()
     n_trees, n_threads = params.get("n_estimators", 1), resolve_n_jobs(params.get("n_jobs"))
     n_workers = max(1, min(n_threads, n_trees))
     common = _ROW + _TARGET * shape.n_targets + WEIGHT * shape.is_weighted

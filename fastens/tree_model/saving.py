@@ -54,7 +54,7 @@ class SavedEnsemble:
         _encoder: Any
         n_features_in_: int
         _options: Any
-        get_params: Any
+        _every_parameter: Any
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return tree_arrays(self._ensemble, PREFIX)
@@ -82,7 +82,7 @@ class SavedEnsemble:
 
     def _of_members(self) -> dict[str, Any]:
         """The parameters that its trees by themselves have."""
-        return self.get_params(deep=False) | {"splitter": "random" if self._has_random_thresholds else "best"}
+        return self._every_parameter() | {"splitter": "random" if self._has_random_thresholds else "best"}
 
     # Categories --------------------------------------------------
 
