@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -112,17 +113,19 @@ def _check_views(column: pa.ChunkedArray) -> None:
 
 
 def _only_member(path: str) -> Any:
-    archive = zipfile.ZipFile(path)
-    members = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
-    if len(members) != 1:
-        raise TableFileError(f"{path} must hold one file; it holds {len(members)}: {listed(members)}")
-    return archive.open(members[0])
+    with zipfile.ZipFile(path) as archive:  # whose file stays open until the member is closed
+        members = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+        if len(members) != 1:
+            raise TableFileError(f"{path} must hold one file; it holds {len(members)}: {listed(members)}")
+        return archive.open(members[0])
 
 
 def _read_sqlite(path: str, table: str | None) -> pa.Table:
     import sqlite3
 
-    with closing(sqlite3.connect(f"file:{Path(path).absolute().as_posix()}?mode=ro", uri=True)) as database:
+    name = Path(path).absolute().as_posix()
+    address = f"file://{'' if name.startswith('/') else '/'}{quote(name)}?mode=ro"  # of a share, four strokes
+    with closing(sqlite3.connect(address, uri=True)) as database:
         query = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
         tables = [name for (name,) in database.execute(query)]
         name = _chosen(path, "table", tables, table)
@@ -138,10 +141,10 @@ def _read_excel(path: str, sheet: str | None) -> pa.Table:
         import openpyxl
     except ModuleNotFoundError as error:
         raise TableFileError(f"{path}: reading Excel files needs openpyxl: pip install openpyxl") from error
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    rows = book[_chosen(path, "sheet", book.sheetnames, sheet)].iter_rows(values_only=True)
-    names = ["" if name is None else str(name) for name in next(rows, ())]
-    columns = list(zip(*(row for row in rows if any(cell is not None for cell in row)), strict=True))
+    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
+        rows = book[_chosen(path, "sheet", book.sheetnames, sheet)].iter_rows(values_only=True)
+        names = ["" if name is None else str(name) for name in next(rows, ())]
+        columns = list(zip(*(row for row in rows if any(cell is not None for cell in row)), strict=True))
     return pa.Table.from_arrays([_array(column) for column in columns or [()] * len(names)], names=names)
 
 

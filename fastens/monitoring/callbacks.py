@@ -193,10 +193,12 @@ class OptunaPruning:
 
 
 class _Console(logging.Handler):
-    """Standard output, wherever that leads at the moment."""
+    """Standard output, wherever that leads at the moment; what its encoding lacks shows as question marks."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stdout.write(self.format(record) + "\n")
+        if sys.stdout is not None:  # as it is in programs of Windows without a console
+            encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+            sys.stdout.write(self.format(record).encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def announce(message: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 from zipfile import BadZipFile
 
@@ -38,6 +40,8 @@ from fastens.table.training_data import TrainingData
 
 _FORMAT = 1
 _DESCRIPTION = "table.json"
+_NEW_DESCRIPTION = f"{_DESCRIPTION}.new"
+_FILE = re.compile(rf"(?:binning|{'|'.join(TableArrays._fields)})-([0-9]+)\.np[yz]")
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,7 @@ class BinnedTable(RowSource):
 
     def _check_newest(self) -> None:
         """ValueError where the folder holds a later table than this one, whose rows would be lost."""
-        if self.path is None:
+        if self.path is None or self.generation == 0:
             return
         newest = json.loads((self.path / _DESCRIPTION).read_text(encoding="utf-8"))["generation"]
         if newest != self.generation:
@@ -268,23 +272,32 @@ class BinnedTable(RowSource):
     def _written(self, data: TrainingData) -> BinnedTable:
         """The table with more rows in new files of its folder; the old ones stay until the new ones are whole."""
         assert self.path is not None
-        generation = self.generation + 1
-        place = NamedFiles(self.path, f"-{generation}.npy")
-        old = [file for file in self.path.iterdir() if file.name != _DESCRIPTION]
+        old = _generations(self.path)
+        # A process that was killed, or Windows, may have left files of a later table.
+        generation = 1 + max([self.generation, *old.values()])
         try:
-            n_threads = resolve_n_jobs(self.options.n_jobs)
-            arrays = self._arrays.joined(data, self.binning, place, n_threads)
-            bins: dict[str, Any] = self.binning.to_arrays()
-            np.savez(self.path / f"binning-{generation}.npz", **bins)
-            self._describe(arrays, generation)
-        except BaseException:
-            _remove(set(self.path.iterdir()) - {*old, self.path / _DESCRIPTION})
+            arrays = self._new_files(data, generation)
+        except BaseException as error:
+            clear_frames(error.__traceback__)  # or Windows keeps what they have mapped
+            own = [file for file, number in _generations(self.path).items() if number == generation]
+            _remove([*own, self.path / _NEW_DESCRIPTION])
             if not old:
                 with suppress(OSError):
                     self.path.rmdir()
             raise
         _remove(old)
         return replace(self, _arrays=arrays, generation=generation)
+
+    def _new_files(self, data: TrainingData, generation: int) -> TableArrays:
+        """Write the table with more rows, and describe it."""
+        assert self.path is not None
+        place = NamedFiles(self.path, f"-{generation}.npy")
+        arrays = self._arrays.joined(data, self.binning, place, resolve_n_jobs(self.options.n_jobs))
+        bins: dict[str, Any] = self.binning.to_arrays()
+        np.savez(self.path / f"binning-{generation}.npz", **bins)
+        self._check_newest()
+        self._describe(arrays, generation)
+        return arrays
 
     def _describe(self, arrays: TableArrays, generation: int) -> None:
         """Put the new description in the place of the old one, at once."""
@@ -300,7 +313,7 @@ class BinnedTable(RowSource):
             "binning": f"binning-{generation}.npz",
             "arrays": given,
         }
-        new = self.path / f"{_DESCRIPTION}.new"
+        new = self.path / _NEW_DESCRIPTION
         new.write_text(json.dumps(state), encoding="utf-8")
         new.replace(self.path / _DESCRIPTION)
 
@@ -435,6 +448,12 @@ class BinnedTable(RowSource):
     def records(self) -> NDArray[np.uint8]:
         """Return the codes by row."""
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
+
+
+def _generations(folder: Path) -> dict[Path, int]:
+    """The files of arrays and bins in a folder, and of which of its tables, one after another, each is."""
+    found = [(file, _FILE.fullmatch(file.name)) for file in folder.iterdir()]
+    return {file: int(name[1]) for file, name in found if name is not None}
 
 
 def _remove(files: Iterable[Path]) -> None:

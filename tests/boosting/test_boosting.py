@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import math
+import sys
 
 import numpy as np
 import pytest
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens.monitoring.callbacks import announce, logger
 from fastens.options import Goss, Growth, HuberLoss
 from reference.models import LOSSES, make_model, make_target, outputs
 
@@ -99,6 +102,20 @@ def test_verbose_reports_every_so_many_rounds(X, rng, caplog):
     caplog.clear()
     GradientBoostingRegressor(n_estimators=5).fit(X, y)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("cp1252", "B\xe4ume ?\n"), ("utf-8", "B\xe4ume \u2192\n"), (None, "")]
+)
+def test_consoles_that_lack_a_letter_do_not_end_a_fit(monkeypatch, encoding, shown):
+    stream = None if encoding is None else io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(logger, "propagate", False)
+    announce("B\xe4ume \u2192")
+    if stream is not None:
+        stream.seek(0)
+        assert stream.read() == shown
 
 
 # Losses --------------------------------------------------

@@ -21,6 +21,7 @@ SCHEMA = TableSchema(
         'price "net"': Column("number", ",", ".", "€"),
         "day\\night": Column("date", format="%d.%m.%Y"),
         "größe": Column("text"),
+        "\N{GRINNING FACE}\x7f": Column("number", symbol="\N{GRINNING FACE}"),
     },
     separator=";",
     missing=("-", "n\tn"),
