@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing
 from itertools import count
 from operator import itemgetter
 
@@ -30,20 +31,21 @@ def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads
     `side_by_side` run in as many threads at once, each with one thread of its own: a thread takes one list after
     another, and when all are taken helps with those of another thread.
     """
-    with limited_threads(n_threads):
-        _Queue(alone).work()
+    with limited_threads(n_threads), closing(_Queue(alone)) as queue:
+        queue.work()
     n_tasks = sum(map(len, side_by_side))
     if not n_tasks:
         return
     libraries = ThreadpoolController()
-    queue = _Queue(side_by_side)
-    if n_threads == 1 or n_tasks == 1:
-        # A single task may use all threads, if it is one of ours; other libraries' results may depend on their number.
-        with limited_threads(n_threads), libraries.limit(limits={"blas": 1, "openmp": n_threads}):
-            queue.work()
-        return
-    with libraries.limit(limits=1, user_api="blas"):
-        _run_pool(queue, min(n_threads, n_tasks), libraries)
+    with closing(_Queue(side_by_side)) as queue:
+        if n_threads == 1 or n_tasks == 1:
+            # A single task may use all threads, if it is one of ours; other libraries' results may depend on their
+            # number.
+            with limited_threads(n_threads), libraries.limit(limits={"blas": 1, "openmp": n_threads}):
+                queue.work()
+            return
+        with libraries.limit(limits=1, user_api="blas"):
+            _run_pool(queue, min(n_threads, n_tasks), libraries)
 
 
 class _Queue:
@@ -64,6 +66,10 @@ class _Queue:
                 self._run(*first)
                 while (taken := self._next(tasks)) is not None:
                     self._run(*taken)
+
+    def close(self) -> None:
+        """Forget the failures: an error that is raised holds the frames it came through, and these hold the queue."""
+        self.failures.clear()
 
     def stop(self) -> None:
         """No more tasks are begun."""
@@ -115,6 +121,7 @@ def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) ->
         raise
     pool.shutdown()
     if queue.failures:
+        futures.clear()  # they hold the errors too
         raise min(queue.failures, key=itemgetter(0))[1]
-    for future in futures:
-        future.result()
+    while futures:
+        futures.pop().result()

@@ -58,7 +58,7 @@ class CommPool:
                 self._fail(error)
                 raise
         if self._error is not None:
-            raise self._error
+            raise self._taken_error()
         return [self._results[place] for place in range(len(arguments))]
 
     def _run_one(self, function: Callable[[Comm, Any], Any], place: int, argument: Any) -> None:
@@ -77,6 +77,12 @@ class CommPool:
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
+
+    def _taken_error(self) -> BaseException:
+        """The first error, which is kept no longer: one that is raised holds the frames that hold this."""
+        error, self._error = self._error, None
+        assert error is not None
+        return error
 
     def reduce(self, place: int, kind: str, arrays: Sequence[NDArray[np.int64]]) -> None:
         """Wait until the others wait, too, and for what the ranks have then."""

@@ -132,7 +132,14 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         waiting.clear()
         pool.shutdown(wait=False)
     if errors:
-        raise errors[min(errors)]
+        raise _taken_from(errors)
+
+
+def _taken_from(errors: dict[int, Exception]) -> Exception:
+    """The first of them, which are kept no longer: one that is raised holds the frames that hold them."""
+    first = errors[min(errors)]
+    errors.clear()
+    return first
 
 
 def _do_items(function: Callable[[Any], None], waiting: deque[tuple[int, Any]], errors: dict[int, Exception]) -> None:

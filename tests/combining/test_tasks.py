@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -57,3 +59,28 @@ def test_of_several_failures_the_first_in_order_is_raised():
 
     with pytest.raises(ValueError, match="first"):
         run_tasks([], [[first], [second]], 2)
+
+
+class _Rows:
+    """What a frame holds while its function fails."""
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("alone", [True, False])
+def test_errors_that_were_handled_hold_nothing(n_threads, alone):
+    gc.collect()
+    gc.disable()
+    try:
+        rows = _Rows()
+        freed = weakref.ref(rows)
+
+        def fail(rows=rows):
+            raise ValueError("no")
+
+        lists = [[fail], [fail]]
+        with pytest.raises(ValueError, match="no") as raised:
+            run_tasks(lists if alone else [], [] if alone else lists, n_threads)
+        del rows, fail, lists, raised
+        assert freed() is None
+    finally:
+        gc.enable()

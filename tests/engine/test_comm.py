@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +14,7 @@ from scipy.sparse import csr_matrix
 from fastens.engine import comm as seam
 from fastens.engine.bins.binning import BinningSketch, learn_binning
 from fastens.engine.comm import LOCAL
+from fastens.engine.comm_pool import CommPool
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.least_squares import LeastSquares
 from fastens.engine.losses.loss_names import regression_loss
@@ -244,3 +247,26 @@ def test_bins_are_those_of_the_whole(kind, size, is_sparse, monkeypatch):
         for binning in on_ranks(size, lambda comm: work(comm, rows[comm.rank])):
             for name, array in binning.to_arrays().items():
                 np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
+class _Rows:
+    """What a frame holds while its function fails."""
+
+
+def test_errors_side_by_side_that_were_handled_hold_nothing():
+    gc.collect()
+    gc.disable()
+    try:
+        rows = _Rows()
+        freed = weakref.ref(rows)
+
+        def fail(comm, number, rows=rows):
+            comm.sum(np.array([number]))
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no") as raised:
+            CommPool(LOCAL, n_threads=2).run(fail, [0, 1])
+        del rows, fail, raised
+        assert freed() is None
+    finally:
+        gc.enable()

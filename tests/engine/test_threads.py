@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from threadpoolctl import threadpool_limits
 
@@ -38,3 +41,26 @@ def test_threads_follow_the_work():
     assert threads.threads_for(350, 8, grain=100) == 3
     assert threads.threads_for(1e9, 8, grain=100) == 8
     assert threads.threads_for(1e9, 1, grain=100) == 1
+
+
+class _Rows:
+    """What a frame holds while its function fails."""
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_errors_that_were_handled_hold_nothing(n_threads):
+    gc.collect()
+    gc.disable()
+    try:
+        rows = _Rows()
+        freed = weakref.ref(rows)
+
+        def fail(_, rows=rows):
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no") as raised:
+            threads.in_threads(fail, range(4), n_threads)
+        del rows, fail, raised
+        assert freed() is None
+    finally:
+        gc.enable()
