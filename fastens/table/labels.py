@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.sharing import shared
 from fastens.engine.whole import are_whole
-from fastens.table.columns.factorize import factorize, is_missing
+from fastens.table.columns.factorize import factorize, is_missing, plain_value
 from fastens.table.columns.parse_numbers import map_codes
 from fastens.table.columns.vectors import unmasked
 
@@ -35,13 +35,22 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
     """Objects that are all strings, or all numbers, as an array of those."""
     if any(is_missing(value) for value in values):
         raise ValueError("Input y contains NaN.")
+    values = [plain_value(value) for value in values]
     if all(isinstance(value, str) for value in values):
+        cut = next((value for value in values if value.endswith("\0")), None)
+        if cut is not None:
+            raise ValueError(f"y must hold labels that do not end in NUL, which strings of NumPy lose; got {cut!r}.")
         return np.array(values, dtype=np.str_)
     array = _without_longdouble(np.array(values))
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         kinds = sorted({type(value).__name__ for value in values})
         raise _mixed_labels(kinds)
+    if array.dtype.kind == "f" and all(type(value) is int and 0 <= value < 2**64 for value in values):
+        return np.array(values, dtype=np.uint64)
     _check_labels(array)
+    changed = next((value for value, kept in zip(values, array.tolist(), strict=True) if value != kept), None)
+    if changed is not None:
+        raise ValueError(f"y must hold labels that one type of numbers holds; got {changed!r} beside others.")
     return array
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold
@@ -23,6 +25,33 @@ def test_strings_of_any_length_are_labels():
     assert fe.BinnedTable.from_source(X, y).y.tolist() == LABELS.tolist()
     assert len(fe.bias_variance_decomposition(fe.DecisionTreeClassifier(), X, y, n_rounds=2).main_prediction) == 5
     assert fe.tune(X, y, "classification", time_limit=1.0).best_estimator.classes_.tolist() == ["no", "yes"]
+
+
+class Town(str, enum.Enum):  # noqa: UP042
+    BONN = "bonn"
+    ROME = "rome"
+
+
+def test_members_of_enumerations_that_are_texts_are_those_texts():
+    members = [Town.BONN, Town.ROME] * 10
+    texts = [town.value for town in members]
+    model = fe.DecisionTreeClassifier().fit(X % 4, np.array(members, dtype=object))
+    assert model.predict(X % 4).tolist() == texts
+    assert model.score(X % 4, np.array(members, dtype=object)) == 1.0
+    categories = fe.DecisionTreeRegressor().fit(np.array([members], dtype=object).T, X[:, 0])
+    assert "Town" not in categories.export(format="c") + categories.export(format="pmml")
+    assert set(map(type, categories._encoder.categories[0])) == {str}
+
+
+def test_labels_stay_different():
+    y = np.array([2**63 + 5, 2**63 + 6, 1, 1] * 5, dtype=object)
+    model = fe.DecisionTreeClassifier().fit(np.arange(20)[:, None] % 4, y)
+    assert model.classes_.tolist() == sorted(set(y))
+    assert model.score(np.arange(20)[:, None] % 4, y) == 1.0
+    with pytest.raises(ValueError, match=r"one type of numbers holds; got 18446744073709551615"):
+        fe.DecisionTreeClassifier().fit(X, np.array([2**64 - 1, -1] * 10, dtype=object))
+    with pytest.raises(ValueError, match=r"do not end in NUL, which strings of NumPy lose; got 'a\\x00'"):
+        fe.DecisionTreeClassifier().fit(X, np.array(["a", "a\0"] * 10, dtype=object))
 
 
 @pytest.mark.parametrize(

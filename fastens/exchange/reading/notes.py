@@ -23,7 +23,7 @@ def note_in(text: Any) -> dict[str, Any] | None:
     if not text:
         return None
     try:
-        note = json.loads(text)
+        note = json.loads(text, strict=False)  # XGBoost writes control characters as they are
     except (ValueError, TypeError, RecursionError) as error:
         raise refuse("the note of fastens in the file must be JSON; it is damaged") from error
     for name in ("links", "widths", "parameters", "levels"):

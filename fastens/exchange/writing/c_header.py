@@ -124,6 +124,7 @@ def write(view: ModelView, *, name: str = "model") -> str:
     """
     if not _IDENTIFIER.fullmatch(name):
         raise ValueError(f"name must be an identifier of C; got {name!r}.")
+    view.refuse_characters(r"[\0\ud800-\udfff]", names=False)  # names stand in a comment
     n_predicted = sum(map(_n_predicted, view.targets))
     of_classes = view.targets[0].classes is not None
     head = _HEAD.format(

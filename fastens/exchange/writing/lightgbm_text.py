@@ -43,8 +43,11 @@ def write(view: ModelView) -> str:
 
 
 def _name(name: str, place: int) -> str:
-    """A name without blanks, which part names, nor what LightGBM's JSON cannot hold; that of no name by its place."""
-    return re.sub(r'[\s"\\]', "_", name) or f"Column_{place}"
+    """A name without blanks, which part names, nor what LightGBM's JSON cannot hold; that of no name by its place.
+
+    LightGBM reads for ever where a file holds a NUL, and UTF-8 has no halves of characters.
+    """
+    return re.sub(r'[\s"\\\0\ud800-\udfff]', "_", name) or f"Column_{place}"
 
 
 def _objective(target: Target, n_outputs: int) -> dict[str, str]:

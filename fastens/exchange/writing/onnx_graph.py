@@ -37,6 +37,7 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
         raise ValueError(f"ml_opset must be 5 or 3; got {ml_opset!r}.")
     if inputs not in _INPUTS:
         raise ValueError(f"inputs must be one of {', '.join(map(repr, _INPUTS))}; got {inputs!r}.")
+    view.refuse_characters(r"[\ud800-\udfff]")
     graph = Graph(ml_opset)
     has_strings = any(column.has_strings for column in view.columns)
     if inputs == "tensor" and has_strings:

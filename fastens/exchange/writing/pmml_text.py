@@ -14,6 +14,8 @@ _NAMESPACE = "http://www.dmg.org/PMML-4_4"
 # By link of classes: how the last model of the chain makes probabilities of the raw predictions.
 _NORMALIZATIONS = {"sigmoid": "logit", "softmax": "softmax", "shares": "simplemax"}
 _TARGET = "target"
+# Characters that a document of XML 1.0 may not have, in no way of writing them.
+_NOT_OF_XML = r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 Element = ElementTree.Element
 
@@ -25,6 +27,7 @@ def write(view: ModelView) -> str:
         raise CannotHoldError(f"predictions by the link {target.link!r}")
     if view.n_outputs > 1 and not _labels(target):
         raise CannotHoldError("several predictions")
+    view.refuse_characters(_NOT_OF_XML)
     for column in view.columns:
         if column.name in (_TARGET, *(f"raw_{output}" for output in range(view.n_outputs))):
             raise CannotHoldError(f"a column named {column.name!r}")
@@ -37,7 +40,8 @@ def write(view: ModelView) -> str:
     try:  # Python's own writer of XML calls itself for each level
         root.append(_classifier(view, target) if _labels(target) else _sum(view, 0, target.link))
         ElementTree.indent(root, " ")
-        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+        text = ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+        return text.replace("\r", "&#13;")  # within elements readers take it for a newline
     except RecursionError:
         raise CannotHoldError("trees of so many levels") from None
 
@@ -176,6 +180,9 @@ def _predicates(tree: FlatTree, node: int, columns: list[Column]) -> list[Elemen
         operators = ("isNotMissing", "isMissing") if known_left else ("isMissing", "isNotMissing")
         return [_simple(column, operator) for operator in operators]
     categories = column.categories or []
+    for k in members.tolist():
+        if _text(categories[k]).endswith("\\"):  # it would be one of the quotation mark
+            raise CannotHoldError(f"a backslash at the end of the category {categories[k]!r} of {column.name!r}")
     values = " ".join('"' + _text(categories[k]).replace('"', '\\"') + '"' for k in members.tolist())
     sets = []
     for operator in ("isIn", "isNotIn"):

@@ -25,6 +25,7 @@ def write(view: ModelView, *, table: str = "data") -> str:
     table : str, default="data"
         The name of the table.
     """
+    view.refuse_characters(r"[\0\ud800-\udfff]")
     # To some databases names that differ in case alone are the same.
     names = {_raw(k) for k in range(view.n_outputs)}
     for column in view.columns:

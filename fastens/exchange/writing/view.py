@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -133,6 +134,20 @@ class ModelView:
     def has_vector_leaves(self) -> bool:
         """Whether leaves have a value for each raw prediction."""
         return self.n_outputs > 1 and all(tree.value.shape[1] == self.n_outputs for tree in self.trees)
+
+    def refuse_characters(self, pattern: str, *, names: bool = True, values: bool = True) -> None:
+        """Raise CannotHoldError for names of columns, or for categories and labels, with a character of a pattern."""
+        texts = [(column.name, f"the column {column.name!r}") for column in self.columns if names]
+        if values:
+            for column in self.columns:
+                own = column.categories or []
+                texts += [(value, f"the category {value!r} of the column {column.name!r}") for value in own]
+            for target in self.targets:
+                own = [] if target.classes is None else target.classes.tolist()
+                texts += [(value, f"the label {value!r}") for value in own]
+        for text, what in texts:
+            if isinstance(text, str) and (found := re.search(pattern, text)):
+                raise CannotHoldError(f"the character {found.group()!r} in {what}")
 
     def by_output(self) -> list[list[FlatTree]]:
         """For each raw prediction its trees, of one value each: their sum is all, the baseline included."""

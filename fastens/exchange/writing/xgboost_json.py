@@ -30,6 +30,7 @@ def write(view: ModelView) -> str:
     target = view.only_target
     if target.link not in _OBJECTIVES:
         raise CannotHoldError(f"predictions by the link {target.link!r}")
+    view.refuse_characters(r"[\ud800-\udfff]", values=False)  # which stand in the note
     rounds = view.rounds()
     trees = [_tree(tree, number, view) for number, (_, tree) in enumerate(rounds)]
     model = {

@@ -33,6 +33,7 @@ MOST_OF_BYTES = 127  # categories of pandas whose codes are bytes
 SORTED_AT_ONCE = 1 << 16  # values: some 25 milliseconds
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
+_PLAIN_TYPES = frozenset((str, bool, int, float))
 FOUND = "found in the rows"  # the name of categories that were made of rows, so that no type lists them
 
 _MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
@@ -193,7 +194,7 @@ def _category(value: Any) -> Any:
     """A value that a type or a caller lists; days and times by their text."""
     if isinstance(value, np.datetime64 | np.timedelta64):  # which are numbers where they have nanoseconds
         value = value.astype(f"{value.dtype.kind}8[us]").item()
-    return str(value) if isinstance(value, _DAYS_AND_TIMES) else _plain(value)
+    return str(value) if isinstance(value, _DAYS_AND_TIMES) else plain_value(value)
 
 
 def given_values(values: Any) -> list[Any]:
@@ -226,7 +227,7 @@ def index_values(index: Any) -> list[Any]:
 
 def _by_method(column: Any) -> Factorized:
     codes, values = column.factorize()
-    return Factorized(np.asarray(codes), [_plain(value) for value in values.tolist()])
+    return Factorized(np.asarray(codes), [plain_value(value) for value in values.tolist()])
 
 
 def _of_any(native: Any) -> Factorized:
@@ -338,7 +339,7 @@ def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
     found = values[distinct.rows].tolist()
     if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, found))):
         return None
-    return Factorized(distinct.codes, [_plain(value) for value in found])
+    return Factorized(distinct.codes, [plain_value(value) for value in found])
 
 
 def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
@@ -363,19 +364,25 @@ class _Pointers:
 
 def _one_by_one(values: list[Any]) -> Factorized:
     found: dict[Any, int] = {}
-    codes = [-1 if is_missing(value) else found.setdefault(_plain(value), len(found)) for value in values]
+    codes = [-1 if is_missing(value) else found.setdefault(plain_value(value), len(found)) for value in values]
     return Factorized(np.array(codes, dtype=np.int64), list(found))
 
 
 def _sorted(values: NDArray[Any]) -> Factorized:
     found, codes = np.unique(values, return_inverse=True)
-    return Factorized(codes, [_plain(value) for value in found.tolist()])
+    return Factorized(codes, [plain_value(value) for value in found.tolist()])
 
 
-def _plain(value: Any) -> Any:
-    """A scalar of NumPy, a decimal or a fraction as an object of a plain type of Python."""
+def plain_value(value: Any) -> Any:
+    """A scalar of NumPy, a decimal, a fraction or a member of an enumeration as an object of a plain type of Python."""
+    if type(value) in _PLAIN_TYPES:
+        return value
     if isinstance(value, np.generic):
         return float(value) if isinstance(value, np.longdouble) else value.item()
     if isinstance(value, Decimal | Fraction):
         return int(value) if math.isfinite(value) and value == int(value) else float(value)
+    if isinstance(value, str):
+        return str.__str__(value)  # of an enumeration str() has the name
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
     return value

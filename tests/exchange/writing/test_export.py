@@ -1,5 +1,7 @@
 """What all formats share: which models can be written, and what is refused."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,6 +57,33 @@ class _OwnLoss:
 
     def predict(self, raw):
         return raw**3
+
+
+@pytest.mark.parametrize(
+    ("format", "character"),
+    [
+        ("sql", "\0"),
+        ("c", "\0"),
+        ("pmml", "\x1b"),
+        *((name, "\ud800") for name in ("sql", "c", "pmml", "onnx", "xgboost")),
+    ],
+)
+def test_characters_that_a_format_cannot_hold_are_refused_by_name(format, character):  # noqa: A002
+    text = f"a{character}b"
+    plain = pd.DataFrame({"town": ["a", text] * 40, "size": np.arange(80.0)})
+    named = plain[["size"]].set_axis([text], axis=1)
+    rule = f"format='{format}' cannot hold the character {character!r} in the "
+    for X, y, what in [
+        (plain, plain["town"] == "a", f"category {text!r} of the column 'town'"),
+        (plain[["size"]], plain["town"], f"label {text!r}"),
+        (named, plain["town"] == "a", f"column {text!r}"),
+    ]:
+        model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, y)
+        if (format == "c" and X is named) or (format == "xgboost" and X is not named):
+            model.export(format=format)
+            continue
+        with pytest.raises(ValueError, match=re.escape(rule + what)):
+            model.export(format=format)
 
 
 def test_an_unknown_format_names_those_there_are():

@@ -86,6 +86,18 @@ def test_names_that_its_format_cannot_hold(names, written):
     assert fastens.from_model(model.export(format="lightgbm").encode()).feature_names_in_.tolist() == names
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_names_that_it_would_read_for_ever_or_that_no_file_holds(name, tmp_path):
+    X = pd.DataFrame({name: np.arange(60.0), "other": 1.0})
+    model = fastens.GradientBoostingRegressor(n_estimators=2).fit(X, X[name])
+    model.export(tmp_path / "model.txt", format="lightgbm")
+    assert b"\0" not in (tmp_path / "model.txt").read_bytes()
+    booster = lightgbm.Booster(model_file=tmp_path / "model.txt")
+    assert booster.feature_name() == ["a_b", "other"]
+    assert np.array_equal(booster.predict(X.to_numpy()), model.predict(X))
+    assert fastens.from_model(tmp_path / "model.txt").feature_names_in_.tolist() == [name, "other"]
+
+
 def test_missing_values_that_are_a_category_of_their_own_are_refused():
     X, y = mixed()
     model = fastens.GradientBoostingRegressor(n_estimators=12, categories=fastens.Categories(missing="category")).fit(

@@ -153,6 +153,15 @@ def test_what_it_cannot_hold_is_refused():
             model.export(format="pmml")
 
 
+def test_line_ends_and_backslashes_of_categories():
+    X = pd.DataFrame({"town": ["a\rb", "c\nd"] * 40})
+    check(fastens.GradientBoostingRegressor(n_estimators=2).fit(X, X["town"] == "a\rb"), X[:2])
+    X = pd.DataFrame({"town": ["a", "b\\"] * 40})
+    model = fastens.GradientBoostingRegressor(n_estimators=2).fit(X, X["town"] == "b\\")
+    with pytest.raises(ValueError, match=re.escape(r"a backslash at the end of the category 'b\\' of 'town'")):
+        model.export(format="pmml")
+
+
 def test_trees_of_too_many_levels():
     model = fastens.DecisionTreeClassifier().fit(np.arange(1500.0)[:, None], np.arange(1500) % 2)
     with pytest.raises(ValueError, match="format='pmml' cannot hold trees of so many levels"):

@@ -94,6 +94,13 @@ def test_names_beyond_ascii():
     assert again.feature_names_in_.tolist() == booster.feature_names == list(X)
 
 
+def test_control_characters_that_xgboost_writes_again():
+    X = pd.DataFrame({"a": np.arange(60.0)})
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, np.where(X["a"] < 30, "\x1b[1m", "b\0"))
+    again = fastens.from_model(bytes(booster_of(model).save_raw("json")))
+    assert again.predict(X).tolist() == model.predict(X).tolist()
+
+
 def test_columns_of_categories_split_by_whether_they_are_missing_alone():
     town = pd.Series(["Bonn", "Rom", None] * 40, dtype="category")
     X = pd.DataFrame({"town": town, "size": np.arange(120.0)})
