@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from itertools import count
 from operator import itemgetter
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -39,11 +42,68 @@ def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads
     queue = _Queue(side_by_side)
     if n_threads == 1 or n_tasks == 1:
         # A single task may use all threads, if it is one of ours; other libraries' results may depend on their number.
-        with limited_threads(n_threads), libraries.limit(limits={"blas": 1, "openmp": n_threads}):
+        with limited_threads(n_threads), _limited(libraries, {"blas": 1, "openmp": n_threads}):
             queue.work()
         return
-    with libraries.limit(limits=1, user_api="blas"):
+    with _limited(libraries, {"blas": 1}):
         _run_pool(queue, min(n_threads, n_tasks), libraries)
+
+
+@contextmanager
+def _limited(libraries: ThreadpoolController, limits: dict[str, int]) -> Iterator[None]:
+    """Within it, other libraries have so many threads; those with one number for the process, as OpenBLAS, 1."""
+    shared = [each for each in libraries.lib_controllers if getattr(each, "threading_layer", "openmp") == "pthreads"]
+    own = libraries.select(filepath=[each.filepath for each in libraries.lib_controllers if each not in shared])
+    with _one_thread.of(shared), own.limit(limits=limits):
+        yield
+
+
+class _OneThread:
+    """Of libraries that have one number of threads for the process; the last fit that ends gives back what was before.
+
+    Fits at once that each set and reset the number would end with each other's.
+    """
+
+    def __init__(self) -> None:
+        self._n_within = 0
+        self._before: dict[str, tuple[Any, int]] = {}
+        self.free()
+
+    def free(self) -> None:
+        """Take a new lock: in a forked child, the old one may be held by a thread that it does not have."""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def of(self, libraries: list[Any]) -> Iterator[None]:
+        """Within it, these libraries have one thread."""
+        with self._lock:
+            self._n_within += 1
+            for library in libraries:
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = library, library.num_threads
+                    _set_threads(library, 1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_within -= 1
+                if not self._n_within:
+                    for library, n_threads in self._before.values():
+                        _set_threads(library, n_threads)
+                    self._before.clear()
+
+
+def _set_threads(library: Any, n_threads: int) -> None:
+    """From threadpoolctl 3.8 on, only the thread that sets the number first may do it, unless it is let go."""
+    let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+    let_go(force=True)
+    library.set_num_threads(n_threads)
+    let_go(force=True)
+
+
+_one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread.free)
 
 
 class _Queue:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fastens.combining.tasks import run_tasks
 from fastens.engine.threads import resolve_n_jobs
@@ -57,3 +59,34 @@ def test_of_several_failures_the_first_in_order_is_raised():
 
     with pytest.raises(ValueError, match="first"):
         run_tasks([], [[first], [second]], 2)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("ends_first", [0, 1])
+def test_fits_at_once_leave_the_threads_of_blas_as_they_were(n_threads, ends_first):
+    np.linalg.inv(np.eye(2))  # loads a library that has threads
+    within, may_end = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+    found = []
+
+    def fit(i):
+        within[i].set()
+        assert may_end[i].wait(10)
+        found.append(blas_threads())
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+    fits = [threading.Thread(target=run_tasks, args=([], [[lambda i=i: fit(i)] * 2], n_threads)) for i in (0, 1)]
+    with threadpool_limits(2, user_api="blas"):
+        for i in (0, 1):
+            fits[i].start()
+            assert within[i].wait(10)
+        for i in (ends_first, 1 - ends_first):
+            may_end[i].set()
+            fits[i].join()
+        assert blas_threads() == before
+    assert {n for each in found for n in each} <= {1}
+    assert len(found) == 4
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
