@@ -96,7 +96,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return tags
 
     def _check_fitted(self) -> None:
-        check_is_fitted(self)
+        if not self._is_fitted():
+            check_is_fitted(self)  # which words the error
 
     # Fit --------------------------------------------------
 

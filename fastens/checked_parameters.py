@@ -110,7 +110,11 @@ class ChecksParameters(BaseEstimator):
         """As scikit-learn tells, which would ask for tags, and these for parameters that may break their rules."""
         if hasattr(self, "__sklearn_is_fitted__"):
             return bool(self.__sklearn_is_fitted__())
-        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+        return any(name.endswith("_") and not name.startswith("__") for name in list(vars(self)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return a copy: what another thread computes and keeps meanwhile must not change what is gone through."""
+        return dict(super().__getstate__())
 
     def _as_fitted(self) -> Any:
         """The model with the parameters of its fit; all else is shared."""

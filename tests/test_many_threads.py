@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import fastens
 from properties.threads import Stress
 
 
@@ -18,3 +26,40 @@ def test_a_wrong_result_is_seen(tmp_path):
         stress.alone[name] = stress.alone["GaussianNB"]
     stress.run([range(12)])
     assert stress.wrong
+
+
+@pytest.fixture
+def quick_switches():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("kind", ["VersionSpaceClassifier", "ExactTreeAverageClassifier", "BayesTreeClassifier"])
+def test_what_is_computed_when_first_needed_disturbs_no_other_thread(kind, quick_switches):
+    """A model that was loaded keeps it while others ask whether it is fitted, or pickle it."""
+    X = (np.random.default_rng(0).normal(size=(60, 4)) > 0).astype(int)
+    state = pickle.dumps(getattr(fastens, kind)(random_state=0).fit(X, X[:, 0] > 0))
+    errors = []
+
+    def run(until, work):
+        meet.wait()
+        try:
+            while not until():
+                work()
+        except RuntimeError as error:
+            errors.append(error)
+
+    for _ in range(60):
+        model, done, meet = pickle.loads(state), threading.Event(), threading.Barrier(4)
+        others = [model._check_fitted, model._check_fitted, lambda model=model: pickle.dumps(model)]
+        threads = [threading.Thread(target=run, args=(done.is_set, work)) for work in others]
+        for thread in threads:
+            thread.start()
+        meet.wait()
+        model.sample_posterior()
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []

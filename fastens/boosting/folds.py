@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import raw_of_rows
 from fastens.monitoring.measuring import History, Rows
 from fastens.rollback import leave
+from fastens.table.stratified_folds import stratified_folds
 
 # Of the time, what putting the trees together may take.
 _RESERVE = 0.03
@@ -41,7 +41,7 @@ def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[t
 
     The only row of a class is trained on in all folds.
     """
-    from sklearn.model_selection import KFold, StratifiedKFold
+    from sklearn.model_selection import KFold
 
     (y,) = gathered(data.comm, [data.y])
     has_classes = hasattr(model, "classes_") and y.ndim == 1
@@ -52,12 +52,12 @@ def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[t
     if fewest < n_folds:
         what = "rows of the largest class" if has_classes else "rows"
         raise ValueError(f"early_stopping.folds must be at most {fewest}, the {what}; got {n_folds}.")
-    splitter = (StratifiedKFold if has_classes else KFold)(n_folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The least populated class")
-        parts = list(splitter.split(np.empty((len(y), 0)), y if has_classes else None))
     rows = np.arange(len(y))
-    held_out = [test[~alone[test]] for _, test in parts]
+    if has_classes:
+        parts = stratified_folds(y, n_folds, seed)
+    else:
+        parts = [test for _, test in KFold(n_folds, shuffle=True, random_state=seed).split(rows)]
+    held_out = [test[~alone[test]] for test in parts]
     return [own_split(data, (np.setdiff1d(rows, test, assume_unique=True), test)) for test in held_out]
 
 

@@ -11,10 +11,9 @@ from contextlib import closing
 from itertools import count
 from operator import itemgetter
 
-from threadpoolctl import ThreadpoolController
-
 from fastens.engine.sharing import shared_work
 from fastens.engine.threads import limited_threads
+from fastens.library_threads import limited_libraries, one_openmp_thread
 
 Task = Callable[[], None]
 
@@ -36,16 +35,15 @@ def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads
     n_tasks = sum(map(len, side_by_side))
     if not n_tasks:
         return
-    libraries = ThreadpoolController()
     with closing(_Queue(side_by_side)) as queue:
         if n_threads == 1 or n_tasks == 1:
             # A single task may use all threads, if it is one of ours; other libraries' results may depend on their
             # number.
-            with limited_threads(n_threads), libraries.limit(limits={"blas": 1, "openmp": n_threads}):
+            with limited_threads(n_threads), limited_libraries(blas=1, openmp=n_threads):
                 queue.work()
             return
-        with libraries.limit(limits=1, user_api="blas"):
-            _run_pool(queue, min(n_threads, n_tasks), libraries)
+        with limited_libraries(blas=1):
+            _run_pool(queue, min(n_threads, n_tasks))
 
 
 class _Queue:
@@ -99,10 +97,9 @@ class _Queue:
             raise
 
 
-def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) -> None:
+def _run_pool(queue: _Queue, n_workers: int) -> None:
     def work() -> None:
-        # OpenMP counts threads by the thread that starts them: this holds for the worker alone, and ends with it.
-        libraries.limit(limits=1, user_api="openmp")
+        one_openmp_thread()
         try:
             with limited_threads(1):
                 queue.work()

@@ -7,7 +7,9 @@ import threading
 import time
 import weakref
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fastens.combining.tasks import run_tasks
 from fastens.engine.threads import resolve_n_jobs
@@ -84,3 +86,34 @@ def test_errors_that_were_handled_hold_nothing(n_threads, alone):
         assert freed() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("ends_first", [0, 1])
+def test_fits_at_once_leave_the_threads_of_blas_as_they_were(n_threads, ends_first):
+    np.linalg.inv(np.eye(2))  # loads a library that has threads
+    within, may_end = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+    found = []
+
+    def fit(i):
+        within[i].set()
+        assert may_end[i].wait(10)
+        found.append(blas_threads())
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+    fits = [threading.Thread(target=run_tasks, args=([], [[lambda i=i: fit(i)] * 2], n_threads)) for i in (0, 1)]
+    with threadpool_limits(2, user_api="blas"):
+        for i in (0, 1):
+            fits[i].start()
+            assert within[i].wait(10)
+        for i in (ends_first, 1 - ends_first):
+            may_end[i].set()
+            fits[i].join()
+        assert blas_threads() == before
+    assert {n for each in found for n in each} <= {1}
+    assert len(found) == 4
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -58,6 +59,13 @@ def _stemmer(language: str) -> Any:
     return snowballstemmer.stemmer(language)
 
 
+class _Stemmers(threading.local):
+    """A stemmer for each thread: it holds the word that it is cutting."""
+
+    def __init__(self, language: str) -> None:
+        self.stem = _stemmer(language).stemWord
+
+
 class Tokenizer:
     """The words of a text that are no stop words, cut to their stems where a language is given."""
 
@@ -67,17 +75,17 @@ class Tokenizer:
         self._prepare()
 
     def _prepare(self) -> None:
-        self._stem = None if self.language is None else _stemmer(self.language).stemWord
+        self._stemmers = None if self.language is None else _Stemmers(self.language)
         self._known: dict[str, str] = {}
 
     def __call__(self, text: str) -> list[str]:
         """The words of a text."""
         words = [word for word in WORD.findall(text) if word not in self.stop_words]
-        if self._stem is None:
+        if self._stemmers is None:
             return words
         if len(self._known) > MOST_STEMS:
             self._known = {}
-        known, stem = self._known, self._stem
+        known, stem = self._known, self._stemmers.stem
         for word in words:
             if word not in known:
                 known[word] = stem(word)

@@ -83,7 +83,7 @@ class Binning:
         return BinTable(self.thresholds, self.category_codes, self.lookup)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "table"}
+        return {name: value for name, value in self.__dict__.copy().items() if name != "table"}
 
     def with_thresholds(self, thresholds: list[np.ndarray]) -> Binning:
         """Return a binning of the same categories with other thresholds."""

@@ -205,4 +205,4 @@ class Bootstrap:
         return Urns(self.order, self.cumulated, self.offsets, self.draws)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_urns"}
+        return {name: value for name, value in self.__dict__.copy().items() if name != "_urns"}

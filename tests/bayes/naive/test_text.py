@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -65,6 +67,23 @@ def test_stop_words_and_stems():
     assert "win" not in own.terms_.tolist()
     with pytest.raises(ValueError, match=r"stemmer must be None or one of 'arabic', .* got 'klingon'"):
         TextClassifier(stemmer="klingon").fit(TEXTS, LABELS)
+
+
+def test_stems_in_many_threads():
+    ends = ("ing", "ness", "ly", "ization", "fully")
+    words = [a + b + c for a in "bdfgklmnprst" for b in ("ata", "ori", "ulu", "emi", "ofa") for c in ends]
+    texts = [" ".join(words[i::5]) for i in range(40)]
+    state = pickle.dumps(TextClassifier(stemmer="english").fit(texts, [0, 1] * 20))
+    expected, interval = pickle.loads(state).predict_proba(texts), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(3):
+                model = pickle.loads(state)  # has not cut a word
+                for found in pool.map(lambda _, model=model: model.predict_proba(texts), range(4)):
+                    assert_array_equal(found, expected)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_without_the_library_for_stems(monkeypatch):

@@ -1,0 +1,91 @@
+"""Threads of other libraries: how many BLAS and OpenMP may have while several fits run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+
+class _Loaded:
+    """The libraries that have threads; they are looked for again, some 5 ms, once modules came, which bring them."""
+
+    def __init__(self) -> None:
+        self._found: tuple[int, ThreadpoolController] | None = None
+
+    def __call__(self) -> ThreadpoolController:
+        n_modules, found = len(sys.modules), self._found
+        if found is None or found[0] != n_modules:
+            self._found = found = n_modules, ThreadpoolController()
+        return found[1]
+
+
+_loaded = _Loaded()
+
+
+def one_openmp_thread() -> None:
+    """From now on, OpenMP starts no threads in this thread of Python; it counts them by the thread that starts them."""
+    _loaded().limit(limits=1, user_api="openmp")
+
+
+@contextmanager
+def limited_libraries(**limits: int) -> Iterator[None]:
+    """Within it, other libraries have so many threads; those with one number for the process, as OpenBLAS, 1."""
+    libraries = _loaded()
+    shared = [each for each in libraries.lib_controllers if getattr(each, "threading_layer", "openmp") == "pthreads"]
+    own = libraries.select(filepath=[each.filepath for each in libraries.lib_controllers if each not in shared])
+    with _one_thread.of(shared), own.limit(limits=limits):
+        yield
+
+
+class _OneThread:
+    """Of libraries that have one number of threads for the process; the last fit that ends gives back what was before.
+
+    Fits at once that each set and reset the number would end with each other's.
+    """
+
+    def __init__(self) -> None:
+        self._n_within = 0
+        self._before: dict[str, tuple[Any, int]] = {}
+        self.free()
+
+    def free(self) -> None:
+        """Take a new lock: in a forked child, the old one may be held by a thread that it does not have."""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def of(self, libraries: list[Any]) -> Iterator[None]:
+        """Within it, these libraries have one thread."""
+        with self._lock:
+            self._n_within += 1
+            for library in libraries:
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = library, library.num_threads
+                    _set_threads(library, 1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_within -= 1
+                if not self._n_within:
+                    for library, n_threads in self._before.values():
+                        _set_threads(library, n_threads)
+                    self._before.clear()
+
+
+def _set_threads(library: Any, n_threads: int) -> None:
+    """From threadpoolctl 3.8 on, only the thread that sets the number first may do it, unless it is let go."""
+    let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+    let_go(force=True)
+    library.set_num_threads(n_threads)
+    let_go(force=True)
+
+
+_one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread.free)
