@@ -21,7 +21,7 @@ Scales = Callable[[int, int], Array]
 def raw_contributions(
     model: Any, X: Any, *, pairs: bool, background: Any = None, scales: Scales | None = None
 ) -> Array:
-    """Shapley values of a fitted model's raw predictions, summed over the columns that X's columns become.
+    """Shapley values of a fitted model's raw predictions; what a column of X becomes is known together.
 
     (n_samples, n_outputs, n_features + 1), with `pairs` another axis of n_features + 1. Both tables are row sources;
     without background, the values are path-dependent.
@@ -35,13 +35,8 @@ def raw_contributions(
             block = part[first : first + step]
             scale = None if scales is None else scales(start + first, start + first + len(block))
             reference = None if rows is None else Reference(rows, scale)
-            found.append(explain(model._predicting_trees(), block, n_threads, reference))
+            found.append(explain(model._predicting_trees(), block, n_threads, reference, model._column_of))
     explained = found[0] if len(found) == 1 else np.concatenate(found)
     if (scale := model._contribution_scale()) != 1:
         explained *= scale
-    n_features, column_of = model.n_features_in_, model._column_of
-    if len(column_of) == n_features:
-        return explained
-    to_column = np.equal.outer(np.append(column_of, n_features), np.arange(n_features + 1)).astype(np.float64)
-    explained = explained @ to_column
-    return to_column.T @ explained if pairs else explained
+    return explained

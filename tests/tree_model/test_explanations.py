@@ -17,6 +17,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
 from fastens.tree_model.explanations import Explanation
+from reference.contributions import against_rows, shapley_interactions
 
 MODELS = {
     "classes of boosting": (GradientBoostingClassifier(n_estimators=10), 3),
@@ -154,6 +155,30 @@ def test_scaled_by_pairs(table):
         slope = np.divide(change, total, out=np.ones(5), where=abs(total) > 1e-12)
         expected = expected + raw * slope[:, None] / 3
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("linear_leaves", [False, True])
+def test_a_category_with_a_mean_of_each_class_is_one_column(linear_leaves):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"kind": rng.choice(list("abcdef"), 120), "size": rng.normal(size=120), "age": rng.normal(size=120)}
+    )
+    score = X["size"] * (X["kind"] < "c") + X["age"] * (X["kind"] > "d")
+    options = {"max_depth": 4, "min_samples_leaf": 3, "linear_leaves": linear_leaves, "max_features": 1.0}
+    model = GradientBoostingClassifier(n_estimators=2, categories=fastens.Categories(encoding="target"), **options)
+    model.fit(X, np.digitize(score, [-0.3, 0.3]))
+    assert len(model._column_of) == 5
+    rows, others, types = X[:4].to_numpy(object), X[20:25], X.dtypes.to_dict()
+    found, pairs = (model.explain(X[:4], others, interactions=each).values for each in (False, True))
+    for i, row in enumerate(rows):
+        game = (
+            lambda table: model.decision_function(pd.DataFrame(table, columns=X.columns).astype(types)),
+            row,
+            others.to_numpy(object),
+        )
+        np.testing.assert_allclose(found[i].T, against_rows(*game)[:, :-1], atol=1e-12)
+        expected = against_rows(*game, shapley_interactions)[:, :-1, :-1]
+        np.testing.assert_allclose(np.moveaxis(pairs[i], -1, 0), expected, atol=1e-12)
 
 
 # Beside shap --------------------------------------------------

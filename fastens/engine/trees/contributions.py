@@ -1,4 +1,4 @@
-"""How much each feature contributes to a raw prediction: Shapley values of a tree ensemble."""
+"""How much each column contributes to a raw prediction: Shapley values of a tree ensemble."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _MOST_KEPT = 1 << 18  # nodes, of some 30 bytes each
 class Paths:
     """What the kernel needs to know of all trees besides their arrays; see `explain` there."""
 
+    column: NDArray[np.int32]  # of each feature
+    n_columns: int
     value: Array
     linear: Any
     share: Array
@@ -50,9 +52,13 @@ class Reference:
 
 
 def contributions(
-    ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1, reference: Reference | None = None
+    ensemble: TreeEnsemble,
+    X: np.ndarray,
+    n_threads: int = 1,
+    reference: Reference | None = None,
+    column_of: NDArray[np.intp] | None = None,
 ) -> Array:
-    """Return each feature's contribution to each raw prediction, and the expected prediction.
+    """Return each column's contribution to each raw prediction, and the expected prediction.
 
     Parameters
     ----------
@@ -65,10 +71,12 @@ def contributions(
     reference : Reference, optional
         Background rows, where features that are not known have the values of these (interventional); default: what is
         known is averaged over as the training rows were spread over the trees (path-dependent).
+    column_of : array of shape (n_features,), optional
+        The column that each feature is made of: those of one column are known together. Default: one for each feature.
 
     Returns
     -------
-    float64 array of shape (n_rows, n_outputs, n_features + 1)
+    float64 array of shape (n_rows, n_outputs, n_columns + 1)
         The last entry is the expected raw prediction; all of them add up to the raw prediction.
 
     References
@@ -78,34 +86,38 @@ def contributions(
     P. Yu, C. Xu, A. Bifet, J. Read (2022). Linear TreeShap. NeurIPS.
     G. Laberge, Y. Pequignot (2022). Understanding interventional TreeSHAP: how and why it works.
     """
-    out = _explain(ensemble, X, n_threads, reference, pairs=False)
+    out = _explain(ensemble, X, n_threads, reference, column_of, pairs=False)
     out[..., -1] = _expected(ensemble, n_threads, reference)
     return out
 
 
 def interactions(
-    ensemble: TreeEnsemble, X: np.ndarray, n_threads: int = 1, reference: Reference | None = None
+    ensemble: TreeEnsemble,
+    X: np.ndarray,
+    n_threads: int = 1,
+    reference: Reference | None = None,
+    column_of: NDArray[np.intp] | None = None,
 ) -> Array:
-    """Return how much each pair of features contributes, each feature by itself on the diagonal.
+    """Return how much each pair of columns contributes, each column by itself on the diagonal.
 
     Parameters
     ----------
-    ensemble, X, n_threads, reference
+    ensemble, X, n_threads, reference, column_of
         As for `contributions`.
 
     Returns
     -------
-    float64 array of shape (n_rows, n_outputs, n_features + 1, n_features + 1)
-        Symmetric; the sum of a row is the feature's contribution, the last entry the expected raw prediction
+    float64 array of shape (n_rows, n_outputs, n_columns + 1, n_columns + 1)
+        Symmetric; the sum of a row is the column's contribution, the last entry the expected raw prediction
         (Shapley interaction values, Lundberg et al. 2020, eq. 7 to 9).
     """
-    pairs = _explain(ensemble, X, n_threads, reference, pairs=True)
+    pairs = _explain(ensemble, X, n_threads, reference, column_of, pairs=True)
     pairs += pairs.swapaxes(2, 3)
-    total = contributions(ensemble, X, n_threads, reference)
-    n_features = pairs.shape[2]
-    out = np.zeros((*pairs.shape[:2], n_features + 1, n_features + 1))
+    total = contributions(ensemble, X, n_threads, reference, column_of)
+    n_columns = pairs.shape[2]
+    out = np.zeros((*pairs.shape[:2], n_columns + 1, n_columns + 1))
     out[..., :-1, :-1] = pairs
-    diagonal = np.arange(n_features)
+    diagonal = np.arange(n_columns)
     out[..., diagonal, diagonal] = total[..., :-1] - pairs.sum(axis=3)
     out[..., -1, -1] = total[..., -1]
     return out
@@ -148,10 +160,16 @@ def _reach(left: NDArray[np.int64], weight: np.ndarray, roots: NDArray[np.int64]
 
 
 def _explain(
-    ensemble: TreeEnsemble, X: np.ndarray, n_threads: int, reference: Reference | None, *, pairs: bool
+    ensemble: TreeEnsemble,
+    X: np.ndarray,
+    n_threads: int,
+    reference: Reference | None,
+    column_of: NDArray[np.intp] | None,
+    *,
+    pairs: bool,
 ) -> Array:
     lean = ensemble.lean
-    paths = _paths(ensemble)
+    paths = _paths(ensemble, np.arange(lean.binning.n_features) if column_of is None else column_of)
     # A node costs a row some nanoseconds.
     n_rows = X.shape[0] + (0 if reference is None else len(reference.X))
     n_threads = threads_for(n_rows * 2 * len(lean.feature), n_threads, 20_000)
@@ -177,23 +195,25 @@ def _by_background(scales: Array) -> Array:
     return np.ascontiguousarray(np.pad(scales, ((0, -len(scales) % 16), (0, 0))).T)
 
 
-def _paths(ensemble: TreeEnsemble) -> Paths:
+def _paths(ensemble: TreeEnsemble, column_of: NDArray[np.intp]) -> Paths:
     """Kept with trees that are not large: for a few rows, finding them takes as long as all the rest."""
     kept = ensemble.notes.get("paths")
-    if kept is None:
-        kept = _find_paths(ensemble)
+    if kept is None or not np.array_equal(kept.column, column_of):
+        kept = _find_paths(ensemble, column_of.astype(np.int32))
         if len(ensemble.feature) <= _MOST_KEPT:
             ensemble.notes["paths"] = kept
     return kept
 
 
-def _find_paths(ensemble: TreeEnsemble) -> Paths:
+def _find_paths(ensemble: TreeEnsemble, column_of: NDArray[np.int32]) -> Paths:
     share, position, n_on_path, depth = edge_shares(
-        ensemble.node_offsets, ensemble.left_child, ensemble.feature, ensemble.weight.astype(np.float64)
+        ensemble.node_offsets, ensemble.left_child, column_of[ensemble.feature], ensemble.weight.astype(np.float64)
     )
     most = int(n_on_path.max(initial=1))
     rules = [np.polynomial.legendre.leggauss(n) for n in range(1, (most + 1) // 2 + 1)]
     return Paths(
+        column=column_of,
+        n_columns=int(column_of.max()) + 1,
         value=ensemble.value.astype(np.float64),
         linear=getattr(ensemble, "linear", None),
         share=share,

@@ -37,12 +37,14 @@ cdef struct Lines:
     const float64_t* lower
     const float64_t* upper
     const float64_t* at_means
+    Py_ssize_t most                 # of a node
 
 
 cdef struct Trees:
     # All trees one after another; children count inside their tree.
     const int64_t* first_node
     const int32_t* feature
+    const int32_t* column           # by feature: what a game is played by; several features may be of one column
     const uint16_t* bin_threshold
     const uint8_t* missing_left
     const int32_t* category_set
@@ -53,6 +55,7 @@ cdef struct Trees:
     const int32_t* output           # by tree: the output of its first value
     Py_ssize_t n_trees
     Py_ssize_t n_features
+    Py_ssize_t n_columns
     Py_ssize_t n_outputs
     # See `edge_shares`.
     const float64_t* share
@@ -94,7 +97,7 @@ cdef struct Rows:
 cdef struct LinePart:
     # A linear term of a leaf against background rows.
     Py_ssize_t term
-    int32_t member                  # the position of its feature on the path
+    int32_t member                  # the position of its column on the path
     float64_t own                   # how far a row deviates from the leaf's mean, for all background rows of a pattern
     float64_t others                # how far these do
 
@@ -108,7 +111,7 @@ cdef struct Stack:
     float64_t* share_above
     # By position on the path.
     float64_t* share
-    int32_t* feature
+    int32_t* column
     # Of a leaf.
     int64_t* places
     LeafPath path
@@ -130,7 +133,7 @@ cdef struct Stack:
     int32_t* table                  # of patterns by hash
     float64_t* values               # of the rows, feature after feature, where leaves have linear terms
     uint32_t* line_masks            # of the rows and background rows, where leaves have linear terms
-    LinePart* line_parts            # of a leaf, at most one for each feature on its path
+    LinePart* line_parts            # of a leaf
     float64_t* line_sums            # by background row, then part: how far it deviates; then that of one row
     float64_t* phi                  # the sums of a chunk and a group
 
@@ -152,7 +155,7 @@ cdef struct Leaf:
     const Walk* walk
     const uint32_t* masks           # of its rows
     int64_t node
-    int32_t n                       # features on its path
+    int32_t n                       # columns on its path
     int32_t n_parts
     int32_t n_patterns
     Py_ssize_t term

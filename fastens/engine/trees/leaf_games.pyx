@@ -227,7 +227,7 @@ cdef void play_lines(Leaf* leaf) noexcept nogil:
     cdef Py_ssize_t z, i, term
     for term in range(lines.starts[leaf.node], lines.starts[leaf.node + 1]):
         member = 0
-        while member < leaf.n and stack.feature[member] != lines.features[term]:
+        while member < leaf.n and stack.column[member] != rows.trees.column[lines.features[term]]:
             member += 1
         if member < leaf.n:         # of every tree
             stack.line_parts[n_parts] = LinePart(term, member, 0, 0)

@@ -78,7 +78,7 @@ cdef inline void mark_set(
 
 
 cdef void enter(const Walk* walk, int32_t depth, const code_t* codes, const code_t* background) noexcept nogil:
-    # Come to the node at `depth` from the one above: the masks, the feature and its share.
+    # Come to the node at `depth` from the one above: the masks, the column and its share.
     cdef const Trees* trees = walk.rows.trees
     cdef Stack* stack = walk.stack
     cdef int64_t node = walk.first + stack.node[depth], parent = walk.first + stack.node[depth - 1]
@@ -107,7 +107,7 @@ cdef void enter(const Walk* walk, int32_t depth, const code_t* codes, const code
         mark(&test, background, walk.rows.n_background, above + w, masks + w)
     stack.share_above[depth] = stack.share[position]
     stack.share[position] = trees.share[node]
-    stack.feature[position] = <int32_t>feature
+    stack.column[position] = trees.column[feature]
 
 
 cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* background) noexcept nogil:
@@ -137,7 +137,7 @@ cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* backgro
 # ------------------------------------------------------------------------------------------------------------- leaf
 
 cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
-    # Add what a leaf gives the features of its path.
+    # Add what a leaf gives the columns of its path.
     cdef const Rows* rows = walk.rows
     cdef const Trees* trees = rows.trees
     cdef Stack* stack = walk.stack
@@ -149,11 +149,11 @@ cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
     leaf.n_parts = leaf.n * (leaf.n - 1) // 2 if rows.pairs else leaf.n
     for i in range(leaf.n):
         if not rows.pairs:
-            stack.places[i] = stack.feature[i] * rows.chunk
+            stack.places[i] = stack.column[i] * rows.chunk
         else:
             for j in range(i):
                 stack.places[i * (i - 1) // 2 + j] = (
-                    (stack.feature[i] * trees.n_features + stack.feature[j]) * rows.chunk)
+                    (stack.column[i] * trees.n_columns + stack.column[j]) * rows.chunk)
     leaf.term = -1
     start_leaf(&leaf)
     add_leaf(&leaf)
@@ -171,10 +171,11 @@ cdef bint find_deviations(Leaf* leaf) noexcept nogil:
     cdef const Lines* lines = &leaf.walk.rows.trees.lines
     cdef Stack* stack = leaf.walk.stack
     cdef Py_ssize_t chunk = leaf.walk.rows.chunk, i, other
+    cdef int32_t column = leaf.walk.rows.trees.column[lines.features[leaf.term]]
     cdef const float64_t* values = stack.values + lines.features[leaf.term] * chunk
     cdef float64_t lower = lines.lower[leaf.term], upper = lines.upper[leaf.term]
     leaf.term_member = 0
-    while leaf.term_member < leaf.n and stack.feature[leaf.term_member] != lines.features[leaf.term]:
+    while leaf.term_member < leaf.n and stack.column[leaf.term_member] != column:
         leaf.term_member += 1
     if leaf.term_member == leaf.n:      # no tree has that
         return False
@@ -291,7 +292,7 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     stack.masks = <uint32_t*>carve(base, &used, levels * n_words * mask_stride(rows) * sizeof(uint32_t))
     stack.share_above = <float64_t*>carve(base, &used, levels * sizeof(float64_t))
     stack.share = <float64_t*>carve(base, &used, most * sizeof(float64_t))
-    stack.feature = <int32_t*>carve(base, &used, most * sizeof(int32_t))
+    stack.column = <int32_t*>carve(base, &used, most * sizeof(int32_t))
     stack.places = <int64_t*>carve(base, &used, n_parts * sizeof(int64_t))
     stack.path.factors = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
     stack.path.inverse_known = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
@@ -317,8 +318,8 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     stack.values = NULL
     if trees.lines.starts != NULL:
         stack.values = <float64_t*>carve(base, &used, trees.n_features * chunk * sizeof(float64_t))
-        n_against = rows.n_background * most + 1 if rows.n_background else 0
-        stack.line_parts = <LinePart*>carve(base, &used, most * sizeof(LinePart))
+        n_against = rows.n_background * trees.lines.most + 1 if rows.n_background else 0
+        stack.line_parts = <LinePart*>carve(base, &used, trees.lines.most * sizeof(LinePart))
         stack.line_sums = <float64_t*>carve(base, &used, n_against * sizeof(float64_t))
         stack.line_masks = <uint32_t*>carve(base, &used, n_words * mask_stride(rows) * sizeof(uint32_t))
     stack.phi = <float64_t*>carve(base, &used, trees.n_outputs * rows.n_results * chunk * sizeof(float64_t))
@@ -378,7 +379,7 @@ cdef void add_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
 
 
 cdef Lines lines_of(linear):
-    cdef Lines lines = Lines(NULL, NULL, NULL, NULL, NULL, NULL)
+    cdef Lines lines = Lines(NULL, NULL, NULL, NULL, NULL, NULL, 0)
     cdef const int64_t[::1] starts
     cdef const int32_t[::1] features
     cdef const float64_t[::1] slopes, lower, upper, at_means
@@ -386,7 +387,8 @@ cdef Lines lines_of(linear):
         return lines
     starts, features, slopes = linear.starts, linear.features, linear.slopes
     lower, upper, at_means = linear.lower, linear.upper, linear.at_means
-    return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0])
+    most = np.diff(starts).max()
+    return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0], most)
 
 
 cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_groups, int n_threads) noexcept:
@@ -434,13 +436,13 @@ def explain(
     ensemble, paths, values, const code_t[:, ::1] codes, const code_t[:, ::1] background,
     const float64_t[:, ::1] scales, bint pairs, int n_threads,
 ):
-    """Return the contributions of features, or of pairs of features, to raw predictions.
+    """Return the contributions of columns, or of pairs of columns, to raw predictions.
 
     Parameters
     ----------
     ensemble : object with the arrays of a TreeEnsemble
-    paths : object with what `edge_shares` returned, by name, the values as float64, the linear terms of leaves (or
-        None), the quadratures, and the worth of coalitions (see shapley.h)
+    paths : object with the column of each feature, their number, what `edge_shares` returned for columns, by name, the
+        values as float64, linear terms of leaves (or None), quadratures, and the worth of coalitions (see shapley.h)
     values : pair of float64 arrays of shapes (n_rows, n_features) and (n_background, n_features), or None
         The values of rows and background rows, where there are linear terms.
     codes : uint8 or uint16 array of shape (n_features, n_rows)
@@ -454,8 +456,8 @@ def explain(
 
     Returns
     -------
-    float64 array of shape (n_rows, n_outputs, n_features + 1), the last entry not set; of pairs (n_rows, n_outputs,
-    n_features, n_features)
+    float64 array of shape (n_rows, n_outputs, n_columns + 1), the last entry not set; of pairs (n_rows, n_outputs,
+    n_columns, n_columns)
     """
     cdef const int64_t[::1] first_node = ensemble.node_offsets
     cdef const int32_t[::1] feature = ensemble.feature, category_set = ensemble.category_set
@@ -465,9 +467,10 @@ def explain(
     cdef const uint32_t[::1] words = np.append(ensemble.category_words, np.uint32(0))
     cdef const float64_t[:, ::1] value = paths.value, worth = paths.worth
     cdef const float64_t[::1] share = paths.share, points = paths.points, weights = paths.weights
-    cdef const int32_t[::1] position = paths.position, n_on_path = paths.n_on_path
-    cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_outputs = len(ensemble.baseline)
-    cdef Py_ssize_t n_results = n_features * (n_features if pairs else 1), row_bytes = 8 * n_outputs * n_results
+    cdef const int32_t[::1] position = paths.position, n_on_path = paths.n_on_path, column = paths.column
+    cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_columns = paths.n_columns
+    cdef Py_ssize_t n_outputs = len(ensemble.baseline)
+    cdef Py_ssize_t n_results = n_columns * (n_columns if pairs else 1), row_bytes = 8 * n_outputs * n_results
     cdef const int64_t[::1] groups = groups_of(first_node, row_bytes)
     found = (np.empty if len(tree_output) else np.zeros)((n_rows, n_outputs, n_results + (not pairs)))
     cdef float64_t[:, :, ::1] out = found
@@ -476,10 +479,10 @@ def explain(
     cdef Trees trees
     if n_rows and len(tree_output):
         trees = Trees(
-            &first_node[0], &feature[0], &bin_threshold[0], &missing_left[0], &category_set[0], &words[0],
-            &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_outputs,
-            &share[0], &position[0], &n_on_path[0], paths.max_depth, worth.shape[0] - 1, &points[0], &weights[0],
-            lines_of(paths.linear))
+            &first_node[0], &feature[0], &column[0], &bin_threshold[0], &missing_left[0], &category_set[0], &words[0],
+            &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_columns,
+            n_outputs, &share[0], &position[0], &n_on_path[0], paths.max_depth, worth.shape[0] - 1, &points[0],
+            &weights[0], lines_of(paths.linear))
         rows = Rows(
             &trees, NULL, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0,
             &worth[0, 0], pairs, chunk_of(n_rows, row_bytes, groups.shape[0] - 1, n_threads), n_results,
@@ -494,4 +497,4 @@ def explain(
         if scales is not None:
             rows.scales, rows.scales_stride = &scales[0, 0], scales.shape[1]
         run(&rows, n_threads)
-    return found.reshape(n_rows, n_outputs, n_features, n_features) if pairs else found
+    return found.reshape(n_rows, n_outputs, n_columns, n_columns) if pairs else found

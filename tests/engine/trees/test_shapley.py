@@ -70,6 +70,28 @@ def test_interventional_equals_the_definition(binning, make, n_leaves, is_scaled
         np.testing.assert_allclose(pairs[row], expected, rtol=1e-9, atol=1e-12)
 
 
+def test_features_of_one_column_are_known_together(binning):
+    rng = np.random.default_rng(0)
+    ensemble, column_of = random_forest(rng, binning, [8, 31], 2), np.array([0, 1, 1, 0])
+    X, Z = table(rng, 4), table(rng, 5)
+    codes, others = binning.codes(X, 1), binning.codes(Z, 1)
+    found, pairs = (explain(ensemble, X, column_of=column_of) for explain in (contributions, interactions))
+    against, pairs_against = (
+        explain(ensemble, X, 1, Reference(Z), column_of) for explain in (contributions, interactions)
+    )
+    for row, own in enumerate(codes.T):
+        known = {columns: np.flatnonzero(np.isin(column_of, columns)) for columns in twin.coalitions(2)}
+        value = {columns: twin.value_of(ensemble, own, features) for columns, features in known.items()}
+        np.testing.assert_allclose(found[row], twin.shapley_values(value, 2), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(pairs[row], twin.shapley_interactions(value, 2), rtol=1e-9, atol=1e-12)
+        for columns, features in known.items():
+            mixed = others.copy()
+            mixed[features] = own[features, None]
+            value[columns] = np.mean([twin.value_of(ensemble, each, range(4)) for each in mixed.T], axis=0)
+        np.testing.assert_allclose(against[row], twin.shapley_values(value, 2), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(pairs_against[row], twin.shapley_interactions(value, 2), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("make", [random_ensemble, random_forest])
 def test_adds_up_to_the_prediction(binning, make):
     rng = np.random.default_rng(0)
