@@ -323,6 +323,9 @@ def _faults_of(path: str) -> Iterator[None]:
 
 
 def _of_lazy_frame(frame: Any) -> Reader:
+    if not hasattr(frame, "collect_batches"):
+        raise ImportError("reading a LazyFrame in batches needs polars 1.34 or newer: pip install 'polars>=1.34'")
+
     def read(columns: list[str]) -> Iterator[Any]:
         chosen = frame.select(columns)
         for part in chosen.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, lazy=True):

@@ -576,6 +576,13 @@ def test_without_pyarrow(monkeypatch):
         fe.DecisionTreeRegressor().fit("table.parquet", "price")
 
 
+def test_lazy_frames_of_an_older_polars_name_the_release(monkeypatch):
+    frame = pl.LazyFrame({"a": [1.0, 2.0]})
+    monkeypatch.delattr(pl.LazyFrame, "collect_batches")
+    with pytest.raises(ImportError, match=re.escape("pip install 'polars>=1.34'")):
+        open_batches(frame)
+
+
 # Memory --------------------------------------------------
 
 PEAK = """
