@@ -16,6 +16,7 @@ ROOMS = [
     "public_names",
     "warn",
     "cached",
+    "library_threads",
     "rollback",
     "docstrings",
     "foreign_names",
