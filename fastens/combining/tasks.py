@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import contextmanager
 from itertools import count
 from operator import itemgetter
@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from fastens.engine.sharing import shared_work
-from fastens.engine.threads import limited_threads
+from fastens.engine.threads import ThreadPool, limited_threads
 
 Task = Callable[[], None]
 
@@ -155,16 +155,15 @@ class _Queue:
 
 def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) -> None:
     def work() -> None:
-        # OpenMP counts threads by the thread that starts them: this holds for the worker alone, and ends with it.
-        libraries.limit(limits=1, user_api="openmp")
-        try:
-            with limited_threads(1):
+        # OpenMP counts threads by the thread that starts them: this holds for the worker alone.
+        with limited_threads(1), _limited(libraries, {"openmp": 1}):
+            try:
                 queue.work()
-        except BaseException:
-            queue.stop()
-            raise
+            except BaseException:
+                queue.stop()
+                raise
 
-    pool = ThreadPoolExecutor(n_workers, "fastens")
+    pool = ThreadPool(n_workers, "fastens")
     try:
         futures = [pool.submit(work) for _ in range(n_workers)]
         wait(futures, return_when=FIRST_EXCEPTION)
