@@ -14,6 +14,7 @@ import pytest
 
 import fastens
 from fastens.adaboost.weak_rounds import VotingRun
+from fastens.engine.losses.losses import BinaryLogLoss
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 
 SHARES = (0.1, 0.5, 0.9, 1.0)
@@ -158,3 +159,13 @@ def test_one_model_learns_in_one_thread_at_a_time():
     thread.start()
     thread.join()
     assert model.n_features_in_ == 2
+
+
+def test_a_model_that_is_fitted_while_it_predicts_reads_no_memory_of_others():
+    """Its columns are those of the new fit, its trees those of the last one; or its loss has other outputs."""
+    X, y = table_for("GradientBoostingClassifier")
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, y)
+    model._encoder, model._n_plain_features = fastens.GaussianNB().fit(X[:, :2], y)._encoder, 2
+    with pytest.raises(ValueError, match="X must have 4 columns, got 2"):
+        model.predict_contributions(X[:, :2])
+    assert BinaryLogLoss().predict(np.zeros((5, 3))).shape == (15, 2)
