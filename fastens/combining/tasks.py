@@ -13,6 +13,7 @@ from itertools import count
 from operator import itemgetter
 from typing import Any
 
+from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 from fastens.engine.sharing import shared_work
@@ -154,9 +155,11 @@ class _Queue:
 
 
 def _run_pool(queue: _Queue, n_workers: int, libraries: ThreadpoolController) -> None:
+    configuration = get_config()  # of scikit-learn, which each thread has its own of
+
     def work() -> None:
         # OpenMP counts threads by the thread that starts them: this holds for the worker alone.
-        with limited_threads(1), _limited(libraries, {"openmp": 1}):
+        with config_context(**configuration), limited_threads(1), _limited(libraries, {"openmp": 1}):
             try:
                 queue.work()
             except BaseException:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
 
 import joblib
@@ -118,9 +119,9 @@ class ThreadPool(ThreadPoolExecutor):
     """
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Let another thread call a function."""
+        """Let another thread call a function, in a context like this one: NumPy's errors, for one, are as here."""
         try:
-            return super().submit(function, *args, **kwargs)
+            return super().submit(copy_context().run, function, *args, **kwargs)
         except RuntimeError as error:
             if "interpreter shutdown" not in str(error):
                 raise
