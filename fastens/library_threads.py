@@ -28,11 +28,6 @@ class _Loaded:
 _loaded = _Loaded()
 
 
-def one_openmp_thread() -> None:
-    """From now on, OpenMP starts no threads in this thread of Python; it counts them by the thread that starts them."""
-    _loaded().limit(limits=1, user_api="openmp")
-
-
 @contextmanager
 def limited_libraries(**limits: int) -> Iterator[None]:
     """Within it, other libraries have so many threads; those with one number for the process, as OpenBLAS, 1."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
 Learn = TypeVar("Learn", bound=Callable[..., Any])
+
+
+# The models that learn, by their identity: the thread that each does it in, and the outermost context.
+_learning: dict[int, tuple[int, object]] = {}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_learning.clear)
 
 
 class _Left:
@@ -21,11 +29,32 @@ class _Left:
 
 
 @contextmanager
+def _alone(model: Any) -> Iterator[None]:
+    """Within it, no other thread may let the model learn: each would work with what the other one has set."""
+    own = threading.get_ident(), object()
+    found = _learning.setdefault(id(model), own)
+    if found[0] != own[0]:
+        raise RuntimeError(
+            f"This {type(model).__name__} is learning in another thread; let each thread fit a clone of its own."
+        )
+    try:
+        yield
+    finally:
+        if found is own:
+            _learning.pop(id(model), None)
+
+
+@contextmanager
 def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
     """Within it, an error makes a model what it was, unless `leave` was called; old arrays must not be altered.
 
-    A model that fits reads its parameters as they are now.
+    A model that fits reads its parameters as they are now. RuntimeError where it learns in another thread.
     """
+    with _alone(model):
+        yield from _kept(model, fits)
+
+
+def _kept(model: Any, fits: bool) -> Iterator[None]:
     before = dict(vars(model))
     if fits:
         vars(model).pop("_parameters_of_fit", None)

@@ -14,6 +14,7 @@ import pytest
 
 import fastens
 from fastens.adaboost.weak_rounds import VotingRun
+from fastens.engine.losses.losses import BinaryLogLoss
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 
 SHARES = (0.1, 0.5, 0.9, 1.0)
@@ -128,3 +129,43 @@ def test_ctrl_c_does_not_wait_for_a_large_node():
     with ctrl_c_raises(), pytest.raises(KeyboardInterrupt):
         model.fit(X, X[:, 0] + X[:, 1] ** 2)
     assert time.process_time() - sent[0] < 0.2
+
+
+def test_one_model_learns_in_one_thread_at_a_time():
+    """Two fits would each work with what the other one has set, kernels with numbers out of their arrays."""
+    X, y = table_for("GradientBoostingClassifier")
+    errors = []
+
+    def learn_too(_record):
+        def learn(method, *given):
+            with pytest.raises(RuntimeError, match="learning in another thread; let each thread fit a clone") as caught:
+                getattr(model, method)(*given)
+            errors.append(caught.value)
+
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for other in (("fit", X[:, :2], y > 0), ("fit", X, y)):
+            thread = threading.Thread(target=learn, args=other)
+            thread.start()
+            thread.join()
+
+    model = fastens.GradientBoostingClassifier(n_estimators=2, callbacks=[learn_too])
+    model.fit(X, y)
+    assert len(errors) == 4
+    expected = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    model.set_params(callbacks=None)
+    thread = threading.Thread(target=model.fit, args=(X[:, :2], y > 0))
+    thread.start()
+    thread.join()
+    assert model.n_features_in_ == 2
+
+
+def test_a_model_that_is_fitted_while_it_predicts_reads_no_memory_of_others():
+    """Its columns are those of the new fit, its trees those of the last one; or its loss has other outputs."""
+    X, y = table_for("GradientBoostingClassifier")
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, y)
+    model._encoder, model._n_plain_features = fastens.GaussianNB().fit(X[:, :2], y)._encoder, 2
+    with pytest.raises(ValueError, match="X must have 4 columns, got 2"):
+        model.predict_contributions(X[:, :2])
+    assert BinaryLogLoss().predict(np.zeros((5, 3))).shape == (15, 2)

@@ -11,6 +11,34 @@ import pytest
 
 import fastens
 from properties.threads import Stress
+from reference.children import run_child
+
+AFTER_MAIN = """
+import threading
+import numpy as np
+import pyarrow as pa
+import fastens
+
+X = np.random.default_rng(0).standard_normal((6000, 6))
+y = (2 * X[:, 0]).astype(int)
+nb = fastens.GaussianNB()
+models = {
+    "vote": fastens.VotingClassifier([("a", nb), ("b", nb)], voting="soft", n_jobs=2),
+    "bag": fastens.BaggingClassifier(nb, n_estimators=2, random_state=0, n_jobs=2),
+    "boosting": fastens.GradientBoostingClassifier(n_estimators=2, n_jobs=2),
+    "forest": fastens.RandomForestClassifier(2, random_state=0, n_jobs=2),
+}
+
+def fit():
+    threading.main_thread().join()
+    for name, model in models.items():
+        print(name, np.array_equal(model.fit(X, y).predict_proba(X), expected[name]))
+    rows = pa.table(list(X.T), names=list("abcdef"))
+    print("batches", sum(map(len, nb.fit(rows, y).predict(rows.to_reader(100)))))
+
+expected = {name: model.fit(X, y).predict_proba(X) for name, model in models.items()}
+threading.Thread(target=fit).start()
+"""
 
 
 def test_threads_side_by_side(tmp_path):
@@ -63,3 +91,10 @@ def test_what_is_computed_when_first_needed_disturbs_no_other_thread(kind, quick
         for thread in threads:
             thread.join()
     assert errors == []
+
+
+def test_a_thread_that_goes_on_after_the_main_one(tmp_path):
+    done = run_child(AFTER_MAIN, folder=tmp_path)
+    assert done.stdout.splitlines() == ["vote True", "bag True", "boosting True", "forest True", "batches 6000"], (
+        done.stderr
+    )

@@ -107,7 +107,8 @@ class AdaBoostClassifier(AdditiveVotes):
     verbose : int, default=0
         Print the losses every so many rounds.
     random_state : int, RandomState or None, default=None
-        Fixes the rows drawn and the validation rows; the model does not depend on `n_jobs`.
+        Fixes the rows drawn and the validation rows; the model does not depend on `n_jobs`. What an `estimator` whose
+        own random_state is None draws follows from the number of the round alone.
     {parameters}
 
     Attributes

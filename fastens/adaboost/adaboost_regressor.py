@@ -89,7 +89,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     monotonic_cst : array of -1, 0, 1 or dict by name, default=None
         Features with which the prediction must not fall (1) or rise (-1). An `estimator` has its own constraints.
     random_state : int, RandomState or None, default=None
-        Fixes the rows drawn; the model does not depend on `n_jobs`.
+        Fixes the rows drawn; the model does not depend on `n_jobs`. What an `estimator` whose own random_state is None
+        draws follows from the number of the round alone.
     {parameters}
 
     Attributes

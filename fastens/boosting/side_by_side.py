@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 from fastens.boosting.leaves import ConstantLeaves
 from fastens.boosting.round import Round
 from fastens.engine.bins.sparse_binned import AnyMatrix
+from fastens.engine.threads import ThreadPool
 from fastens.engine.trees.trees import Tree
 
 # Codes of the rows: with fewer, handing trees to threads takes longer than growing them; with more, threads can share
@@ -58,7 +58,7 @@ class SideBySide:
         return trees + [self._leaves.grow(this, number) for number in range(self._n_apart, self._leaves.n_trees)]
 
     def __enter__(self) -> None:
-        self._pool = ThreadPoolExecutor(self._n_workers)
+        self._pool = ThreadPool(self._n_workers)
 
     def __exit__(self, *of_exception: object) -> None:
         """End the threads, after the trees that they are at."""

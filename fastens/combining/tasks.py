@@ -6,14 +6,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import closing
 from itertools import count
 from operator import itemgetter
 
+from sklearn import config_context, get_config
+
 from fastens.engine.sharing import shared_work
-from fastens.engine.threads import limited_threads
-from fastens.library_threads import limited_libraries, one_openmp_thread
+from fastens.engine.threads import ThreadPool, limited_threads
+from fastens.library_threads import limited_libraries
 
 Task = Callable[[], None]
 
@@ -98,16 +100,18 @@ class _Queue:
 
 
 def _run_pool(queue: _Queue, n_workers: int) -> None:
-    def work() -> None:
-        one_openmp_thread()
-        try:
-            with limited_threads(1):
-                queue.work()
-        except BaseException:
-            queue.stop()
-            raise
+    configuration = get_config()  # of scikit-learn, which each thread has its own of
 
-    pool = ThreadPoolExecutor(n_workers, "fastens")
+    def work() -> None:
+        # OpenMP and some BLAS count threads by the thread that starts them: this holds for the worker alone.
+        with config_context(**configuration), limited_threads(1), limited_libraries(blas=1, openmp=1):
+            try:
+                queue.work()
+            except BaseException:
+                queue.stop()
+                raise
+
+    pool = ThreadPool(n_workers, "fastens")
     try:
         futures = [pool.submit(work) for _ in range(n_workers)]
         wait(futures, return_when=FIRST_EXCEPTION)

@@ -8,8 +8,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
 
 import joblib
@@ -111,6 +112,27 @@ def threads_for(work: float, n_threads: int, grain: float) -> int:
     return min(n_threads, int(work // grain))
 
 
+class ThreadPool(ThreadPoolExecutor):
+    """Threads for work that none of the rest of it waits for.
+
+    Once the main thread of Python has ended, there are no more of them: the thread that hands in work does it.
+    """
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Let another thread call a function, in a context like this one: NumPy's errors, for one, are as here."""
+        try:
+            return super().submit(copy_context().run, function, *args, **kwargs)
+        except RuntimeError as error:
+            if "interpreter shutdown" not in str(error):
+                raise
+        done = Future[Any]()
+        try:
+            done.set_result(function(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
 def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads: int) -> None:
     """Call a function, which gives the interpreter's lock away for most of its time, for each item.
 
@@ -123,7 +145,7 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         return
     waiting = deque(enumerate(items))
     errors: dict[int, Exception] = {}
-    pool = ThreadPoolExecutor(n_others, "fastens")
+    pool = ThreadPool(n_others, "fastens")
     try:
         others = [pool.submit(_do_items, function, waiting, errors) for _ in range(n_others)]
         _do_items(function, waiting, errors)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from fastens.conformal.quantiles import ConformalScores
 from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.rows.sampling import content_hashes, random_stream, stream_seeds
-from fastens.engine.threads import resolve_n_jobs, threads_for
+from fastens.engine.threads import ThreadPool, resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import LeftOut, PermutedLosses
 from fastens.engine.whole import as_copies
 from fastens.forests.bags import PERMUTING
@@ -150,7 +149,7 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
     if not forest._bootstrap.is_order_of(content_hashes(given.X, given.y, n_threads)):
         raise ValueError("X and y must hold the rows of fit, in their order; got others, or another order.")
     losses = PermutedLosses(trees, data.X, forest._column_of, n_threads)
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPool(n_threads) as pool:
         grown = list(pool.map(lambda t: _permuted_losses(forest, t, losses, data), range(trees.n_trees)))
     return importance_bunch(np.array(grown).T)
 

@@ -8,7 +8,7 @@ from queue import Queue
 from typing import Any, TypeVar
 
 from fastens.engine.parts import RowSource, parts_of
-from fastens.engine.threads import limited_threads, thread_limit
+from fastens.engine.threads import ThreadPool, limited_threads, thread_limit
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
         with limited_threads(limit):
             return next(rest, None)
 
-    with ThreadPoolExecutor(1, "fastens") as thread:
+    with ThreadPool(1, "fastens") as thread:
         coming = thread.submit(following)
         while (item := coming.result()) is not None:
             coming = thread.submit(following)

@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+import sklearn
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fastens.combining.tasks import run_tasks
@@ -117,3 +118,15 @@ def test_fits_at_once_leave_the_threads_of_blas_as_they_were(n_threads, ends_fir
 
 def blas_threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_tasks_see_the_settings_of_their_caller(n_threads):
+    found = []
+
+    def look():
+        found.append((sklearn.get_config()["transform_output"], np.geterr()["under"]))
+
+    with sklearn.config_context(transform_output="pandas"), np.errstate(under="raise"):
+        run_tasks([], [[look, look]] * 2, n_threads)
+    assert found == [("pandas", "raise")] * 4

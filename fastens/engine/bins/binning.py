@@ -143,6 +143,8 @@ class Binning:
         pages: MappedPages | None = None,
     ) -> None:
         """Write the codes of X, whose rows are first_row and on, by column, and by row unless None."""
+        if X.shape[1] != self.n_features:  # where another thread fits the model that predicts
+            raise ValueError(f"X must have {self.n_features} columns, got {X.shape[1]}")
         of_row = columns.shape[0] * columns.itemsize + (0 if records is None else records.shape[1])
         for start, part in parts_of(X):
             n_near = threads_for(part.size, n_threads, _BIN_GRAIN)

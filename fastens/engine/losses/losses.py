@@ -392,7 +392,7 @@ class BinaryLogLoss(_LogLoss):
 
     def predict(self, raw: Array) -> Array:
         """Probabilities of both classes."""
-        out = np.empty((raw.shape[0], 2))
+        out = np.empty((raw.size, 2))
         kernels.binary_probabilities(raw.reshape(-1), out)
         return out
 
