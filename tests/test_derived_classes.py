@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fastens
@@ -28,3 +29,34 @@ def test_predict_of_rows_alone(name):
         np.testing.assert_array_equal(getattr(theirs, answer)(X), getattr(ours, answer)(X))
     if hasattr(ours, "predict_survival_function"):
         np.testing.assert_array_equal(*(model.predict_survival_function(X, [1.0]) for model in (theirs, ours)))
+
+
+class OfFrames(fastens.RandomForestClassifier):
+    """It makes a column of its own, as pandas does it."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(self.with_sum(X), y, sample_weight)
+
+    def predict_proba(self, X):
+        return super().predict_proba(self.with_sum(X))
+
+    def with_sum(self, X):
+        assert X["word"].dropna().isin(["few", "many"]).all()
+        return X.assign(sum=X["a"] + X["b"]).drop(columns="a")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda own: fastens.StackingClassifier([("own", own), ("nb", fastens.MixedNB())]),
+        lambda own: fastens.VotingClassifier([("own", own), ("nb", fastens.MixedNB())], voting="soft"),
+        lambda own: fastens.BaggingClassifier(own, n_estimators=2),
+        fastens.ConformalClassifier,
+    ],
+)
+def test_members_get_the_frames_that_were_given(make, rng):
+    X = pd.DataFrame(rng.standard_normal((90, 2)), columns=["a", "b"])
+    X["word"] = rng.choice(np.array(["few", "many", None], dtype=object), 90)
+    y = (X["a"] + X["b"] > 0).to_numpy()
+    found = make(OfFrames(5, random_state=0)).fit(X, y).predict(X)
+    assert np.mean(found == y) > 0.9

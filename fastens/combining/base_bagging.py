@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
 from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
@@ -26,6 +25,7 @@ from fastens.combining.folds import (
     fit_member,
     members_from_arrays,
     members_to_arrays,
+    takes_changed_tables,
 )
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
@@ -259,7 +259,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
-        data = data.settled() if isinstance(spec.estimator, BaseFastens) else data
+        data = data.settled() if takes_changed_tables(spec.estimator) else data
         found: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:
