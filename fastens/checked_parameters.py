@@ -41,9 +41,9 @@ class ChecksParameters(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Complete docstrings of methods, and errors of unknown names by a hint."""
         super().__init_subclass__(**kwargs)
-        ours = [base for base in cls.__mro__[1:] if base.__module__.startswith("fastens.")]
-        mixins = [base for base in ours if not issubclass(base, ChecksParameters)]
-        for value in [value for owner in (cls, *mixins) for value in vars(owner).values()]:
+        ours = [base for base in cls.__mro__ if base.__module__.startswith("fastens.")]
+        documented = [base for base in ours if base is cls or not issubclass(base, ChecksParameters)]
+        for value in [value for owner in documented for value in vars(owner).values()]:
             method = getattr(value, "fn", value)  # what scikit-learn's `available_if` holds
             if isfunction(method):
                 complete_method(method)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,3 +62,18 @@ def test_members_get_the_frames_that_were_given(make, rng):
     y = (X["a"] + X["b"] > 0).to_numpy()
     found = make(OfFrames(5, random_state=0)).fit(X, y).predict(X)
     assert np.mean(found == y) > 0.9
+
+
+def test_methods_of_any_kind():
+    class Own(fastens.DecisionTreeClassifier):
+        @functools.wraps(np.add)
+        def added(self, *numbers):
+            """Numbers together."""
+            return np.add(*numbers)
+
+        def predict(self, X):
+            """As {X} says."""
+            return super().predict(X)
+
+    assert Own().added(1, 2) == 3
+    assert Own.predict.__doc__ == "As {X} says."
