@@ -64,6 +64,37 @@ def test_members_get_the_frames_that_were_given(make, rng):
     assert np.mean(found == y) > 0.9
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda own: fastens.VotingRegressor([("own", own)]),
+        lambda own: fastens.BaggingRegressor(own, n_estimators=2),
+        fastens.ConformalRegressor,
+    ],
+)
+def test_what_is_not_explained_as_it_is_predicted(make, rng):
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+
+    class Twice(fastens.DecisionTreeRegressor):
+        def predict(self, X):
+            return 2 * super().predict(X)
+
+    with pytest.raises(ValueError, match=r"must be a model of trees of this package to be explained; got Twice\("):
+        make(Twice()).fit(X, y).explain(X)
+
+
+def test_values_of_members_are_checked(rng):
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+
+    class Logarithms(fastens.RandomForestRegressor):
+        def predict(self, X):
+            with np.errstate(invalid="ignore"):
+                return np.log(super().predict(X))
+
+    with pytest.raises(ValueError, match="must give finite numbers"):
+        fastens.VotingRegressor([("own", Logarithms(2))]).fit(X, y).predict(X)
+
+
 def test_methods_of_any_kind():
     class Own(fastens.DecisionTreeClassifier):
         @functools.wraps(np.add)
