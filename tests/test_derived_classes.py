@@ -108,3 +108,14 @@ def test_methods_of_any_kind():
 
     assert Own().added(1, 2) == 3
     assert Own.predict.__doc__ == "As {X} says."
+
+
+def test_a_parameter_that_the_base_does_not_know():
+    class Own(fastens.GaussianNB):
+        def __init__(self, smoothing=1e-9, n_trees=3):
+            super().__init__(n_trees=n_trees)
+
+    with pytest.raises(TypeError, match=r"^GaussianNB\.__init__\(\) got an unexpected keyword argument 'n_trees'\.$"):
+        Own()
+    with pytest.raises(TypeError, match=r"^Own\.__init__\(\) got an unexpected keyword argument 'zz'\.$"):
+        Own(zz=1)
