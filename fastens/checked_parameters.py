@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from inspect import Parameter, isfunction, signature
+from inspect import Parameter, isfunction, signature, unwrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -41,9 +41,9 @@ class ChecksParameters(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Complete docstrings of methods, and errors of unknown names by a hint."""
         super().__init_subclass__(**kwargs)
-        ours = [base for base in cls.__mro__[1:] if base.__module__.startswith("fastens.")]
-        mixins = [base for base in ours if not issubclass(base, ChecksParameters)]
-        for value in [value for owner in (cls, *mixins) for value in vars(owner).values()]:
+        ours = [base for base in cls.__mro__ if base.__module__.startswith("fastens.")]
+        documented = [base for base in ours if base is cls or not issubclass(base, ChecksParameters)]
+        for value in [value for owner in documented for value in vars(owner).values()]:
             method = getattr(value, "fn", value)  # what scikit-learn's `available_if` holds
             if isfunction(method):
                 complete_method(method)
@@ -134,9 +134,11 @@ class ChecksParameters(BaseEstimator):
         parameters = signature(method).parameters
         unknown = [name for name in given if name not in parameters]
         if unknown and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
-            where, name = f"{type(self).__name__}.{method.__name__}()", unknown[0]
+            name = unknown[0]
+            owner = _with_constructor(type(self), method) if method.__name__ == "__init__" else type(self)
             is_to_predict = method.__name__ not in ("__init__", "fit")
-            help_ = hint_to_predict(name, parameters, dir(type(self))) if is_to_predict else _hint(type(self), name)
+            help_ = hint_to_predict(name, parameters, dir(owner)) if is_to_predict else _hint(owner, name)
+            where = f"{owner.__name__}.{method.__name__}()"
             raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
     def _with_records(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -237,6 +239,12 @@ def _defaults_of(kind: Any) -> dict[str, Any]:
 def _names(kind: type, method: str) -> tuple[str, ...]:
     """The parameters of a method."""
     return tuple(signature(getattr(kind, method)).parameters)[1:] if hasattr(kind, method) else ()
+
+
+def _with_constructor(kind: type, method: Callable[..., Any]) -> type:
+    """The class, among a class and its bases, that a constructor is of: a derived one may call its base's."""
+    found = (base for base in kind.__mro__ if "__init__" in vars(base) and unwrap(vars(base)["__init__"]) is method)
+    return next(found, kind)
 
 
 def _hint(kind: type, name: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from fastens.boosting.fit_arguments import with_offset
 from fastens.conformal.scores import (
     SET_SCORES,
     Errors,
@@ -141,13 +142,13 @@ def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:
 
 def _predicted_targets(model: Any, X: Any, init_score: Any) -> list[Array]:
     """Predictions for each target, always with a column for each quantile."""
-    predicted = model.predict(X, init_score)
+    predicted = with_offset(model.predict, X, init_score)
     return list(np.ascontiguousarray(predicted.reshape(len(predicted), model._n_targets, -1).swapaxes(0, 1)))
 
 
 def _predicted_probabilities(model: Any, X: Any, init_score: Any) -> list[Array]:
     """The probabilities of the classes of each target."""
-    found = model.predict_proba(X, init_score)
+    found = with_offset(model.predict_proba, X, init_score)
     return found if isinstance(found, list) else [found]
 
 

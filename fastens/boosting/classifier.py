@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from fastens.base import BaseClassifier
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
-from fastens.boosting.fit_arguments import offset_to_score
+from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM
 from fastens.boosting.presets import plain, with_quality
 from fastens.checked_parameters import with_parameters
@@ -180,7 +180,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             As in `predict`.
         """
-        return score_of(self, y, self.predict(X, offset_to_score(init_score, sample_weight)), sample_weight)
+        return score_of(self, y, predicted_to_score(self, X, init_score, sample_weight), sample_weight)
 
     # Calibrate --------------------------------------------------
 

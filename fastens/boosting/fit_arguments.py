@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,6 +174,16 @@ def offset_to_score(init_score: Any, sample_weight: Any) -> Any:
     if weight.ndim != 1 or offset.shape[:1] != weight.shape:
         return init_score  # an error of one of them
     return np.where((weight == 0).reshape(-1, *[1] * (offset.ndim - 1)), 0.0, offset)
+
+
+def predicted_to_score(model: Any, X: Any, init_score: Any, sample_weight: Any) -> Any:
+    """What `predict` gives for rows that are scored."""
+    return with_offset(model.predict, X, offset_to_score(init_score, sample_weight))
+
+
+def with_offset(method: Callable[..., Any], X: Any, init_score: Any) -> Any:
+    """What a method predicts; that of a derived class may take X alone, which is all where there is no `init_score`."""
+    return method(X) if init_score is None else method(X, init_score)
 
 
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int, rows: NDArray[np.intp] | None = None) -> Array:

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import offset_to_score, own_split
+from fastens.boosting.fit_arguments import own_split, predicted_to_score
 from fastens.boosting.relevance import RelevanceLabels, row_weights
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import LOCAL, Comm, gathered, is_any
@@ -328,7 +328,7 @@ class GradientBoostingRanker(BoostedTrees):
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
         labels, weight = self._labelled("score", y, sample_weight, queries)
-        return self._score_of(labels, self.predict(X, offset_to_score(init_score, weight)), weight)
+        return self._score_of(labels, predicted_to_score(self, X, init_score, weight), weight)
 
     def staged_score(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseRegressor
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
-from fastens.boosting.fit_arguments import offset_to_score
+from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM
 from fastens.boosting.presets import plain, with_quality
 from fastens.checked_parameters import with_parameters
@@ -161,7 +161,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             As in `predict`.
         """
-        return score_of(self, y, self.predict(X, offset_to_score(init_score, sample_weight)), sample_weight)
+        return score_of(self, y, predicted_to_score(self, X, init_score, sample_weight), sample_weight)
 
     @property
     def _predicted_levels(self) -> list[float] | None:

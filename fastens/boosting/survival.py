@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import offset_to_score
+from fastens.boosting.fit_arguments import predicted_to_score, with_offset
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import check_no_events, checked_times, read_times
 from fastens.checked_parameters import with_parameters
@@ -196,7 +196,7 @@ class GradientBoostingSurvival(BoostedTrees):
         if at.ndim != 1 or at.dtype.kind not in "biuf" or not (at >= 0).all():
             raise ValueError(f"times must hold numbers that are not negative; got {times!r}.")
         at = at.astype(np.float64)
-        raw = self.predict(X, init_score)
+        raw = with_offset(self.predict, X, init_score)
         if isinstance(self._loss, AFT):
             return self._loss.predict_survival(raw, at)
         if not len(self.event_times_):
@@ -228,7 +228,7 @@ class GradientBoostingSurvival(BoostedTrees):
         init_score : array of shape (n_samples,), optional
             As in `predict`.
         """
-        return self._score_of(y, self.predict(X, offset_to_score(init_score, sample_weight)), sample_weight)
+        return self._score_of(y, predicted_to_score(self, X, init_score, sample_weight), sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         check_no_events(y, sample_weight)

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from fastens.base import BaseFastens
 from fastens.checked_parameters import with_parameters
 from fastens.combining.explaining import Part, Rows
 from fastens.combining.folds import (
@@ -31,7 +30,7 @@ from fastens.combining.members import BaseOneEstimator
 from fastens.combining.memory import Fits
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import BAGGING_DOCS, VERBOSE, check_metadata, drawn_seeds, own_request
-from fastens.combining.responses import knows_labels, resolve_method
+from fastens.combining.responses import is_all_ours, knows_labels, resolve_method
 from fastens.combining.tasks import run_tasks, seconds_since
 from fastens.docstrings import Docs
 from fastens.engine.grow.constraints import count_of
@@ -259,7 +258,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
-        data = data.settled() if isinstance(spec.estimator, BaseFastens) else data
+        data = data.settled() if is_all_ours(spec.estimator) else data
         found: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:

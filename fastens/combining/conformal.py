@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
+from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
@@ -19,7 +19,7 @@ from fastens.combining.defaults import BOOSTING, requesting
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
 from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles, without_last_digits
 from fastens.combining.memory import Fits
-from fastens.combining.responses import added, joint_classes
+from fastens.combining.responses import added, is_all_ours, joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
     SET_SCORES,
@@ -161,7 +161,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         member, responses = self._fit_copies(train, folds)
         if responses.shape[1] > 1:
             return False
-        if not isinstance(self._template(), BaseFastens):
+        if not is_all_ours(self._template()):
             responses = without_last_digits(responses, train.y)
         forest = fit_error_forest(train, responses, self._draw_seed(), self.n_jobs)
         if held_out is None:

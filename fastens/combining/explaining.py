@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.combining.responses import places_of_classes
+from fastens.combining.responses import METHODS, is_all_ours, places_of_classes
 from fastens.inspection.model_plots import column_names
 from fastens.parameters import FLAG
 from fastens.table.columns.dates import part_name, parts_in
@@ -104,7 +104,8 @@ def _features(columns: list[str], explained: Sequence[tuple[Part, Any]]) -> tupl
 def _explained(part: Part, rows: Rows) -> Any:
     """The explanation of a model's prediction, not of what is behind a link."""
     model = part.model
-    if not hasattr(model, "explain"):
+    is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
+    if not hasattr(model, "explain") or not is_known:
         raise ValueError(
             f"member {part.name!r} must be a model of trees of this package to be explained; got {model!r}. "
             "fastens.from_model reads trees of other libraries."

@@ -19,7 +19,15 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
 from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import metadata_of_rows
-from fastens.combining.responses import METHODS, MemberError, class_response, knows_labels, number_response, weight_name
+from fastens.combining.responses import (
+    METHODS,
+    MemberError,
+    class_response,
+    is_all_ours,
+    knows_labels,
+    number_response,
+    weight_name,
+)
 from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
 from fastens.engine.sharing import shared
@@ -286,7 +294,7 @@ def _tasks(
     """
     alone: list[list[Task]] = []
     side_by_side: list[list[Task]] = []
-    own_data = data.settled() if any(isinstance(spec.estimator, BaseFastens) for spec in specs) else data
+    own_data = data.settled() if any(is_all_ours(spec.estimator) for spec in specs) else data
     read = _read(own_data, specs)
     is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
     for job in jobs:
@@ -295,7 +303,8 @@ def _tasks(
             if (spec.name, job) in plan.fold_fits:
                 continue
             is_ours = isinstance(spec.estimator, BaseFastens)
-            table = read if _reads_tables(spec.estimator) else own_data if is_ours else data
+            is_settled = is_all_ours(spec.estimator)
+            table = read if _reads_tables(spec.estimator) else own_data if is_settled else data
             task = partial(_fit_job, spec, table, folds, job, plan)
             if is_ours:
                 ours.append(task)
@@ -318,6 +327,7 @@ def _reads_tables(member: Any) -> bool:
     return (
         isinstance(member, SavedEnsemble)
         and isinstance(member, BaseFastens)
+        and is_all_ours(member)
         and type(member)._learn_table is BaseFastens._learn_table
         and getattr(member, "categorical_features", None) == "from_dtype"
     )

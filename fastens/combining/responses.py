@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from inspect import Parameter, signature
 from typing import Any
@@ -45,6 +45,14 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
         if hasattr(found, method):
             return method
     raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.{remedy}")
+
+
+def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool:
+    """Whether a member is of ours, and of no derived class with methods of its own, of which nothing is known."""
+    found = (getattr(type(member), name, None) for name in methods)
+    return isinstance(member, BaseFastens) and all(
+        method is None or method.__module__.startswith("fastens.") for method in found
+    )
 
 
 def knows_labels(member: Any) -> bool:
@@ -165,7 +173,7 @@ def class_response(
             f"{what} must give a column for each of its {len(columns)} classes; its {method} has the shape "
             f"{found.shape} for {n_rows} rows."
         )
-    if not isinstance(model, BaseFastens):
+    if not is_all_ours(model):
         _check_values(what, found, method)
     lowest = found.min() if method == "decision_function" and found.size else 0.0
     return in_order(found, columns, len(labels), lowest)
@@ -192,7 +200,7 @@ def number_response(what: str, model: Any, X: Any, several: bool = False, option
     found, n_rows = numbers_of(what, model.predict(X, **(options or {}))), X.shape[0]
     if not (several and found.ndim == 2 and len(found) == n_rows):
         _check_rows(what, found, n_rows, "one number for each row")
-    if not isinstance(model, BaseFastens):
+    if not is_all_ours(model):
         _check_values(what, found, "predict")
     return found.reshape(n_rows, -1)
 

@@ -143,7 +143,8 @@ class Checkpoint:
 class OptunaPruning:
     """A callback that reports the validation score after each round to an Optuna trial, and prunes the trial.
 
-    A trial takes each round once: of `EarlyStopping(folds=...)` the first fold is reported.
+    A trial takes each round once: of `EarlyStopping(folds=...)` the first fold is reported, and the first fit of the
+    copies that `cross_val_score` and ensembles make. `cross_val_score` prunes a trial with error_score="raise" alone.
 
     Parameters
     ----------
@@ -168,6 +169,10 @@ class OptunaPruning:
     def __init__(self, trial: Any, metric: str | None = None) -> None:
         self.trial, self.metric = trial, metric
         self._last, self._is_over = -1, False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OptunaPruning:
+        """Return itself: what a copy of the study is told is lost."""
+        return self
 
     def __call__(self, env: CallbackEnv) -> None:
         """Report, and prune."""

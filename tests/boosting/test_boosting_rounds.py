@@ -15,7 +15,6 @@ import fastens
 from fastens import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
-    OptunaPruning,
     StackingRegressor,
     StopTraining,
 )
@@ -367,40 +366,6 @@ def test_the_model_so_far(X, y):
     model = GradientBoostingRegressor(n_estimators=5, callbacks=[lambda env: scores.append(env.model.predict(X))])
     model.fit(X, y)
     np.testing.assert_array_equal(scores, list(model.staged_predict(X)))
-
-
-class Trial:
-    """What Optuna's trials do."""
-
-    def __init__(self, limit):
-        self.limit, self.reported = limit, []
-
-    def report(self, value, step):
-        self.reported.append((step, value))
-
-    def should_prune(self):
-        return len(self.reported) == self.limit
-
-
-def test_pruning_of_trials(X, y, monkeypatch):
-    class TrialPruned(Exception):  # noqa: N818
-        pass
-
-    monkeypatch.setitem(sys.modules, "optuna", types.SimpleNamespace(TrialPruned=TrialPruned))
-    trial = Trial(4)
-    model = GradientBoostingRegressor(callbacks=[OptunaPruning(trial)])
-    with pytest.raises(TrialPruned):
-        model.fit(X, y, X_val=X, y_val=y)
-    assert [step for step, _ in trial.reported] == [0, 1, 2, 3]
-    np.testing.assert_array_equal([value for _, value in trial.reported], model.validation_score_)
-    with pytest.raises(ValueError, match="metric must be one measured on rows to validate on"):
-        GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="OptunaPruning needs rows to validate on"):
-        GradientBoostingRegressor(callbacks=[OptunaPruning(trial)]).fit(X, y)
-    of_folds = Trial(0)
-    options = {"n_estimators": 5, "early_stopping": EarlyStopping(folds=2)}
-    GradientBoostingRegressor(callbacks=[OptunaPruning(of_folds)], **options).fit(X, y)
-    assert [step for step, _ in of_folds.reported] == [0, 1, 2, 3, 4]
 
 
 def test_callbacks_are_not_saved(X, y, tmp_path):
