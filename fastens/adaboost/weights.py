@@ -151,7 +151,7 @@ class RowWeights:
         (whole,) = gathered(self._comm, [self.whole])
         first, n_rows = first_row(self._comm, self.n_rows)
         ends = np.cumsum(whole.take(order)).astype(np.float64)
-        offsets, draws = np.array([0, n_rows]), np.array([0, self.n_copies])
+        offsets, draws = np.array([[0, n_rows], [0, self.n_copies]], dtype=np.int64)
         counts = Bootstrap(order, ends, offsets, draws).counts(seed)[0]
         return counts[first : first + self.n_rows].astype(np.int64)
 

@@ -152,7 +152,7 @@ def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
     """The statistics of all nodes from those of the leaves, (n_statistics, n_nodes)."""
     found = np.zeros((len(of_leaves), tree.n_nodes))
     found[:, tree.left_child == 0] = of_leaves
-    left_child, offsets = np.ascontiguousarray(tree.left_child), np.array([0, tree.n_nodes])
+    left_child, offsets = np.ascontiguousarray(tree.left_child), np.array([0, tree.n_nodes], dtype=np.int64)
     for row in found:
         sum_up(offsets, left_child, row)
     return found

@@ -16,7 +16,7 @@ import pytest
 
 import fastens
 from fastens.tuning.state import SearchFile
-from reference.children import COMMAND, LONG, run_child
+from reference.children import COMMAND, KILL, LONG, run_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 N_KILLS = int(os.environ.get("FASTENS_KILLS", "2"))
@@ -27,7 +27,7 @@ WHOLE_AND_RESUMED = ("whole.fastens", "model.fastens")
 def forked(tmp_path):
     """Run a command in a child, which gets a signal after so many seconds; its exit code."""
 
-    def run_command(arguments, after=LONG, number=signal.SIGKILL):
+    def run_command(arguments, after=LONG, number=KILL):
         return run_child(COMMAND, *arguments, folder=tmp_path, after=after, number=number).returncode
 
     return run_command
@@ -43,7 +43,7 @@ def moments(forked, arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize("number", [KILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
 def test_outputs_are_whole(forked, houses, write_csv, tmp_path, number):
     path = write_csv(houses)
     outputs = ["model.fastens", "out.csv", "page.html", "board.csv"]

@@ -19,6 +19,7 @@ from typing import TextIO
 import fastens
 
 LONG = 300.0
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has none, nor children
 COMMAND = "import sys; from fastens.cli import main; sys.exit(main(sys.argv[1:]))"
 # A child leaves the loop, runs its code and ends as any Python does. Only the parent sends the signal, as it alone
 # knows that the child is still there.
@@ -74,7 +75,7 @@ def parent() -> tuple[subprocess.Popen[str], TextIO]:
 
 
 def run_child(
-    code: str, *arguments: object, folder: Path, after: float = LONG, number: int = signal.SIGKILL
+    code: str, *arguments: object, folder: Path, after: float = LONG, number: int = KILL
 ) -> CompletedProcess[str]:
     """How a child ended and what it printed; after so many seconds it gets a signal."""
     process, answers = parent()

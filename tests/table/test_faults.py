@@ -139,7 +139,7 @@ def stream():
 def test_an_interrupt_while_rows_are_read(kind, rows):
     """Of a stream, whose copy is in a temporary file."""
     table = open_batches(stream())
-    table.on_rows = lambda n_rows: n_rows and os.kill(os.getpid(), signal.SIGINT)
+    table.on_rows = lambda n_rows: n_rows and signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         fit(kind, table)
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("fastens")] == []

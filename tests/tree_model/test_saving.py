@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 
 import joblib
@@ -194,6 +195,7 @@ def test_same_model_same_bytes(tmp_path, rng):
     assert contents[0] == contents[1] == contents[2]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_another_process_predicts_the_same(tmp_path, rng):
     frame = make_frame(rng)
     model = GradientBoostingRegressor(n_estimators=5).fit(frame, frame["shop"])

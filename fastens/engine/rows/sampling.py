@@ -151,7 +151,7 @@ class Bootstrap:
         stratum : integer array of shape (n_rows,) or None
             The stratum of each row; None for one stratum.
         """
-        order, sizes = hash_order(hashes), np.array([len(hashes)])
+        order, sizes = hash_order(hashes), np.array([len(hashes)], dtype=np.int64)
         if stratum is not None:
             sizes = np.bincount(stratum)
             order = order[np.argsort(stratum[order].astype(np.min_scalar_type(len(sizes))), kind="stable")]
@@ -159,7 +159,7 @@ class Bootstrap:
         cumulated = None
         if weight is not None:
             cumulated = np.concatenate([_cumulated(part) for part in np.split(weight[order], offsets[1:-1])])
-        return cls(order.astype(np.uint32), cumulated, offsets, np.append(0, np.cumsum(n_draws)))
+        return cls(order.astype(np.uint32), cumulated, offsets, np.append(0, np.cumsum(n_draws, dtype=np.int64)))
 
     def is_order_of(self, hashes: NDArray[np.uint64]) -> bool:
         """Return whether rows of these hashes can be those of `plan`, in their order."""

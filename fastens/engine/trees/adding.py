@@ -46,9 +46,8 @@ def add_tree_to_raw(
             add_tree_to_raw(part, replace(tree, feature=feature), raw_column[first : first + part.shape[1]], n_threads)
         return
     # No TreeEnsemble: on small data, making one takes longer than all the rest.
-    alone = SimpleNamespace(
-        **vars(tree), node_offsets=np.array([0, tree.n_nodes]), tree_output=np.zeros(1, np.int32), baseline=np.zeros(1)
-    )
+    offsets, output = np.array([0, tree.n_nodes], dtype=np.int64), np.zeros(1, np.int32)
+    alone = SimpleNamespace(**vars(tree), node_offsets=offsets, tree_output=output, baseline=np.zeros(1))
     n_threads = enough_threads(len(raw_column), tree.n_nodes, 0, n_threads)
     predict.add_to_raw(CompiledTrees(alone, None, codes.itemsize), codes, raw_column[None], 0, 1, n_threads)
 
