@@ -149,10 +149,10 @@ class TableSchema:
         """Write the schema as TOML; after an error the old file is there as it was."""
         values = self.to_dict()
         columns = values.pop("columns")
-        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+        lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
         for name, column in columns.items():
-            lines += ["", f"[columns.{json.dumps(name)}]"]
-            lines += [f"{key} = {json.dumps(value)}" for key, value in column.items()]
+            lines += ["", f"[columns.{_toml(name)}]"]
+            lines += [f"{key} = {_toml(value)}" for key, value in column.items()]
         with replacing(path) as unfinished:
             Path(unfinished).write_text("\n".join(lines).lstrip() + "\n", encoding="utf-8")
 
@@ -163,6 +163,11 @@ class TableSchema:
             return cls.from_dict(tomllib.loads(Path(path).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise TableFileError(f"cannot read the schema {path}: {error}") from error
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML: JSON, but with letters as they are, since TOML has no pairs of escapes for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
 
 
 def _are_columns(columns: Any) -> bool:
