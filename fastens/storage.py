@@ -44,6 +44,7 @@ ALIGNMENT = 64
 # Booleans, integers, floats and fixed-width text: what can be read without running anything.
 DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[48]|<U[1-9][0-9]{0,8}")
 MAX_DIMENSIONS = 8
+ENDING = 50  # letters that unfinished files keep of their names: systems allow 255 bytes, 4 for a letter
 
 
 class ModelFileError(ValueError):
@@ -266,7 +267,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
         yield path
         return
     # The name ends as that of the file does: writers choose the format by the suffix.
-    unfinished = os.path.join(folder, f".{secrets.token_hex(8)}.{name}")
+    unfinished = os.path.join(folder, f".{secrets.token_hex(8)}.{name[-ENDING:]}")
     try:
         yield unfinished
         with open(unfinished, "rb+") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import fastens
 from fastens import storage
 from fastens.files.schema import Column, TableSchema
-from fastens.storage import ModelFileError
+from fastens.storage import ModelFileError, replacing
 from reference.full_disk import full_disk
 
 ARRAYS = {
@@ -238,3 +239,12 @@ def test_a_path_is_no_number(path):
         storage.load(file.fileno())
     with pytest.raises(ValueError, match="allow_pickle must be True or False; got 'no'"):
         fastens.load(path, allow_pickle="no")
+
+
+def test_names_as_long_as_a_system_allows(tmp_path):
+    for name in ("m" * 247 + ".fastens", "é" * 120 + ".csv"):
+        with replacing(tmp_path / name) as unfinished:
+            assert unfinished.endswith(Path(name).suffix)
+            Path(unfinished).write_text("whole")
+        assert (tmp_path / name).read_text() == "whole"
+    assert len(list(tmp_path.iterdir())) == 2

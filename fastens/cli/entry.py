@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from fastens import __version__
-from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.errors import CommandError, first_line, visible
 
 COMMANDS = ("inspect", "train", "predict", "evaluate", "explain", "compare", "tune", "convert", "export")
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _short_warnings(), _stopped_by_sigterm():
             _run(argv)
     except CommandError as error:
-        print(f"fastens: {error}", file=sys.stderr)
+        print(f"fastens: {visible(str(error))}", file=sys.stderr)
         return 2
     except _Terminated:
         print("fastens: terminated", file=sys.stderr)
@@ -91,7 +91,7 @@ def _short_warnings() -> Iterator[None]:
         text = first_line(Warning(message))
         if text not in shown:
             shown.add(text)
-            print(f"fastens: warning: {text}", file=sys.stderr)
+            print(f"fastens: warning: {visible(text)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -33,6 +33,7 @@ from fastens.cli.table.tables import output_format, write_tables
 from fastens.cli.table.task import named_columns
 from fastens.combining.voting import VotingRegressor
 from fastens.files.dialects import unique_names
+from fastens.table.answers import level_names
 from fastens.table.read_ahead import ahead
 
 
@@ -130,7 +131,7 @@ def predicted_table(model: Any, values: NDArray) -> pa.Table:
     if is_classifier(model):
         return pa.table(_class_columns(values, model.classes_))
     levels = getattr(model, "_predicted_levels", None)
-    names = ["prediction"] if levels is None else [f"{model._loss.name} {level:g}" for level in levels]
+    names = ["prediction"] if levels is None else [f"{model._loss.name} {level}" for level in level_names(levels)]
     by_target = values.reshape(len(values), -1, len(names))
     ends = [f" of target {target}" for target in range(by_target.shape[1])] if by_target.shape[1] > 1 else [""]
     return pa.table({f"{name}{end}": by_target[:, t, k] for t, end in enumerate(ends) for k, name in enumerate(names)})

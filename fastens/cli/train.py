@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -220,4 +221,8 @@ def _outcome(trained: Trained, output: str | None, unit: str) -> list[tuple[str,
     if output is None:
         return [*facts, ("your table", "fastens train TABLE --target COL  (CSV or Parquet)")]
     size = f"{os.path.getsize(output) / 1024:,.0f} KiB"
-    return [*facts, ("saved", f"{output} ({size})"), ("predict", f"fastens predict {output} TABLE -o predictions.csv")]
+    return [
+        *facts,
+        ("saved", f"{output} ({size})"),
+        ("predict", f"fastens predict {shlex.quote(output)} TABLE -o predictions.csv"),
+    ]

@@ -159,25 +159,42 @@ def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, An
 
 
 def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """The columns of an answer to one batch, by name."""
+    """The columns of an answer to one batch, by name; a name that is there already gets a number."""
+    found: dict[str, Any] = {}
+    for name, values in _named_columns(model, method, answer, given):
+        unique, n = name, 0
+        while unique in found:
+            n += 1
+            unique = f"{name}.{n}"
+        found[unique] = values
+    return found
+
+
+def _named_columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> list[tuple[str, Any]]:
     if isinstance(answer, list):
-        found: dict[str, Any] = {}
+        found: list[tuple[str, Any]] = []
         of_targets = getattr(model, "classes_", [None] * len(answer))
         for target, (own, classes) in enumerate(zip(answer, of_targets, strict=True)):
             columns = _named(own, ANSWERS[method], _of_axes(model, method, own.shape[1:], given, classes))
-            found |= {f"{name} of target {target}": values for name, values in columns.items()}
+            found += [(f"{name} of target {target}", values) for name, values in columns]
         return found
     if is_frame(answer):  # whose columns have types of their own
         columns = nw.from_native(answer, eager_only=True).to_arrow().columns
-        return {f"{ANSWERS[method]} {place}": column for place, column in enumerate(columns)}
+        return [(f"{ANSWERS[method]} {place}", column) for place, column in enumerate(columns)]
     answer = answer.toarray() if sparse.issparse(answer) else np.asarray(answer)
     classes = getattr(model, "classes_", None)
     return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], given, classes))
 
 
-def _named(answer: Any, name: str, axes: list[list[str]]) -> dict[str, Any]:
+def _named(answer: Any, name: str, axes: list[list[str]]) -> list[tuple[str, Any]]:
     columns = answer.reshape(len(answer), -1).T
-    return dict(zip((" ".join([name, *labels]) for labels in product(*axes)), columns, strict=True))
+    return list(zip((" ".join([name, *labels]) for labels in product(*axes)), columns, strict=True))
+
+
+def level_names(levels: Any) -> list[str]:
+    """Quantiles or times as texts: with six digits, or with all where these are the same for some."""
+    found = [f"{level:g}" for level in np.ravel(levels)]
+    return found if len(set(found)) == len(found) else [f"{level!r}" for level in np.ravel(levels).tolist()]
 
 
 def _of_axes(model: Any, method: str, sizes: tuple[int, ...], given: dict[str, Any], classes: Any) -> list[list[str]]:
@@ -198,7 +215,7 @@ def _of_inner(model: Any, method: str, size: int, given: dict[str, Any], classes
     if method == "predict_contributions" and size == model.n_features_in_ + 1:
         return [*map(str, range(size - 1) if names is None else names), "expected"]
     if listed is not None and np.size(listed) == size:
-        return [f"{value:g}" for value in np.ravel(listed)]
+        return level_names(listed)
     return _of_outputs(model, method, size, classes, has_levels=method == "predict")
 
 
@@ -207,5 +224,5 @@ def _of_outputs(model: Any, method: str, size: int, classes: Any, *, has_levels:
     if isinstance(classes, np.ndarray) and len(classes) == size and method not in ("apply", "transform"):
         return list(map(str, classes))
     if levels is not None and len(levels) == size and (has_levels or method == "predict_contributions"):
-        return [f"{level:g}" for level in levels]
+        return level_names(levels)
     return list(map(str, range(size)))

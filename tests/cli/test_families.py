@@ -179,6 +179,7 @@ def test_a_task_that_a_family_does_not_do(run, houses, write_csv):
 def test_directions():
     assert directions("a:+1,b:-1") == {"a": 1, "b": -1}
     assert directions("built: day:1, a, b:-1") == {"built: day": 1, "a, b": -1}
+    assert directions("living\narea:+1") == {"living\narea": 1}
 
 
 def test_texts(run, write_csv):

@@ -34,6 +34,13 @@ def test_schemas_are_files(tmp_path):
     assert TableSchema.from_dict(SCHEMA.to_dict()) == SCHEMA
 
 
+@pytest.mark.parametrize("name", ["price 😀", "größe", "a\x7fb", 'a"b\\', "a\r\nb", "\u2028", "長.度"])
+def test_any_name_comes_back(name, tmp_path):
+    schema = TableSchema({name: Column("number", symbol="$")}, missing=(name,))
+    schema.save(tmp_path / "schema.toml")
+    assert TableSchema.load(tmp_path / "schema.toml") == schema
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

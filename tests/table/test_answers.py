@@ -169,6 +169,19 @@ def test_names_where_axes_are_of_one_length():
     assert tree.predict_proba_interval(given()).schema.names == names
 
 
+def test_columns_that_would_have_one_name_are_all_there():
+    table = pd.DataFrame({"x y": NUMBERS, "y": NUMBERS[::-1], "expected": NUMBERS})
+    labels = np.array(["a", "a x", "b"])[np.arange(len(NUMBERS)) % 3]
+    model = fe.GradientBoostingClassifier(**SMALL).fit(table, labels)
+    found = model.predict_contributions(stream(pa.Table.from_pandas(table)))
+    np.testing.assert_array_equal(values_of(found), model.predict_contributions(table).reshape(len(table), -1))
+    names = model.predict_contributions(stream(pa.Table.from_pandas(table))).schema.names
+    assert names[:4] == [f"contribution a {name}" for name in ("x y", "y", "expected", "expected.1")]
+    times = fe.GradientBoostingSurvival(**SMALL).fit(table, np.column_stack([1e6 + NUMBERS] * 2))
+    found = times.predict_survival_function(stream(pa.Table.from_pandas(table)), [1234567.0, 1234568.0])
+    assert found.schema.names == ["survival 1234567.0", "survival 1234568.0"]
+
+
 def test_several_targets():
     y = np.column_stack([KINDS, NUMBERS > 0.5])
     model = fe.GradientBoostingClassifier(**SMALL).fit(X, y)

@@ -19,7 +19,7 @@ from fastens.parameters import ANYTHING, Rule
 
 # Where argparse keeps the parameters, apart from the other options.
 _PLACE = "parameter "
-_DIRECTION = re.compile(r"(.+?):\s*([+-]?1|0)\s*(?:,|$)")
+_DIRECTION = re.compile(r"(.+?):\s*([+-]?1|0)\s*(?:,|$)", re.DOTALL)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fastens.cli.table.errors import visible
+
 if TYPE_CHECKING:
     from fastens.cli.report.leaderboard import Entry
     from fastens.cli.report.scores import Scores
@@ -130,10 +132,17 @@ def _costs(entry: Entry) -> tuple[str, str, str]:
     return f"{entry.fit_time:.3g} s", f"{a_row} µs", size
 
 
+class _PlainConsole(Console):
+    """A console whose texts may break lines, and send no other control character."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text, but="\n\t"), **options)
+
+
 def _console(stream: IO[str]) -> Console:
     """A console for which names of columns are data: never markup, never coloured by what they look like."""
     width = None if stream.isatty() else PIPED_WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    return _PlainConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def shown(name: str, value: float) -> str:
@@ -149,7 +158,7 @@ def shown(name: str, value: float) -> str:
 
 def one_line(text: str) -> Text:
     """A cell that is cut where its column is narrow; its column gives way before those that may not wrap."""
-    return Text(text, no_wrap=True, overflow="ellipsis")
+    return Text(visible(text), no_wrap=True, overflow="ellipsis")
 
 
 def with_error(name: str, value: float, error: float) -> str:

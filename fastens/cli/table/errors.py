@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class CommandError(Exception):
     """A request that cannot be carried out; its message is one line with the reason and what to do."""
@@ -12,6 +14,11 @@ def first_line(error: BaseException, limit: int = 300) -> str:
     lines = str(error).strip().splitlines()
     line = lines[0] if lines else type(error).__name__
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def visible(text: str, but: str = "") -> str:
+    """A text with its control characters as Python writes them, but some: names in a file do not steer a terminal."""
+    return re.sub(r"[\0-\x1f\x7f-\x9f]", lambda found: found[0] if found[0] in but else repr(found[0])[1:-1], str(text))
 
 
 def listed(names: list[str], limit: int = 8) -> str:

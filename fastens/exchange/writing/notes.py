@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -59,5 +60,9 @@ def _survival_of(model: Any) -> dict[str, Any]:
 
 
 def text_of(note: dict[str, Any]) -> str:
-    """The note as one line of ASCII without equals signs, which LightGBM's headers cannot hold."""
-    return json.dumps(note, separators=(",", ":")).replace("=", "\\u003d")
+    """The note as one line of ASCII without equals signs, which LightGBM's headers cannot hold.
+
+    XGBoost writes a backslash before a u as it is: one that is no escape must have another letter after it.
+    """
+    text = json.dumps(note, separators=(",", ":")).replace("=", "\\u003d")
+    return re.sub(r"(\\\\)u|\\.", lambda found: found[1] + r"\u0075" if found[1] else found[0], text)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fastens.exchange.writing.onnx_nodes import Graph
-from fastens.exchange.writing.targets import Target
+from fastens.exchange.writing.targets import CannotHoldError, Target
 
 
 def add_target(graph: Graph, target: Target, raw: str, n_outputs: int, suffix: str) -> None:
@@ -46,6 +46,8 @@ def _add_classes(graph: Graph, target: Target, raw: str, suffix: str) -> None:
         index = graph.add("Squeeze", graph.add("Cast", is_second, to=np.int64), graph.constant(np.array([1])))
     else:
         index = graph.add("ArgMax", raw, axis=1, keepdims=0)
+    if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
+        raise CannotHoldError(f"a label above 2**63 - 1 ({classes.max()})")
     labels = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
     labels = np.array([str(label) for label in labels]) if labels.dtype.kind in "UO" else labels
     graph.output(graph.add("Gather", graph.constant(labels), index), f"label{suffix}", labels.dtype, None)

@@ -27,18 +27,18 @@ def write(view: ModelView, *, table: str = "data") -> str:
     """
     view.refuse_characters(r"[\0\ud800-\udfff]")
     # To some databases names that differ in case alone are the same.
-    names = {_raw(k) for k in range(view.n_outputs)}
+    suffixes = [f"_{k}" if len(view.targets) > 1 else "" for k in range(len(view.targets))]
+    results = [f"raw_{k}" for k in range(view.n_outputs)]
+    results += [name for own in zip(view.targets, suffixes, strict=True) for name in _results(*own)]
+    names = {name.lower() for name in results}
     for column in view.columns:
-        if _name(column.name).lower() in names:
-            raise CannotHoldError(f"a column named {column.name!r}, as those of raw predictions are")
+        if column.name.lower() in names:
+            raise CannotHoldError(f"a column named {column.name!r}, as one of its results is")
     raw = [
         f"{_sum([_tree(tree, view.columns) for tree in trees], view.divisor)} AS {_raw(k)}"
         for k, trees in enumerate(view.by_output())
     ]
-    several = len(view.targets) > 1
-    predicted = [
-        text for k, target in enumerate(view.targets) for text in _predictions(target, f"_{k}" if several else "")
-    ]
+    predicted = [text for own in zip(view.targets, suffixes, strict=True) for text in _predictions(*own)]
     source = f"SELECT data_rows.*,\n  {_lines(raw)}\nFROM {_name(table)} AS data_rows"
     return f"SELECT raw_rows.*,\n  {_lines(predicted)}\nFROM (\n{source}\n) AS raw_rows\n"
 
@@ -104,6 +104,15 @@ def _condition(tree: FlatTree, node: int, columns: list[Column]) -> str:
     else:
         found = [f"{name} IS NOT NULL"]
     return " OR ".join([*found, *([f"{name} IS NULL"] if missing_left else [])] or ["1 = 0"])
+
+
+def _results(target: Target, suffix: str) -> list[str]:
+    """The names of the columns of a target."""
+    if target.classes is not None:
+        labels = np.asarray(target.classes).tolist()
+        return [f"prediction{suffix}", *(f"probability{suffix}_{label}" for label in labels)]
+    n_raw = target.outputs.stop - target.outputs.start
+    return [f"prediction{suffix}_{k}" for k in range(n_raw)] if n_raw > 1 else [f"prediction{suffix}"]
 
 
 def _predictions(target: Target, suffix: str) -> list[str]:

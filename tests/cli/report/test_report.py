@@ -7,7 +7,7 @@ from rich.console import Console
 
 from fastens.cli.report.leaderboard import Entry
 from fastens.cli.report.progress import training_progress
-from fastens.cli.report.report import Report, shown, with_error
+from fastens.cli.report.report import Report, one_line, shown, with_error
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,17 @@ def test_names_are_not_markup(capsys):
     assert "[bold]" in out
     assert "…" in out
     assert "nothing" not in out
+
+
+def test_names_do_not_steer_a_terminal(capsys):
+    report = Report()
+    report.facts([("\x1b[31mred", "\x1b]0;title\x07")])
+    report.line("\0 and \x9b1m")
+    report.out.print(one_line("two\nlines"))
+    printed = "".join(capsys.readouterr())
+    assert not set(printed) & {"\x1b", "\x07", "\0", "\x9b"}
+    for text in (r"\x1b[31mred", r"\x1b]0;title\x07", r"\x00 and \x9b1m", r"two\nlines"):
+        assert text in printed
 
 
 def test_no_importances_without_splits(capsys):

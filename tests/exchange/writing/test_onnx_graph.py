@@ -82,6 +82,13 @@ def test_labels_of_any_type():
     assert np.array_equal(predicted(model, X)["label"], model.predict(X))
 
 
+def test_labels_that_are_no_int64_are_refused():
+    X = np.arange(40.0)[:, None]
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, np.repeat(np.uint64([1, 2**63 + 5]), 20))
+    with pytest.raises(ValueError, match=r"format='onnx' cannot hold a label above .* \(9223372036854775813\)"):
+        model.export(format="onnx")
+
+
 def test_outliers():
     X = numbers()[0]
     model = fastens.IsolationForest(n_estimators=20, contamination=0.1, random_state=0).fit(X)

@@ -78,6 +78,16 @@ def test_columns_named_as_raw_predictions_are_refused(name):
         model.export(format="sql")
 
 
+@pytest.mark.parametrize("name", ["prediction", "Probability_Yes"])
+def test_columns_named_as_results_are_refused(name):
+    """Of two columns of a name databases read the first, which is that of the table."""
+    X = pd.DataFrame({name: np.arange(20.0)})
+    model = fastens.DecisionTreeClassifier(max_depth=2).fit(X, ["no", "yes"] * 10)
+    with pytest.raises(ValueError, match=f"cannot hold a column named '{name}', as one of its results is"):
+        model.export(format="sql")
+    model.export(format="c")
+
+
 def test_two_targets_with_classes():
     X, y = numbers()
     target = np.column_stack([classes_of(y), classes_of(-y, 3)])

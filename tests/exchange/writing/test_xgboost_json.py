@@ -101,6 +101,14 @@ def test_control_characters_that_xgboost_writes_again():
     assert again.predict(X).tolist() == model.predict(X).tolist()
 
 
+def test_backslashes_that_xgboost_writes_again():
+    X = pd.DataFrame({"a": np.arange(60.0)})
+    labels = np.array(["C:\\users", "\\é\\\\u00e9", 'n\\"\\n'])
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, labels[np.arange(60) // 20])
+    for content in (model.export(format="xgboost").encode(), bytes(booster_of(model).save_raw("json"))):
+        assert fastens.from_model(content).classes_.tolist() == sorted(labels)
+
+
 def test_columns_of_categories_split_by_whether_they_are_missing_alone():
     town = pd.Series(["Bonn", "Rom", None] * 40, dtype="category")
     X = pd.DataFrame({"town": town, "size": np.arange(120.0)})
