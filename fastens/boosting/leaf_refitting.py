@@ -108,20 +108,24 @@ class LeafRefit:
     def _l2(self, output: int) -> float:
         """The L2 of the leaves of an output where it follows the noise, as growth finds it."""
         gradients, hessians = self.derivatives[:, output].astype(np.float64)
-        squares, weight = gradients**2, self.weight
+        squares = gradients**2
         if self.weights.factors is not None:
             squares *= self.weights.factors * (self.weights.n_copies / self.weights.total)
         everywhere = np.zeros(len(squares), dtype=np.intp)
-        square, hessian = (float(leaf_sums(everywhere, part, weight, 1)[0]) for part in (squares, hessians))
+        square, hessian = (float(self._sums(everywhere, part, 1)[0]) for part in (squares, hessians))
         noise = square / hessian if hessian > 0 else 0.0
         return self.rules.l2_regularization + self.rules.noise_l2 * math.sqrt(noise)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
         """Newton steps, before they are damped and shrunk."""
-        gradient, hessian = (leaf_sums(leaf, part[output], self.weight, n_nodes) for part in self.derivatives)
+        gradient, hessian = (self._sums(leaf, part[output], n_nodes) for part in self.derivatives)
         l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
+
+    def _sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
+        """The weighted sums of each leaf's values."""
+        return leaf_sums(leaf, values, self.weights.factors, n_nodes, self.weights.copies)
 
     def _add(self, tree: int, values: Array, output: int) -> None:
         self.raw[output] += values[self.leaves[:, tree]]
@@ -137,7 +141,7 @@ class LinearRefit(LeafRefit):
         super().__init__(model, loss, data, decay)
         self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * self.weights.unit
         is_categorical = self.ensemble.binning.is_categorical
-        self.models = LeafModels(self.X, is_categorical, self.weight, l2, 1, self.rules.monotone)
+        self.models = LeafModels(self.X, is_categorical, self.weights, l2, 1, self.rules.monotone)
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeaves]()
 
     def _add(self, tree: int, values: Array, output: int) -> None:

@@ -160,8 +160,8 @@ class LinearModels(ConstantLeaves):
         super().__init__(problem, growth)
         is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
         l2 *= self.grower.unit
-        self._models = LeafModels(as_array(X), is_categorical, problem.weight, l2, problem.n_threads, growth.monotone)
-        self._models.join(problem.matrix.comm)
+        weights = self.grower.row_weights
+        self._models = LeafModels(as_array(X), is_categorical, weights, l2, problem.n_threads, growth.monotone)
         self._has_limits = growth.monotone is not None or growth.max_delta_step is not None
 
     @property

@@ -49,7 +49,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """How much each feature moves the raw prediction of each row away from the expected one.
 
         These are exact path-dependent Shapley values (Lundberg et al. 2020): what is known of a row's other features
-        is averaged over as the training rows were spread over the trees.
+        is averaged over as the training rows were spread over the trees. In boosting a row counts there by its weight
+        times the hessian of its loss.
 
         Parameters
         ----------
@@ -219,7 +220,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         ----------
         kind : {"gain", "split", "cover"}, default="gain"
             What the splits on the column gain (`feature_importances_`), how many they are, or the weights of the rows
-            that they divide.
+            that they divide, in boosting times the hessians of the loss.
         """
         self._check_fitted()
         if not isinstance(kind, str) or kind not in ("gain", "split", "cover"):

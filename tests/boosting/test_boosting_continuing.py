@@ -325,6 +325,17 @@ def test_new_leaves_and_scores_start_from_the_same(X, rng):
         model.refit_leaves(X, y, init_score=start[1:])
 
 
+@pytest.mark.parametrize("linear_leaves", [False, True])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {False: 0.3, True: 1.7}])
+def test_weights_of_new_leaves_are_copies(class_weight, linear_leaves, X, rng):
+    y, weight = X[:, 0] * X[:, 1] > 0.4, rng.integers(1, 5, 400)
+    model = GradientBoostingClassifier(n_estimators=3, class_weight=class_weight, linear_leaves=linear_leaves)
+    model.fit(X, y)
+    copied = model.refit_leaves(np.repeat(X, weight, axis=0), np.repeat(y, weight), 0.2)
+    weighted = model.refit_leaves(X, y, 0.2, weight)
+    np.testing.assert_array_equal(weighted.decision_function(X), copied.decision_function(X))
+
+
 def test_other_kinds_start_from_the_same(X, rng):
     start, y = 2 * X[:, 1], X[:, 0] + X[:, 1] > 0
     classes = GradientBoostingClassifier(n_estimators=5).fit(X, y, init_score=start)

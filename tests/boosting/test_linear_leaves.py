@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -130,6 +131,14 @@ def test_weights_are_copies(loss, X, rng):
     rows = rng.permutation(np.repeat(np.arange(len(y)), weight))
     copied = make_model(loss, **options).fit(X[rows], y[rows])
     np.testing.assert_allclose(outputs(weighted, X), outputs(copied, X), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0.0: 0.3, 1.0: 1.7}])
+def test_weights_beside_those_of_classes_are_copies(class_weight, X, rng):
+    y, weight = make_target("log_loss", X, rng).astype(float), rng.integers(1, 5, len(X))
+    model = GradientBoostingClassifier(n_estimators=4, class_weight=class_weight, **LINEAR)
+    copied = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_array_equal(model.fit(X, y, weight).predict_proba(X), copied.predict_proba(X))
 
 
 def test_early_stopping_measures_the_linear_models(X, rng):

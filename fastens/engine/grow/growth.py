@@ -201,7 +201,7 @@ class TreeGrower(Grower):
         weights = sample_weight
         if not isinstance(weights, RowWeights):
             weights = RowWeights.of(weights, matrix.n_rows, matrix.comm)
-        self._sample_weight, self.unit = weights.of_rows, weights.unit
+        self.row_weights, self.unit = weights, weights.unit
         super().__init__(matrix, rules.in_units(self.unit), weights, constant_hessian, renews_leaves, n_threads)
 
     def renew_leaves(
@@ -219,7 +219,7 @@ class TreeGrower(Grower):
         values that are found.
         """
         nodes, rows, starts = self.leaves()
-        weights = None if self._sample_weight is None else self._sample_weight[rows]
+        weights = None if self.row_weights.of_rows is None else self.row_weights.of_rows[rows]
         if factors is not None:
             of_row = np.zeros(len(residuals))
             of_row[np.sort(rows)] = factors

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
-from fastens.engine.comm import LOCAL, Comm, is_any, sum_ints
+from fastens.engine.comm import LOCAL
 from fastens.engine.linear.normal_equations import fit_leaves
 from fastens.engine.linear.predict_lines import add_linear
 from fastens.engine.linear.rank_sums import reduce_sums
@@ -20,7 +20,9 @@ from fastens.engine.threads import threads_for
 from fastens.engine.trees.leaf_sums import leaves_of_rows
 from fastens.engine.trees.structure import require
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, Tree, TreeEnsemble
-from fastens.engine.whole import are_whole
+
+if TYPE_CHECKING:
+    from fastens.engine.grow.growth import RowWeights
 
 Array = NDArray[np.float64]
 PREFIX = "linear."
@@ -336,16 +338,14 @@ class LeafStatistics:
     ----------
     gradients, hessians : float32 arrays of shape (n_rows,)
         Unweighted derivatives of the loss.
-    weights : float64 array of shape (n_rows,) or None
-        Positive.
-    whole : bool
-        Whether the weights are whole numbers whose sum is below 2**31.
+    copies, factors : float64 arrays of shape (n_rows,) or None
+        The weights: see `RowWeights`.
     """
 
     gradients: NDArray[np.float32]
     hessians: NDArray[np.float32]
-    weights: Array | None
-    whole: bool
+    copies: Array | None
+    factors: Array | None
 
 
 class LeafModels:
@@ -357,8 +357,8 @@ class LeafModels:
         The rows.
     is_categorical : bool array of shape (n_features,)
         Features that have no slopes.
-    sample_weight : float64 array of shape (n_rows,) or None
-        Positive; a whole-number weight is, to the bit, so many copies of the row.
+    weights : RowWeights or None
+        Those of the rows, of all ranks: copies are, to the bit, so many rows. None for ones.
     l2 : float
         Added to a leaf's sum of hessians where slopes are found, by features of mean 0 and variance 1 in the leaf: a
         slope shrinks by H / (H + l2), as a leaf's value does with `l2_regularization`.
@@ -372,31 +372,22 @@ class LeafModels:
     ----------
     fitted : float64 array of shape (n_rows,)
         Predictions of the leaves of the last tree for the rows that they were fitted on.
-    comm : Comm
-        The ranks.
     """
-
-    comm: Comm = LOCAL
 
     def __init__(
         self,
         X: np.ndarray,
         is_categorical: np.ndarray,
-        sample_weight: Array | None,
+        weights: RowWeights | None,
         l2: float,
         n_threads: int,
         monotone: NDArray[np.int8] | None = None,
     ) -> None:
-        self.X, self._is_categorical, self._weight, self._l2 = X, is_categorical, sample_weight, l2
+        self.X, self._is_categorical, self._l2 = X, is_categorical, l2
+        self._weights = (None, None) if weights is None else (weights.copies, weights.factors)
+        self._comm = LOCAL if weights is None else weights.comm
         self._n_threads, self._monotone = n_threads, monotone
         self.fitted = np.zeros(X.shape[0])
-        self.join(LOCAL)
-
-    def join(self, comm: Comm) -> None:
-        """Fit to the rows of all ranks from here on."""
-        self.comm, weight, self._whole = comm, self._weight, False
-        if weight is not None and not is_any(comm, not are_whole(weight)):
-            self._whole = sum_ints(comm, int(weight.sum()))[0] < 2**31
 
     def fit(
         self,
@@ -423,15 +414,15 @@ class LeafModels:
         paths = self._features_of(tree)
         leaf = np.array([number for number, node in enumerate(nodes) for _ in paths[node]], dtype=np.intp)
         features = np.array([feature for node in nodes for feature in paths[node]], dtype=np.int32)
-        statistics = LeafStatistics(gradients, hessians, self._weight, self._whole)
+        statistics = LeafStatistics(gradients, hessians, *self._weights)
         n_threads = threads_for(len(rows) * _PER_LEAF, self._n_threads, _GRAIN)
         while True:
             starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(nodes)))).astype(np.int64)
             terms = np.empty((len(DTYPES) - 2, len(features)))
             leaf_rows = LeafRows(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
-            for stages in ((0, 2),) if self.comm.size == 1 else ((0, 0), (1, 1), (2, 2)):
+            for stages in ((0, 2),) if self._comm.size == 1 else ((0, 0), (1, 1), (2, 2)):
                 fit_leaves(self.X, leaf_rows, statistics, self._l2, stages, n_threads, terms, self.fitted)
-                reduce_sums(self.comm, leaf_rows.sums, np.diff(starts), stages[1])
+                reduce_sums(self._comm, leaf_rows.sums, np.diff(starts), stages[1])
             wrong = np.zeros(1, bool) if self._monotone is None else self._monotone[features] * terms[0] < 0
             if not wrong.any():
                 # No zero has a sign, which several ranks would lose.

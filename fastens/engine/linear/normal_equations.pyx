@@ -48,8 +48,8 @@ cdef float64_t LEAST_HALF = 1e-300
 cdef struct Data:
     const float32_t* gradients
     const float32_t* hessians
-    const float64_t* weights        # NULL where all are 1
-    bint whole                      # the weights are whole numbers
+    const float64_t* copies         # NULL where all are 1
+    const float64_t* factors        # of derivatives; NULL where all are 1
     float64_t l2
     float64_t* fitted
     Py_ssize_t most                 # features of a leaf
@@ -118,15 +118,11 @@ cdef void read_block(
     for i in range(n):
         of_gradients[i] = data.gradients[rows[i]]
         of_gradients[pitch + i] = data.hessians[rows[i]]
-        of_gradients[2 * pitch + i] = 1.0
-    if data.weights == NULL:
-        return
-    for i in range(n):
-        if data.whole:
-            of_gradients[2 * pitch + i] = data.weights[rows[i]]
-        else:
-            of_gradients[i] *= data.weights[rows[i]]
-            of_gradients[pitch + i] *= data.weights[rows[i]]
+        of_gradients[2 * pitch + i] = 1.0 if data.copies == NULL else data.copies[rows[i]]
+    if data.factors != NULL:
+        for i in range(n):
+            of_gradients[i] *= data.factors[rows[i]]
+            of_gradients[pitch + i] *= data.factors[rows[i]]
 
 
 cdef Py_ssize_t keep_complete(
@@ -424,14 +420,15 @@ def fit_leaves(
     cdef const int64_t[::1] row_starts = leaves.row_starts, starts = leaves.starts
     cdef const float64_t[::1] value = leaves.value, factor = leaves.factor
     cdef const float32_t[::1] gradients = statistics.gradients, hessians = statistics.hessians
-    cdef const float64_t[::1] weights = statistics.weights
+    cdef const float64_t[::1] copies = statistics.copies, factors = statistics.factors
     cdef float64_t[:, ::1] sums = leaves.sums
     cdef Py_ssize_t number, most = leaves.most_features, most_rows = 1, n_leaves = value.shape[0]
-    cdef const float64_t* of_weights = &weights[0] if weights is not None else NULL
+    cdef const float64_t* of_copies = &copies[0] if copies is not None else NULL
+    cdef const float64_t* of_factors = &factors[0] if factors is not None else NULL
     cdef Leaves job
     job.X = values_of(X)
     job.data = Data(
-        &gradients[0], &hessians[0], of_weights, statistics.whole, l2, &fitted[0], most, stages[0], stages[1])
+        &gradients[0], &hessians[0], of_copies, of_factors, l2, &fitted[0], most, stages[0], stages[1])
     job.rows, job.row_starts, job.starts = &rows[0], &row_starts[0], &starts[0]
     job.features = &features[0] if features.shape[0] else NULL
     job.value, job.factor = &value[0], &factor[0]

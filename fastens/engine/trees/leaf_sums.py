@@ -28,7 +28,9 @@ def leaves_of_rows(
     return node.astype(np.intp)
 
 
-def leaf_sums(leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, n_nodes: int) -> Array:
+def leaf_sums(
+    leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, n_nodes: int, copies: Array | None = None
+) -> Array:
     """Return the sum of each leaf's values, rounded to 2**-50 of the sum of all absolute values; 0 at other nodes.
 
     Parameters
@@ -41,6 +43,8 @@ def leaf_sums(leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, 
         What it is multiplied with.
     n_nodes : int
         Number of nodes.
+    copies : float64 array of shape (n_rows,) or None
+        Whole numbers: each row is, to the bit, so many.
 
     Examples
     --------
@@ -50,6 +54,7 @@ def leaf_sums(leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, 
     array([0., 5., 2.])
     """
     given = values.astype(np.float64) if weight is None else values * weight
-    total = float(np.abs(given).sum())
+    total = float(np.abs(given).sum() if copies is None else np.abs(given) @ copies)
     unit = max(math.ldexp(1.0, math.frexp(total)[1] - 1 - _BITS), math.ulp(0.0))
-    return np.asarray(np.bincount(leaf, np.rint(given / unit), n_nodes) * unit, dtype=np.float64)
+    units = np.rint(given / unit)
+    return np.asarray(np.bincount(leaf, units if copies is None else units * copies, n_nodes) * unit, dtype=np.float64)

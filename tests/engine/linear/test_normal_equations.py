@@ -26,11 +26,11 @@ def make(rng, dtype=np.float64, n=600):
     return X, leaf, gradients, rng.random(n).astype(np.float32)
 
 
-def fit(X, leaf, gradients, hessians, weights=None, *, whole=False, l2=0.5, n_threads=1):
-    return say(X, leaf, gradients, hessians, weights, whole=whole, l2=l2, n_threads=n_threads)[0]
+def fit(X, leaf, gradients, hessians, *, copies=None, factors=None, l2=0.5, n_threads=1):
+    return say(X, leaf, gradients, hessians, copies=copies, factors=factors, l2=l2, n_threads=n_threads)[0]
 
 
-def say(X, leaf, gradients, hessians, weights=None, *, whole=False, l2=0.5, n_threads=1, value=VALUE, factor=ONES):
+def say(X, leaf, gradients, hessians, *, copies=None, factors=None, l2=0.5, n_threads=1, value=VALUE, factor=ONES):
     """The terms of the leaves, and what they say to their rows."""
     rows = np.argsort(leaf, kind="stable").astype(np.uint32)
     row_starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(FEATURES))))
@@ -38,7 +38,7 @@ def say(X, leaf, gradients, hessians, weights=None, *, whole=False, l2=0.5, n_th
     features = np.concatenate(FEATURES).astype(np.int32)
     terms, said = np.full((4, len(features)), np.nan), np.full(len(X), np.nan)
     leaves = LeafRows(rows, row_starts, features, starts, value, factor)
-    statistics = LeafStatistics(gradients, hessians, weights, whole)
+    statistics = LeafStatistics(gradients, hessians, copies, factors)
     kernels.fit_leaves(X, leaves, statistics, l2, (0, 2), n_threads, terms, said)
     return terms, said
 
@@ -57,13 +57,14 @@ def expected(X, leaf, gradients, hessians, weights, l2=0.5):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("l2", [0.0, 0.5, 1e3])
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("weighted", [None, "whole", "real"])
+@pytest.mark.parametrize("weighted", [[], ["copies"], ["factors"], ["copies", "factors"]])
 def test_slopes_are_those_of_least_squares(rng, dtype, l2, order, weighted):
     X, *rest = make(rng, dtype)
     n = len(X)
-    weights = {None: None, "whole": rng.integers(1, 4, n).astype(float), "real": rng.random(n) + 0.1}[weighted]
-    found = fit(np.asarray(X, order=order), *rest, weights, whole=weighted == "whole", l2=l2)
-    wanted = expected(X, *rest, np.ones(n) if weights is None else weights, l2)
+    weights = {"copies": rng.integers(1, 4, n).astype(float), "factors": rng.random(n) + 0.1}
+    weights = {name: weights[name] for name in weighted}
+    found = fit(np.asarray(X, order=order), *rest, **weights, l2=l2)
+    wanted = expected(X, *rest, np.prod([np.ones(n), *weights.values()], axis=0), l2)
     for ours, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-12)
 
@@ -71,11 +72,10 @@ def test_slopes_are_those_of_least_squares(rng, dtype, l2, order, weighted):
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_neither_order_nor_threads_nor_copies_matter(rng, n_threads):
     X, leaf, gradients, hessians = make(rng)
-    weights = rng.integers(1, 4, len(X)).astype(float)
-    once = fit(X, leaf, gradients, hessians, weights, whole=True)
-    copies = np.repeat(np.arange(len(X)), weights.astype(int))
-    rows = rng.permutation(copies)
-    again = fit(X[rows], leaf[rows], gradients[rows], hessians[rows], n_threads=n_threads)
+    copies, factors = rng.integers(1, 4, len(X)).astype(float), rng.choice([0.25, 1.625], len(X))
+    once = fit(X, leaf, gradients, hessians, copies=copies, factors=factors)
+    rows = rng.permutation(np.repeat(np.arange(len(X)), copies.astype(int)))
+    again = fit(X[rows], leaf[rows], gradients[rows], hessians[rows], factors=factors[rows], n_threads=n_threads)
     for one, other in zip(once, again, strict=True):
         np.testing.assert_array_equal(one, other)
 
