@@ -27,8 +27,7 @@ SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
 # For tables without noise, where a mean of models chooses.
 LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
-# Log odds have a scale of their own, so that an L2 can follow the noise.
-L2_OTHERWISE, NOISE_L2 = 1.0, 3.0
+L2_OTHERWISE = 1.0  # where it does not follow the noise
 # Of classes; numbers lose by few thresholds: docs/defaults.md.
 ROWS_PER_THRESHOLD = 100
 
@@ -48,6 +47,7 @@ def growth_rules(model: Any) -> GrowthRules:
         split_penalty=_split_penalty(model),
         l2_regularization=l2,
         noise_l2=noise_l2,
+        noise_power=model._loss.noise_power,
         features_per_split=count_of(model.max_features, per_tree, up=True),
         features_per_tree=per_tree,
         rows_per_threshold=_rows_per_threshold(model, model._loss),
@@ -68,7 +68,8 @@ def _l2(model: Any) -> tuple[float, float]:
     """The L2, and what is added to it times the root of the noise."""
     if model.l2_regularization is not None:
         return model.l2_regularization, 0.0
-    return (0.0, NOISE_L2) if model._loss.has_log_odds else (L2_OTHERWISE, 0.0)
+    of_noise = model._loss.noise_l2
+    return (0.0 if of_noise else L2_OTHERWISE), of_noise
 
 
 def _rows_per_threshold(model: Any, loss: Loss) -> int | None:

@@ -270,3 +270,39 @@ def test_small_targets_are_boosted_as_long_as_large_ones(loss, rng):
         for scale in (first, scale)
     ]
     assert rounds[0] == rounds[1] > 10
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+def test_l2_of_a_logarithm_follows_the_noise(rng, loss):
+    side = np.arange(400) % 4 == 0
+    y = rng.gamma(np.where(side, 2.0, 1.0)) + 0.1
+    one_split = {"max_leaf_nodes": 2, "n_estimators": 1, "learning_rate": 1.0, "split_penalty": 0.0}
+    model = GradientBoostingRegressor(loss, **one_split).fit(side[:, None], y)
+    mean = y.mean()
+    twin = {
+        "poisson": (mean - y, np.full(400, mean)),
+        "gamma": (1 - y / mean, y / mean),
+        "tweedie": (np.sqrt(mean) - y / np.sqrt(mean), (np.sqrt(mean) + y / np.sqrt(mean)) / 2),
+    }
+    gradients, hessians = twin[loss]
+    l2 = 30 * (gradients**2).sum() / hessians.sum()
+    steps = np.array([-gradients[part].sum() / (hessians[part].sum() + l2) for part in (~side, side)])
+    damped = {
+        "poisson": np.where(steps > 0, np.log1p(steps), steps),
+        "gamma": np.where(steps < 0, -np.log1p(-steps), steps),
+        "tweedie": np.log1p(steps / 2) - np.log1p(-steps / 2),
+    }
+    np.testing.assert_allclose(model.predict([[0], [1]]), mean * np.exp(damped[loss]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_unit_of_a_positive_target_is_of_no_account(rng, loss, weighted):
+    X = rng.normal(size=(500, 3))
+    y = rng.poisson(np.exp(X[:, 0])) + (0.5 if loss == "gamma" else 0.0)
+    weight = rng.uniform(size=500) if weighted else None
+    model = GradientBoostingRegressor(loss, n_estimators=20, random_state=0)
+    predicted = model.fit(X, y, sample_weight=weight).predict(X)
+    for unit in (2.0**-7, 2.0**12):
+        of_unit = model.fit(X, unit * y, sample_weight=weight).predict(X)
+        np.testing.assert_allclose(of_unit, unit * predicted, rtol=1e-6)

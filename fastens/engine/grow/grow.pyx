@@ -217,14 +217,16 @@ cdef class Grower:
     cdef _set_l2(self):
         """The L2 of every output, once its rows are in place."""
         cdef int32_t o
-        cdef float64_t of_noise = self.rules.noise_l2
+        cdef float64_t of_noise = self.rules.noise_l2, root
+        cdef bint is_root = self.rules.noise_power == 0.5
         if of_noise > 0:
             with nogil:
                 self._sum_up()
         for o in range(self.ws.n_outputs):
             self.ws.outputs[o].l2 = self.rules.l2_regularization
             if of_noise > 0:
-                self.ws.outputs[o].l2 += of_noise * root_of_noise(&self.ws, o)
+                root = root_of_noise(&self.ws, o)
+                self.ws.outputs[o].l2 += of_noise * (root if is_root else root * root)
 
     cdef bint _plant(self) noexcept nogil:
         """Put the rows of the tree in place and make the root; False when memory is short."""

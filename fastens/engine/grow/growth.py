@@ -45,8 +45,10 @@ class GrowthRules(Limits):
         Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016); where the weights' mean is below
         1, times that mean.
     noise_l2 : float
-        Added besides: this times the root of the noise before the tree, the sum of the squared gradients of its rows
+        Added besides: this times a power of the noise before the tree, the sum of the squared gradients of its rows
         over that of the hessians; scaled as the other.
+    noise_power : float
+        That power, 0.5 or 1: the noise of log odds has no unit, that of logarithms of means has the hessians'.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     rows_per_threshold : int or None
@@ -77,6 +79,7 @@ class GrowthRules(Limits):
     split_penalty: float = 0.0
     l2_regularization: float = 0.0
     noise_l2: float = 0.0
+    noise_power: float = 0.5
     features_per_tree: int | None = None
     rows_per_threshold: int | None = None
     path_smooth: float = 0.0

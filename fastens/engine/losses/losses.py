@@ -107,6 +107,11 @@ class Loss:
         Raw predictions are several levels of one target.
     has_log_odds : bool
         Raw predictions are log odds, which have a scale of their own, by a log loss.
+    noise_l2 : float
+        The default L2 is so many times a power of the noise, where raw predictions have a scale of their own; 0: it is
+        a number.
+    noise_power : float
+        That power.
     bounds : pair of numbers
         Between which targets lie.
     comm : Comm
@@ -119,6 +124,7 @@ class Loss:
     by_rows = True
     has_levels = False
     has_log_odds = False
+    noise_l2, noise_power = 0.0, 0.5
     bounds = (-math.inf, math.inf)
     comm: Comm = LOCAL
     _kernel = ""
@@ -306,6 +312,7 @@ class LogLinkLoss(Loss):
 
     bounds = (0.0, math.inf)
     variance_power = 1.0
+    noise_l2, noise_power = 30.0, 1.0  # so that the unit of the target is of no account
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The logarithm of the mean."""
@@ -366,6 +373,7 @@ class _LogLoss(Loss):
     # near 0 or 1, p (1 - p) vanishes, and the step for a few surprising rows would be thousands of times too long.
     max_step = 10.0
     has_log_odds = True
+    noise_l2 = 3.0
 
     def damped(self, steps: Array) -> Array:
         """Steps of at most `max_step`."""
