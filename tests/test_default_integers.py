@@ -20,6 +20,10 @@ class NumPyOfWindows:
         return made.astype(np.int32) if dtype is None and isinstance(values, list) and made.dtype == np.int64 else made
 
     @staticmethod
+    def arange(*args, **options):
+        return np.arange(*args, **(options or ({"dtype": np.int32} if all(isinstance(n, int) for n in args) else {})))
+
+    @staticmethod
     def append(values, more, **options):
         return np.append(np.int32(values) if isinstance(values, int) else values, more, **options)
 
@@ -37,6 +41,7 @@ class NumPyOfWindows:
         fe.IsolationForest(n_estimators=2, bootstrap=True),
         fe.AdaBoostRegressor(n_estimators=2),
         fe.BayesTreeClassifier(),
+        fe.ExactTreeAverageClassifier(),
     ],
     ids=lambda model: type(model).__name__,
 )

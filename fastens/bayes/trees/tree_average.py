@@ -159,7 +159,8 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         self._check_fitted()
         if "_made_cube" not in self.__dict__:
             n_rows, n_classes = self._counts.shape
-            answers, classes = np.repeat(self._answers, n_classes, axis=0), np.tile(np.arange(n_classes), n_rows)
+            answers = np.repeat(self._answers, n_classes, axis=0)
+            classes = np.tile(np.arange(n_classes, dtype=np.int64), n_rows)
             fitted = self._as_fitted()
             split, alpha = fitted._split_by_depth(), float(fitted.alpha)
             self._made_cube = TreeCube(answers, classes, self._counts.ravel(), n_classes, split, alpha)
