@@ -11,6 +11,8 @@ from fastens.engine.trees.trees import TreeEnsemble
 
 # (row, tree) pairs that are worth a thread.
 _GRAIN = 10_000
+# Those that are in memory at a time.
+_BLOCK_PAIRS = 1 << 20
 # Just below one half: the sum of weights is rounded.
 _HALF = 0.5 * (1 - 1e-12)
 
@@ -33,8 +35,11 @@ class TreeMedian:
 
     def predict(self, X: NDArray[np.floating], n_threads: int = 1, n_trees: int | None = None) -> NDArray[np.float64]:
         """Return the lowest value that trees of half the weight, or more, do not exceed; from the first `n_trees`."""
-        leaves = self._ensemble.apply(X, n_threads)
-        return self.of_leaves(leaves, n_threads, leaves.shape[1] if n_trees is None else n_trees)
+        n_trees = self._ensemble.n_trees if n_trees is None else n_trees
+        step = max(1, _BLOCK_PAIRS // self._ensemble.n_trees)
+        blocks = (X[first : first + step] for first in range(0, max(X.shape[0], 1), step))
+        leaves = (self._ensemble.apply(block, n_threads) for block in blocks)
+        return np.concatenate([self.of_leaves(of_block, n_threads, n_trees) for of_block in leaves])
 
     def of_leaves(self, leaves: NDArray[np.int32], n_threads: int, n_trees: int) -> NDArray[np.float64]:
         """The same from the leaves of rows."""

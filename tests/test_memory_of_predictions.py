@@ -1,0 +1,27 @@
+"""What a prediction takes follows from the table and the answer, not from rows times trees."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+
+from fastens import AdaBoostRegressor
+
+
+def peak_of(method, X):
+    method(X[:10])  # what is made once
+    tracemalloc.start()
+    try:
+        method(X)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_medians_of_trees(rng):
+    X = rng.normal(size=(100_000, 2))
+    model = AdaBoostRegressor(n_estimators=30, random_state=0).fit(X[:200], X[:200, 0])
+    assert model.n_estimators_ > 20
+    assert peak_of(model.predict, X) < 24e6  # 16 bytes of a row and tree were 48 MB
+    np.testing.assert_array_equal(model.predict(X)[-50:], model.predict(X[-50:]))
