@@ -6,7 +6,8 @@ import tracemalloc
 
 import numpy as np
 
-from fastens import AdaBoostRegressor
+from fastens import AdaBoostRegressor, RandomForestClassifier
+from fastens.forests import forest_uncertainty
 
 
 def peak_of(method, X):
@@ -25,3 +26,12 @@ def test_medians_of_trees(rng):
     assert model.n_estimators_ > 20
     assert peak_of(model.predict, X) < 24e6  # 16 bytes of a row and tree were 48 MB
     np.testing.assert_array_equal(model.predict(X)[-50:], model.predict(X[-50:]))
+
+
+def test_variances_of_forests(rng, monkeypatch):
+    monkeypatch.setattr(forest_uncertainty, "_BLOCK_VALUES", 1 << 16)
+    X = rng.normal(size=(10_000, 2))
+    model = RandomForestClassifier(20, random_state=0).fit(X[:60], np.arange(60) % 5)
+    of_leaves, answer = 4 * 20 * len(X), 8 * 5 * len(X)
+    assert peak_of(model.predict_variance, X) < 2 * (of_leaves + answer)
+    np.testing.assert_array_equal(model.predict_variance(X[:5000])[-50:], model.predict_variance(X[4950:5000]))

@@ -357,9 +357,8 @@ class BaseForest(TreeParameters, TreeModel):
         self._check_fitted()
         if self._bootstrap is None:
             raise ValueError("bootstrap must not be False: the variance follows from which rows were drawn.")
-        predicted = np.stack([values.astype(np.float64) for values in self._each_tree(X)])
-        drawn = np.stack([self.in_bag(tree) for tree in range(len(predicted))]).astype(np.float32)
-        found = jackknife_variances(predicted, drawn, float(self._bootstrap.draws[-1]))
+        leaves, bags = self._leaves(X), (self.in_bag(tree) for tree in range(self._ensemble.n_trees))
+        found = jackknife_variances(self._ensemble, leaves, bags, float(self._bootstrap.draws[-1]))
         return found[:, 0] if found.shape[1] == 1 else found
 
     def proximity(self, X: ArrayLike, others: ArrayLike | None = None, *, n_neighbors: int | None = None) -> csr_matrix:

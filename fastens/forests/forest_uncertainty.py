@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_rows import LeafRows
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.parameters import rows_of
 
 Array = NDArray[np.float64]
@@ -33,12 +35,29 @@ def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Ar
     return [np.sqrt(each / n) for each in squares]
 
 
-def jackknife_variances(predicted: Array, drawn: NDArray[np.float32], n_draws: float) -> Array:
+def jackknife_variances(
+    trees: TreeEnsemble, leaves: NDArray[np.int32], bags: Iterator[NDArray[np.int64]], n_draws: float
+) -> Array:
     """The variance of the mean of predictions over training sets, (n_samples, n_outputs): see `predict_variance`.
 
-    `predicted` is (n_trees, n_samples, n_outputs); `drawn`, (n_trees, n_rows), is how often each training row is in
-    each bag.
+    `leaves`, (n_samples, n_trees), are those of rows; `bags`, one for each tree, how often each training row is in it.
     """
+    n_trees, (n_samples, _) = trees.n_trees, leaves.shape
+    first_bag = next(bags)
+    drawn = np.empty((n_trees, len(first_bag)), dtype=np.float32)
+    for tree, bag in enumerate(chain([first_bag], bags)):
+        drawn[tree] = bag
+    found = np.empty((n_samples, trees.n_outputs))
+    step = max(1, _BLOCK_VALUES // (n_trees * trees.n_outputs))
+    for first in range(0, n_samples, step):
+        block = slice(first, first + step)
+        predicted = trees.value[trees.node_offsets[:-1, None] + leaves[block].T]
+        found[block] = _variances(predicted, drawn, n_draws)
+    return found
+
+
+def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_draws: float) -> Array:
+    """The same from predictions, (n_trees, n_samples, n_outputs), and the draws, (n_trees, n_rows)."""
     n_trees, n_samples, n_outputs = predicted.shape
     columns = predicted.reshape(n_trees, -1)
     found = np.empty(columns.shape[1])
