@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 
 from fastens import AdaBoostRegressor, RandomForestClassifier
+from fastens.combining.stackers import RidgeStacker
 from fastens.forests import forest_uncertainty
 
 
@@ -35,3 +36,10 @@ def test_variances_of_forests(rng, monkeypatch):
     of_leaves, answer = 4 * 20 * len(X), 8 * 5 * len(X)
     assert peak_of(model.predict_variance, X) < 2 * (of_leaves + answer)
     np.testing.assert_array_equal(model.predict_variance(X[:5000])[-50:], model.predict_variance(X[4950:5000]))
+
+
+def test_final_estimators_of_stacks(rng):
+    X = rng.normal(size=(50_000, 10))
+    model = RidgeStacker().fit(X[:500], X[:500, 0])
+    assert peak_of(model.predict, X) < X.nbytes
+    np.testing.assert_array_equal(model.predict(X)[-50:], model.predict(X[-50:]))

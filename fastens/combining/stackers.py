@@ -58,7 +58,7 @@ class _Columns(BaseFastens):
         self.scale_[self.is_probability_] = 1.0
         return self._columns(X)
 
-    def _log_odds(self, X: Array) -> Array:
+    def _log_odds(self, X: NDArray[np.floating]) -> Array:
         Z = X.astype(np.float64)
         np.clip(Z, -_LARGEST, _LARGEST, out=Z)
         share = Z[:, self.is_probability_]
@@ -66,14 +66,17 @@ class _Columns(BaseFastens):
         Z[:, self.is_probability_] = log(clipped) if self.is_of_members_ else logit(clipped)
         return Z
 
-    def _columns(self, X: Array) -> Array:
+    def _columns(self, X: NDArray[np.floating]) -> Array:
         return np.nan_to_num((self._log_odds(X) - self.center_) / self.scale_, nan=0.0)
 
     def _sums(self, X: Any, coefficients: Array) -> Array:
         """Columns times coefficients (n_outputs, n_columns), added one after another: a row's depend on it alone."""
-        Z = self._columns(self._dense(self._check_table(X)))
-        products = (column[:, None] * of_outputs for column, of_outputs in zip(Z.T, coefficients.T, strict=True))
-        return added(products) + self.intercept_
+
+        def of_rows(block: NDArray[np.floating]) -> Array:
+            columns = zip(self._columns(block).T, coefficients.T, strict=True)
+            return added(column[:, None] * of_outputs for column, of_outputs in columns) + self.intercept_
+
+        return np.concatenate([of_rows(block) for _, block in dense_blocks(self._check_table(X))])
 
     def _dense(self, X: Any) -> Array:
         return np.concatenate([block for _, block in dense_blocks(X)])
