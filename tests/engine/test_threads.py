@@ -30,6 +30,7 @@ def test_errors(bad):
 
 def test_runtime_limits_hold(monkeypatch):
     pytest.importorskip("sklearn.utils._openmp_helpers")  # which loads a runtime
+    threads._openmp_runtimes.cache_clear()  # tests before this one may have looked when there was none
     with threadpool_limits(1, user_api="openmp"):
         assert threads.resolve_n_jobs() == 1
         monkeypatch.setenv("OMP_NUM_THREADS", "4")
