@@ -87,8 +87,10 @@ def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
     if view.note["names"] is None:
         kind = object if any(column.has_strings for column in columns) else None
         return np.column_stack([own.astype(kind or own.dtype) for own in found]), is_categorical
-    import pandas as pd
-
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("format='sklearn' needs pandas for columns with names: pip install pandas") from error
     return pd.DataFrame({column.name: own for column, own in zip(columns, found, strict=True)}), is_categorical
 
 

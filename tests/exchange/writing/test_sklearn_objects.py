@@ -1,3 +1,5 @@
+import sys
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -149,3 +151,11 @@ def test_what_it_cannot_hold_is_refused():
     for model, reason in cases:
         with pytest.raises(ValueError, match=f"format='sklearn' cannot hold {reason}"):
             model.export(format="sklearn")
+
+
+def test_named_columns_without_pandas(monkeypatch):
+    X = pd.DataFrame({"size": np.arange(20.0)})
+    model = fastens.GradientBoostingRegressor(n_estimators=1).fit(X, X["size"])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="format='sklearn' needs pandas for columns with names: pip install pandas"):
+        model.export(format="sklearn")
