@@ -64,7 +64,7 @@ def cluster_progress(console: Console) -> Iterator[Callable[[FitProgress], None]
 def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
     """Show the time of something that does not report its progress. Silent without a terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    progress = Progress(*columns, console=_terminal(console), disable=not console.is_terminal, transient=True)
     progress.add_task(text, total=None)
     return progress
 
@@ -90,6 +90,11 @@ def _losses(train_loss: float | None, validation_loss: float | None) -> str:
     return "  ".join(f"{name} {loss:#.5g}" for name, loss in losses if loss is not None)
 
 
+def _terminal(console: Console) -> Console:
+    """The console where it is a terminal, or a silent one: rich before 15 ends a bar that is off with a line."""
+    return console if console.is_terminal else Console(quiet=True)
+
+
 def _bar(console: Console, field: str) -> Progress:
     """A bar that counts, with one field of text behind it and the time that is left."""
     return Progress(
@@ -99,7 +104,7 @@ def _bar(console: Console, field: str) -> Progress:
         TextColumn(f"{{task.fields[{field}]}}", markup=False),
         TimeRemainingColumn(compact=True),
         TextColumn("left", markup=False),
-        console=console,
+        console=_terminal(console),
         disable=not console.is_terminal,
         transient=True,
     )
