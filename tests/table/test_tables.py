@@ -164,7 +164,7 @@ def test_numbers_of_pandas_own_types(kind, dtype):
 
 
 # Before pandas 3 "str" makes objects, and words of what is missing.
-OWN_STRINGS = ["str"] if pd.get_option("future.infer_string") else []
+OWN_STRINGS = ["str"] if pd.Series(["a"]).dtype == "str" else []
 
 
 @pytest.mark.parametrize(
