@@ -109,13 +109,14 @@ def settled(X: Any) -> Any:
     In a frame of pandas, columns of words and of missing values or numbers become categories by their type: without it,
     a part that has none of the words may be numbers. The words that other rows have are not known of a part.
     """
-    if not nw.dependencies.is_pandas_dataframe(X):
+    frame = nw.to_native(X, pass_through=True)
+    if not nw.dependencies.is_pandas_dataframe(frame):
         return X
-    table, found = table_from_frame(X), X
+    table, found = table_from_frame(frame), frame
     for index, column in enumerate(table.arrays):
         if _may_lack_words(table, index, column):
-            found = X.copy(deep=False) if found is X else found
-            words = X.iloc[:, index]
+            found = frame.copy(deep=False) if found is frame else found
+            words = frame.iloc[:, index]
             kind = words.astype("category").dtype
             found.isetitem(index, words.astype(type(kind)(kind.categories.rename(FOUND))))
     return found
@@ -123,7 +124,10 @@ def settled(X: Any) -> Any:
 
 def _may_lack_words(table: Table, index: int, column: Any) -> bool:
     """Whether some rows of a column of pandas would not show that it is of words."""
-    if getattr(column.dtype, "kind", "") != "O" or column.dtype.name == "category" or not table.is_categorical(index):
+    of_categories = "category", "dictionary"  # of pandas and of Arrow
+    if getattr(column.dtype, "kind", "") != "O" or column.dtype.name.startswith(of_categories):
+        return False
+    if not table.is_categorical(index):
         return False
     kinds = table.kinds(index)
     is_plain = all(issubclass(kind, PLAIN) for kind in kinds)  # others are no categories

@@ -137,6 +137,24 @@ def test_columns_of_words_that_some_rows_may_lack_are_settled():
         assert settled(frame) is frame
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_members_read_frames_of_narwhals(make):
+    table = make({"a": ["x", None, "y"] * 10, "b": np.arange(30.0)})
+    y = np.arange(30) % 3
+    voting = VotingClassifier([("tree", DecisionTreeClassifier()), ("forest", RandomForestClassifier(n_estimators=2))])
+    voting.set_params(voting="soft", forest__random_state=0)
+    expected = voting.fit(table, y).predict_proba(table)
+    frame = nw.from_native(table)
+    np.testing.assert_array_equal(voting.fit(frame, y).predict_proba(frame), expected)
+
+
+def test_dictionaries_of_arrow_in_pandas_are_categories_as_they_are():
+    words = pd.Series(["x", None, "y"]).astype(pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
+    frame = pd.DataFrame({"a": words})
+    assert settled(frame) is frame
+
+
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_members_read_the_one_word_of_a_column(make):
     """Where it is missing in all rows of a fold."""
