@@ -91,7 +91,7 @@ def _losses(train_loss: float | None, validation_loss: float | None) -> str:
 
 
 def _terminal(console: Console) -> Console:
-    """The console where it is a terminal, or a silent one: rich before 15 ends a bar that is off with a line."""
+    """The console where it is a terminal, or a silent one: older rich ends a bar that is off with a line."""
     return console if console.is_terminal else Console(quiet=True)
 
 
