@@ -173,11 +173,12 @@ def test_errors(options, message, X, rng):
 # New values for old leaves --------------------------------------------------
 
 
+@pytest.mark.parametrize("l2", [0.5, None])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_same_rows_give_the_same_leaves(loss, X, rng):
+def test_the_same_rows_give_the_same_leaves(loss, l2, X, rng):
     y = make_target(loss, X, rng)
     weight = rng.integers(1, 3, 400)
-    model = make_model(loss, min_samples_leaf=5, l2_regularization=0.5).fit(X, y, weight)
+    model = make_model(loss, min_samples_leaf=5, l2_regularization=l2).fit(X, y, weight)
     before = outputs(model, X)
     again = model.refit_leaves(X, y, decay_rate=0.0, sample_weight=weight)
     np.testing.assert_allclose(outputs(again, X), before, rtol=1e-5, atol=1e-6)
