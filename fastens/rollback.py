@@ -32,16 +32,15 @@ class _Left:
 def _alone(model: Any) -> Iterator[None]:
     """Within it, no other thread may let the model learn: each would work with what the other one has set."""
     own = threading.get_ident(), object()
-    found = _learning.setdefault(id(model), own)
-    if found[0] != own[0]:
-        raise RuntimeError(
-            f"This {type(model).__name__} is learning in another thread; let each thread fit a clone of its own."
-        )
     try:
+        if _learning.setdefault(id(model), own)[0] != own[0]:
+            raise RuntimeError(
+                f"This {type(model).__name__} is learning in another thread; let each thread fit a clone of its own."
+            )
         yield
     finally:
-        if found is own:
-            _learning.pop(id(model), None)
+        if _learning.get(id(model)) is own:
+            del _learning[id(model)]
 
 
 @contextmanager

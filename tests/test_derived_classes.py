@@ -119,3 +119,35 @@ def test_a_parameter_that_the_base_does_not_know():
         Own()
     with pytest.raises(TypeError, match=r"^Own\.__init__\(\) got an unexpected keyword argument 'zz'\.$"):
         Own(zz=1)
+
+
+def test_methods_that_are_properties(rng):
+    X = rng.standard_normal((60, 2))
+
+    class Own(fastens.GaussianNB):
+        @property
+        def predict_proba(self):
+            return super().predict_proba
+
+    ours, theirs = (
+        fastens.VotingClassifier([("own", make())], voting="soft").fit(X, X[:, 0] > 0).predict_proba(X)
+        for make in (fastens.GaussianNB, Own)
+    )
+    np.testing.assert_array_equal(theirs, ours)
+
+
+@pytest.mark.parametrize("kind", [fastens.RandomForestRegressor, fastens.GradientBoostingRegressor])
+def test_models_whose_constructor_has_no_number_of_trees_are_merged(kind, rng):
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+
+    class Own(kind):
+        def __init__(self, random_state=None):
+            super().__init__(n_estimators=3, random_state=random_state)
+
+    ours, theirs = (
+        fastens.merge_models([make(random_state=seed).fit(X, y) for seed in (0, 1)])
+        for make in (functools.partial(kind, n_estimators=3), Own)
+    )
+    assert theirs.n_estimators == ours.n_estimators
+    assert getattr(theirs, "bootstrap", None) == getattr(ours, "bootstrap", None)
+    np.testing.assert_array_equal(theirs.predict(X), ours.predict(X))

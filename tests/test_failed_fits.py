@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fastens
+from fastens import rollback
 from fastens.adaboost.weak_rounds import VotingRun
 from fastens.engine.losses.losses import BinaryLogLoss
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
@@ -159,6 +160,22 @@ def test_one_model_learns_in_one_thread_at_a_time():
     thread.start()
     thread.join()
     assert model.n_features_in_ == 2
+
+
+class _Interrupted(dict):
+    """Of the models that learn: Ctrl-C comes as one of them is noted."""
+
+    def setdefault(self, *given):
+        super().setdefault(*given)
+        raise KeyboardInterrupt
+
+
+def test_a_model_whose_fit_was_interrupted_at_its_start_may_learn_in_another_thread(monkeypatch):
+    learning = _Interrupted()
+    monkeypatch.setattr(rollback, "_learning", learning)
+    with pytest.raises(KeyboardInterrupt):
+        fastens.GaussianNB().fit(*table_for("GaussianNB"))
+    assert not learning
 
 
 def test_a_model_that_is_fitted_while_it_predicts_reads_no_memory_of_others():

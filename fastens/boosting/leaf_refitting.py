@@ -114,7 +114,8 @@ class LeafRefit:
         everywhere = np.zeros(len(squares), dtype=np.intp)
         square, hessian = (float(self._sums(everywhere, part, 1)[0]) for part in (squares, hessians))
         noise = square / hessian if hessian > 0 else 0.0
-        return self.rules.l2_regularization + self.rules.noise_l2 * math.sqrt(noise)
+        power = math.sqrt(noise) if self.rules.noise_power == 0.5 else noise
+        return self.rules.l2_regularization + self.rules.noise_l2 * power
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
         """Newton steps, before they are damped and shrunk."""

@@ -65,7 +65,7 @@ def growth_rules(model: Any) -> GrowthRules:
 
 
 def _l2(model: Any) -> tuple[float, float]:
-    """The L2, and what is added to it times the root of the noise."""
+    """The L2, and what is added to it times a power of the noise."""
     if model.l2_regularization is not None:
         return model.l2_regularization, 0.0
     of_noise = model._loss.noise_l2

@@ -51,7 +51,7 @@ def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool
     """Whether a member is of ours, and of no derived class with methods of its own, of which nothing is known."""
     found = (getattr(type(member), name, None) for name in methods)
     return isinstance(member, BaseFastens) and all(
-        method is None or method.__module__.startswith("fastens.") for method in found
+        method is None or str(getattr(method, "__module__", "")).startswith("fastens.") for method in found
     )
 
 

@@ -199,9 +199,10 @@ def _estimator(first: Any, merged: TreeEnsemble, encoder: Any) -> Any:
     """A fitted model with the parameters of the first, and other trees."""
     kind, n_rounds = type(first), merged.n_trees // merged.trees_per_round
     given = _OF_BAGS if isinstance(first, BaseForest) else {"oob_score": False}
-    parameters = first.get_params(deep=False)
-    given = {name: value for name, value in given.items() if name in parameters}
-    model = kind(**parameters | given | {"n_estimators": n_rounds})
+    given = {name: value for name, value in given.items() if name in first._parameter_rules}
+    # A derived class may have a constructor of fewer parameters.
+    model = kind(**first.get_params(deep=False))
+    vars(model).update(given | {"n_estimators": n_rounds})
     names = [name for name in (*_LEARNED.values(), "_statistics") if name in vars(first)]
     vars(model).update(without_fit(kind, n_rounds) | {name: vars(first)[name] for name in names})
     model._encoder, model._ensemble = encoder, merged

@@ -173,11 +173,12 @@ def test_errors(options, message, X, rng):
 # New values for old leaves --------------------------------------------------
 
 
+@pytest.mark.parametrize("l2", [0.5, None])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_same_rows_give_the_same_leaves(loss, X, rng):
+def test_the_same_rows_give_the_same_leaves(loss, l2, X, rng):
     y = make_target(loss, X, rng)
     weight = rng.integers(1, 3, 400)
-    model = make_model(loss, min_samples_leaf=5, l2_regularization=0.5).fit(X, y, weight)
+    model = make_model(loss, min_samples_leaf=5, l2_regularization=l2).fit(X, y, weight)
     before = outputs(model, X)
     again = model.refit_leaves(X, y, decay_rate=0.0, sample_weight=weight)
     np.testing.assert_allclose(outputs(again, X), before, rtol=1e-5, atol=1e-6)
@@ -194,6 +195,17 @@ def test_new_values_know_the_weights_of_classes(n_targets, X, rng):
         model = GradientBoostingClassifier(n_estimators=10, class_weight=given, l2_regularization=0.5).fit(X, y)
         again = model.refit_leaves(X, y, decay_rate=0.0)
         np.testing.assert_allclose(again._raw(X), model._raw(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "log_loss"])
+def test_losses_of_several_targets_that_know_no_noise_were_pickled_before(loss, X, rng):
+    kind = GradientBoostingRegressor if loss == "poisson" else GradientBoostingClassifier
+    y = (X[:, :2] + rng.normal(size=(400, 2)) > 0.5).astype(int)
+    model = kind(loss=loss, n_estimators=10).fit(X, y)
+    for name in ("noise_l2", "noise_power"):
+        vars(model._loss).pop(name, None)
+    again = model.refit_leaves(X, y, decay_rate=0.0)
+    np.testing.assert_allclose(again._raw(X), model._raw(X), rtol=1e-5, atol=1e-6)
 
 
 def test_leaves_move_with_the_data(X, rng, tmp_path):

@@ -35,10 +35,21 @@ class ColumnLosses(Loss):
         self.name = parts[0].name
         self.constant_hessian = all(part.constant_hessian for part in parts)
         self.renews_leaves, self.has_log_odds = parts[0].renews_leaves, parts[0].has_log_odds
-        self.noise_l2, self.noise_power = parts[0].noise_l2, parts[0].noise_power
         ends = np.cumsum([part.n_outputs for part in parts])
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
         self._column_of = [column for column, part in enumerate(parts) for _ in range(part.n_outputs)]
+
+    # Of the parts, so that losses have them that were pickled without.
+
+    @property
+    def noise_l2(self) -> float:  # type: ignore[override]
+        """How many times a power of the noise the default L2 is."""
+        return self.parts[0].noise_l2
+
+    @property
+    def noise_power(self) -> float:  # type: ignore[override]
+        """That power."""
+        return self.parts[0].noise_power
 
     def _targets(self, y: Array) -> list[tuple[Loss, slice, Array]]:
         columns = map(np.ascontiguousarray, y.T)

@@ -37,7 +37,9 @@ class TreeMedian:
         """Return the lowest value that trees of half the weight, or more, do not exceed; from the first `n_trees`."""
         n_trees = self._ensemble.n_trees if n_trees is None else n_trees
         step = max(1, _BLOCK_PAIRS // self._ensemble.n_trees)
-        blocks = (X[first : first + step] for first in range(0, max(X.shape[0], 1), step))
+        if X.shape[0] <= step:  # for a single row, joining blocks takes as long as finding its leaves
+            return self.of_leaves(self._ensemble.apply(X, n_threads), n_threads, n_trees)
+        blocks = (X[first : first + step] for first in range(0, X.shape[0], step))
         leaves = (self._ensemble.apply(block, n_threads) for block in blocks)
         return np.concatenate([self.of_leaves(of_block, n_threads, n_trees) for of_block in leaves])
 
