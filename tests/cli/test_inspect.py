@@ -231,3 +231,10 @@ def test_narrow_terminals_cut_no_numbers(run, messy, monkeypatch, width):
     out = run("inspect", messy, "--target", "sold").out
     assert re.search(r"size +numbers +\d+\.\d% +\d+ +0\.\d{4} ", out)
     assert ("wider terminal" in out) == (width == "60")
+
+
+def test_narrow_terminals_keep_the_names_of_columns(run, messy, monkeypatch):
+    monkeypatch.setattr(report, "PIPED_WIDTH", 40)
+    out = run("inspect", messy, "--target", "sold").out
+    assert re.search(r"^ size +numbers +\d+\.\d% $", out, re.MULTILINE)
+    assert "different; AUC alone; range, or what" in " ".join(out.split())
