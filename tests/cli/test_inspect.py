@@ -238,3 +238,13 @@ def test_narrow_terminals_keep_the_names_of_columns(run, messy, monkeypatch):
     out = run("inspect", messy, "--target", "sold").out
     assert re.search(r"^ size +numbers +\d+\.\d% $", out, re.MULTILINE)
     assert "different; AUC alone; range, or what" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("targets", "task"), [("aabb", "classification"), ("aaab", "classification"), ([3.7], "regression")]
+)
+def test_tables_of_a_few_rows(run, write_csv, targets, task):
+    table = pa.table({"size": np.arange(1.5, len(targets) + 1), "y": list(targets)})
+    found = run("inspect", write_csv(table), "--target", "y", "--task", task)
+    assert found.code == 0
+    assert re.search(r"size +numbers ", found.out)
