@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fastens.cli.models.models import FAMILIES, TEXT, estimator_class, families, quick_families
@@ -54,8 +55,7 @@ def run(options: argparse.Namespace) -> None:
     report = Report()
     task = read_task(options)
     models = _models(task, options)
-    if not 2 <= options.folds <= len(task.rows.y):
-        raise CommandError(f"--folds must be at least 2 and at most the number of rows, got {options.folds}")
+    _check_folds(task, options.folds)
     folds = fold_rows(task, options.folds, options.random_state)
     report.facts(task.facts())
     report.notes(task.notes)
@@ -104,6 +104,15 @@ def _check(options: argparse.Namespace) -> None:
         check_picture(options.picture)
     for path in filter(None, (options.output, options.picture)):
         check_output(path, None, [options.table], options.overwrite)
+
+
+def _check_folds(task: Task, n_folds: int) -> None:
+    """Refuse folds that cannot be filled: each must have a row, and one class must have a row in each."""
+    most, what = len(task.rows.y), "rows"
+    if task.is_classification:
+        most, what = int(np.unique(task.rows.y, return_counts=True)[1].max()), "rows of the most frequent class"
+    if not 2 <= n_folds <= most:
+        raise CommandError(f"--folds must be at least 2 and at most the number of {what}, {most:,}; got {n_folds}")
 
 
 def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:

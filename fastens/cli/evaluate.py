@@ -19,7 +19,7 @@ from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.reading import add_sheet, check_sheet
 from fastens.cli.table.tables import read_table
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
-from fastens.cli.table.task import DROP, without_missing_targets
+from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
     model, card = load_model(options.model)
     check_sheet(options.sheet, options.table)
     table = read_table(options.table, table_schema(card), sheet=options.sheet).table
-    table, notes = with_target(table, options.target or card.target)
+    table, notes = with_target(table, options.target or card.target, options.weight)
     predicted = values_of_one_output(model, model_features(model, card, table))
     truth = read_truth(model, card, table, options)
     scores = score(predicted, truth)
@@ -56,9 +56,15 @@ def run(options: argparse.Namespace) -> None:
     report.notes(notes)
 
 
-def with_target(table: pa.Table, target: str | None) -> tuple[pa.Table, list[str]]:
-    """The rows that have the target, as training takes them, and a note of the others; all where it is not there."""
-    return (table, []) if target not in table.column_names else without_missing_targets(table, str(target), DROP)
+def with_target(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
+    """The rows that have a target and a weight, as training takes them, and a note of those without a target.
+
+    All rows where the target is not there.
+    """
+    if target not in table.column_names:
+        return table, []
+    known, notes = without_missing_targets(table, str(target), DROP)
+    return of_some_weight(known, weight)[0], notes
 
 
 def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:

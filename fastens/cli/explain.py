@@ -103,7 +103,7 @@ def _subject(
     rows = np.arange(len(table))
     if options.target is None and (target not in table.column_names or table[target].null_count == len(table)):
         return Subject(model, card, X, values_of_one_output(model, X), None, rows), []
-    known, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target)
+    known, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target, options.weight)
     rows = np.asarray(known[_PLACE].to_numpy())
     X = X.take(rows)
     predicted = values_of_one_output(model, X)

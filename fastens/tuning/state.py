@@ -121,8 +121,11 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
         is_ours, known = False, ""
     if not is_ours:
         raise SearchStateError(f"state must be the file of a search, or a new one; {name} holds something else.")
-    if known != of:
-        raise SearchStateError(f"state must be of a search of the same rows and settings; {name} is of another one.")
+    if known != of and any(lines[1:]):  # one that failed before its first trial stands in nobody's way
+        raise SearchStateError(
+            f"state must be of a search of the same rows and settings; {name} is of another one: choose another file, "
+            "or remove it."
+        )
     try:
         return [Trial(**json.loads(line)) for line in lines[1:]]
     except (TypeError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,10 @@ TASKS = (CLASSIFICATION, "regression")
 FAMILIES = Rule(
     f"a tuple of {', '.join(map(repr, SPACES))}",
     lambda value: isinstance(value, tuple) and len(value) > 0 and set(value) <= set(SPACES),
+)
+METRIC = replace(
+    one_of(LOSS, *get_scorer_names()),
+    text=f"{LOSS!r} or the name of a scorer of scikit-learn (sklearn.metrics.get_scorer_names() lists them)",
 )
 PATH = Rule("a path", lambda value: isinstance(value, str | os.PathLike))
 # Time kept for the last fit: as long as those of the best trial's folds, and as much again as they differ by.
@@ -78,7 +82,7 @@ class RandomSearch:
     """
 
     families: tuple[str, ...] = parameter(FAMILIES, default=tuple(SPACES))
-    metric: str = parameter(one_of(LOSS, *get_scorer_names()), default=LOSS)
+    metric: str = parameter(METRIC, default=LOSS)
     n_folds: int = parameter(whole(2), default=5)
     n_trials: int | None = parameter(whole(1) | NONE, default=None)
     n_iter_no_change: int = parameter(whole(1), default=50)

@@ -63,6 +63,13 @@ def test_errors(run, houses, write_csv, options, message):
     assert message in result.err
 
 
+def test_folds_that_no_class_can_fill_are_refused(run, houses, write_csv):
+    rows = np.concatenate([np.flatnonzero(houses["sold"].to_numpy() == label)[:4] for label in ("no", "yes")])
+    result = run("compare", write_csv(houses.take(rows)), "--target", "sold", "--models", "tree")
+    assert result.code == 2
+    assert "--folds must be at least 2 and at most the number of rows of the most frequent class, 4; got 5" in result.err
+
+
 def test_mean_standard_error_and_rank():
     values = [0.1, 0.2, 0.4]
     better = Entry("better", scores=[{"RMSE": value} for value in values])

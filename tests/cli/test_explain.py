@@ -79,6 +79,15 @@ def test_rows_held_out_are_found_again(run, houses, write_csv):
     assert "trained on all rows of this table" in " ".join(page().texts)
 
 
+def test_rows_without_weight_are_left_out_as_in_training(run, houses, write_csv):
+    weight = np.where(np.arange(300) % 3, 2.0, 0.0)
+    path = write_csv(houses.select(["area", "rooms", "sold"]).append_column("w", pa.array(weight)))
+    train(run, path, "sold", "--n-estimators", 3, "--weight", "w")
+    assert "160 of these rows were trained on" in run("evaluate", "model.fastens", path, "--weight", "w").out
+    run("explain", "model.fastens", path, "--weight", "w")
+    assert "the 40 of 200 rows that training held out" in " ".join(page().texts)
+
+
 def test_without_the_truth(run, houses, write_csv):
     path = write_csv(houses.drop_columns("price"))
     train(run, path, "sold", "--n-estimators", 3)

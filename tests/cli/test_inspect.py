@@ -231,3 +231,20 @@ def test_narrow_terminals_cut_no_numbers(run, messy, monkeypatch, width):
     out = run("inspect", messy, "--target", "sold").out
     assert re.search(r"size +numbers +\d+\.\d% +\d+ +0\.\d{4} ", out)
     assert ("wider terminal" in out) == (width == "60")
+
+
+def test_narrow_terminals_keep_the_names_of_columns(run, messy, monkeypatch):
+    monkeypatch.setattr(report, "PIPED_WIDTH", 40)
+    out = run("inspect", messy, "--target", "sold").out
+    assert re.search(r"^ size +numbers +\d+\.\d% $", out, re.MULTILINE)
+    assert "different; AUC alone; range, or what" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("targets", "task"), [("aabb", "classification"), ("aaab", "classification"), ([3.7], "regression")]
+)
+def test_tables_of_a_few_rows(run, write_csv, targets, task):
+    table = pa.table({"size": np.arange(1.5, len(targets) + 1), "y": list(targets)})
+    found = run("inspect", write_csv(table), "--target", "y", "--task", task)
+    assert found.code == 0
+    assert re.search(r"size +numbers ", found.out)

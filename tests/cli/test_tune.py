@@ -72,7 +72,7 @@ def test_interrupted_it_keeps_what_is_there(run, houses, write_csv, monkeypatch)
         (("--trials", 0), "--trials must be"),
         (("--folds", 1), "--folds must be"),
         (("--folds", 1000), "--folds must be"),
-        (("--metric", "best"), "metric must be"),
+        (("--metric", "best"), "get_scorer_names() lists them); got 'best'."),
         (("--state", "table.csv"), "will not write over table.csv, which is read"),
         (("--state", "other.csv"), "--state must be the file of a search, or a new one; other.csv holds"),
         (("--n-jobs", 0), "--n-jobs must be"),

@@ -31,6 +31,13 @@ def test_a_line_that_was_cut_is_left_out(tmp_path):
             assert json.loads(path.read_text())["of"] == "a"
 
 
+def test_a_search_without_trials_stands_in_no_other_ones_way(tmp_path):
+    path = tmp_path / "s.jsonl"
+    SearchFile(path, "a")
+    SearchFile(path, "b").append(TRIAL)
+    assert SearchFile(path, "b").trials == [TRIAL]
+
+
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "s.jsonl"
     SearchFile(path, "a").append(TRIAL)

@@ -387,6 +387,8 @@ def _as_label(found: Any) -> Any:
 
 def _as_list(given: Any) -> list[Any]:
     """The labels of a list, array or column; none of anything else."""
+    if hasattr(given, "to_pylist"):  # a column of Arrow, which would hand out scalars of its own
+        return given.to_pylist()
     return [] if isinstance(given, str) or not np.iterable(given) else list(given)
 
 

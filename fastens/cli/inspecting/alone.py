@@ -59,7 +59,11 @@ def classes_to_score(y: NDArray) -> NDArray:
 
 def _folds(y: NDArray, task: str) -> list[tuple[NDArray, NDArray]]:
     kind = StratifiedKFold if task == CLASSIFICATION else KFold
-    n_folds = min(N_FOLDS, len(y))
+    # One class at least must have a row in each fold.
+    most = int(np.unique(y, return_counts=True)[1].max()) if task == CLASSIFICATION else len(y)
+    n_folds = min(N_FOLDS, most)
+    if n_folds < 2:
+        return []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")
         return list(kind(n_folds, shuffle=True, random_state=0).split(np.zeros(len(y)), y))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from rich.table import Table
 
 from fastens.cli.inspecting.columns import ColumnFacts
 from fastens.cli.inspecting.inspection import Inspection, score_name
-from fastens.cli.report.report import NO_VALUE, Report, one_line, shown
+from fastens.cli.report.report import NARROW_NAME, NO_VALUE, Report, n_columns_shown, one_line, shown
 from fastens.cli.table.columns import DESCRIPTIONS, TEXT, missing_cells
 from fastens.cli.table.notes import range_text
 from fastens.cli.table.target import CLASSIFICATION
 
 MOST_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
+CONTENTS = "range, or what is frequent"
 WIDE = 62  # characters of a terminal with room for what a column holds
 KINDS = {**DESCRIPTIONS, TEXT: "categories"}
 
@@ -23,28 +22,23 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     """Print all of it."""
     report.facts(table_facts(found, title))
     report.title("Columns")
+    headers = ["holds", "missing", "different", *([f"{score_name(found.target)} alone"] if found.alone else [])]
+    columns = found.columns[:MOST_COLUMNS]
+    rows = [_cells(found, facts) for facts in columns]
+    of_names = min(NARROW_NAME, 2 + max((len(facts.name) for facts in columns), default=0))
+    n_shown = n_columns_shown(headers, rows, report.out.width - of_names)
+    is_wide = report.out.width >= WIDE + (len(score_name(found.target)) + 8 if found.alone else 0)
     table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
     table.add_column("", max_width=24)
-    table.add_column("holds", no_wrap=True)
-    for name in ("missing", "different"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if found.alone:
-        table.add_column(f"{score_name(found.target)} alone", justify="right", no_wrap=True)
-    is_wide = report.out.width >= WIDE + (len(score_name(found.target)) + 8 if found.alone else 0)
+    for i, name in enumerate(headers[:n_shown]):
+        table.add_column(name, justify="right" if i else "left", no_wrap=True)
     if is_wide:
-        table.add_column(one_line("range, or what is frequent"), max_width=CONTENTS_WIDTH)
-    for facts in found.columns[:MOST_COLUMNS]:
-        cells: list[Any] = [
-            one_line(facts.name),
-            KINDS.get(facts.kind, facts.kind),
-            missing_share(facts),
-            f"{facts.n_distinct:,}",
-        ]
-        alone = [_alone(found, facts.name)] if found.alone else []
-        table.add_row(*cells, *alone, *([one_line(contents(facts))] if is_wide else []))
+        table.add_column(one_line(CONTENTS), max_width=CONTENTS_WIDTH)
+    for facts, row in zip(columns, rows, strict=True):
+        table.add_row(one_line(facts.name), *row[:n_shown], *([one_line(contents(facts))] if is_wide else []))
     report.out.print(table)
-    if not is_wide:
-        report.out.print(" a wider terminal also shows: range, or what is frequent", style="dim")
+    if left_out := [*headers[n_shown:], *([] if is_wide else [CONTENTS])]:
+        report.out.print(f" a wider terminal also shows: {'; '.join(left_out)}", style="dim")
     if len(found.columns) > MOST_COLUMNS:
         report.out.print(f" and {len(found.columns) - MOST_COLUMNS:,} more columns: -o page.html shows all of them")
     report.title("What to look at" if found.findings else "Nothing stands out")
@@ -52,6 +46,12 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     for finding in found.findings:
         grid.add_row(finding.kind, finding.text)
     report.out.print(grid)
+
+
+def _cells(found: Inspection, facts: ColumnFacts) -> list[str]:
+    """What a column holds, how much of it is missing, how many values it has, and what it says alone."""
+    alone = [_alone(found, facts.name)] if found.alone else []
+    return [KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}", *alone]
 
 
 def table_facts(found: Inspection, title: str) -> list[tuple[str, str]]:

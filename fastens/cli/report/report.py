@@ -80,10 +80,7 @@ class Report:
         names = list(done[0].scores[0])
         headers = [*(name.replace(" (one against the rest)", "") for name in names), "fit", "a row", "size"]
         rows = [[*(with_error(name, one.mean(name), one.error(name)) for name in names), *_costs(one)] for one in done]
-        widths = [3 + max(map(len, column)) for column in zip(headers, *rows, strict=True)]
-        n_shown = len(headers)
-        while n_shown > 1 and NARROW_NAME + sum(widths[:n_shown]) > self.out.width:
-            n_shown -= 1
+        n_shown = n_columns_shown(headers, rows, self.out.width - NARROW_NAME)
         table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
         table.add_column("model")
         for name in headers[:n_shown]:
@@ -154,6 +151,15 @@ def shown(name: str, value: float) -> str:
     if name.startswith("AUC") or name.endswith("R²"):
         return f"{round(value, 4) + 0.0:.4f}"  # adding 0 takes the sign off -0
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
+
+
+def n_columns_shown(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> int:
+    """How many columns fit into a width, the first at least."""
+    widths = [3 + max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    n_shown = len(headers)
+    while n_shown > 1 and sum(widths[:n_shown]) > width:
+        n_shown -= 1
+    return n_shown
 
 
 def one_line(text: str) -> Text:

@@ -64,7 +64,12 @@ def _drawn_at_random(values: NDArray[np.float64]) -> bool:
 
 
 def is_unrelated(column: pa.ChunkedArray, y: NDArray, task: str) -> bool:
-    """Whether numbers have nothing to do with a target, by their ranks (Kruskal & Wallis; Spearman)."""
+    """Whether numbers have nothing to do with a target, by their ranks (Kruskal & Wallis; Spearman).
+
+    Of one target alone, such as the first rows of a table may have that is sorted by it, it is not known: False.
+    """
+    if np.all(y == y[:1]):
+        return False
     values = np.asarray(column.to_numpy()).astype(np.float64)
     if task == CLASSIFICATION:
         codes = np.unique(y, return_inverse=True)[1]

@@ -78,9 +78,11 @@ def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
     """Sample weights from a column: numbers of zero or more."""
     if name is None:
         return None
-    weights = np.asarray(
-        converted(required(table, name, "--weight"), name, NUMBER).cast(pa.float64(), safe=False).to_numpy()
-    )
+    column = required(table, name, "--weight")
+    if kind_of(column.type) not in (NUMBER, BOOLEAN):
+        example = next(iter(column.drop_null().slice(0, 1).to_pylist()), None)
+        raise CommandError(f"--weight must name a column of numbers; {name!r} holds {example!r}")
+    weights = np.asarray(converted(column, name, NUMBER).cast(pa.float64(), safe=False).to_numpy())
     if not np.all(np.isfinite(weights)) or weights.min() < 0 or weights.max() == 0:
         raise CommandError(f"the weights in {name!r} must be finite, zero or more, and not all zero")
     return weights

@@ -193,13 +193,17 @@ def check_task_options(options: argparse.Namespace) -> None:
 def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Targets:
     """The rows that have a target and a weight, and these."""
     table, notes = without_missing_targets(table, target, options.missing_target)
-    weight = weight_values(table, options.weight)
-    if weight is not None:
-        table, weight = table.filter(pa.array(weight > 0)), weight[weight > 0]
+    table, weight = of_some_weight(table, options.weight)
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
     check_target(column, target, task)
     return Targets(table, target, task, target_values(column, target, kind_of(column.type), task), weight, notes)
+
+
+def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray | None]:
+    """The rows whose weight is not 0, and these weights; all where no column of weights is named."""
+    weight = weight_values(table, name)
+    return (table, None) if weight is None else (table.filter(pa.array(weight > 0)), weight[weight > 0])
 
 
 def usable_kinds(table: pa.Table, targets: Targets, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:

@@ -6,6 +6,7 @@ import itertools
 
 import matplotlib as mpl
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +136,16 @@ def test_labels_that_are_tuples(labels, tmp_path):
     found = fastens.load(tmp_path / "tuples")
     assert model.predict() == found.predict() == labels[1]
     assert found.classes_.tolist() == labels
+
+
+def test_labels_in_a_column_of_arrow(tmp_path):
+    labels = pa.array(["cherry", "lime"])
+    model = FiniteHypothesisLearner([[0.5, 0.5], [0.2, 0.8]], outcomes=labels, hypotheses=labels).fit(labels)
+    assert model.classes_.tolist() == ["cherry", "lime"]
+    assert model.ml_estimator_.name == "cherry"
+    model.save(tmp_path / "arrow")
+    found = fastens.load(tmp_path / "arrow").partial_fit(labels)
+    np.testing.assert_array_equal(found.posteriors_, model.partial_fit(labels).posteriors_)
 
 
 def test_plots():

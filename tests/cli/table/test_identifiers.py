@@ -63,3 +63,11 @@ def test_free_text():
     assert words_per_cell(pa.chunked_array([texts])) == 10
     assert words_per_cell(pa.chunked_array([texts[:1] * 50])) == 0
     assert words_per_cell(pa.chunked_array([["Braund, Mr. Owen Harris", "Allen, Mr. William Henry"]])) == 0
+
+
+@pytest.mark.parametrize(("y", "task"), [(["no"] * 60, "classification"), ([2.5] * 60, "regression")])
+@pytest.mark.filterwarnings("error")
+def test_one_target_alone_says_nothing_of_relations(y, task):
+    """As the first rows of a table that is sorted by its classes."""
+    values = pa.chunked_array([np.random.default_rng(0).permutation(60)])
+    assert not is_unrelated(values, np.array(y, dtype=object if task == "classification" else None), task)

@@ -52,3 +52,8 @@ def test_target_values():
 def test_bad_weights(values):
     with pytest.raises(CommandError, match="'w'"):
         weight_values(pa.table({"w": values}), "w")
+
+
+def test_weights_that_are_no_numbers_are_refused_by_the_name_of_the_option():
+    with pytest.raises(CommandError, match="--weight must name a column of numbers; 'w' holds 'A'"):
+        weight_values(pa.table({"w": ["A", "B"]}), "w")
