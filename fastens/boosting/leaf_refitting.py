@@ -113,9 +113,7 @@ class LeafRefit:
             squares *= self.weights.factors * (self.weights.n_copies / self.weights.total)
         everywhere = np.zeros(len(squares), dtype=np.intp)
         square, hessian = (float(self._sums(everywhere, part, 1)[0]) for part in (squares, hessians))
-        noise = square / hessian if hessian > 0 else 0.0
-        power = math.sqrt(noise) if self.rules.noise_power == 0.5 else noise
-        return self.rules.l2_regularization + self.rules.noise_l2 * power
+        return self.rules.l2_of_noise(math.sqrt(square / hessian) if hessian > 0 else 0.0, hessian)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
         """Newton steps, before they are damped and shrunk."""

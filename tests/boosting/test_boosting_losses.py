@@ -306,3 +306,12 @@ def test_unit_of_a_positive_target_is_of_no_account(rng, loss, weighted):
     for unit in (2.0**-7, 2.0**12):
         of_unit = model.fit(X, unit * y, sample_weight=weight).predict(X)
         np.testing.assert_allclose(of_unit, unit * predicted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+def test_few_huge_targets_leave_splits(rng, loss):
+    X = rng.normal(size=(1000, 2))
+    y = rng.poisson(np.exp(X[:, 0])) + 0.5
+    y[:2] = 300.0
+    model = GradientBoostingRegressor(loss, random_state=0).fit(X, y)
+    assert np.corrcoef(np.log(model.predict(X[2:])), X[2:, 0])[0, 1] > 0.5

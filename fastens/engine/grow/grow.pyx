@@ -217,16 +217,17 @@ cdef class Grower:
     cdef _set_l2(self):
         """The L2 of every output, once its rows are in place."""
         cdef int32_t o
-        cdef float64_t of_noise = self.rules.noise_l2, root
-        cdef bint is_root = self.rules.noise_power == 0.5
-        if of_noise > 0:
+        cdef bint follows_noise = self.rules.noise_l2 > 0
+        cdef float64_t l2 = self.rules.l2_regularization, hessian
+        if follows_noise:
             with nogil:
                 self._sum_up()
         for o in range(self.ws.n_outputs):
-            self.ws.outputs[o].l2 = self.rules.l2_regularization
-            if of_noise > 0:
-                root = root_of_noise(&self.ws, o)
-                self.ws.outputs[o].l2 += of_noise * (root if is_root else root * root)
+            if follows_noise:
+                hessian = sums_of_output(&self.ws, o)[0].hessian
+                hessian /= self.ws.outputs[o].quantised.scales.exact_hessian
+                l2 = self.rules.l2_of_noise(root_of_noise(&self.ws, o), hessian)
+            self.ws.outputs[o].l2 = l2
 
     cdef bint _plant(self) noexcept nogil:
         """Put the rows of the tree in place and make the root; False when memory is short."""

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from fastens.engine.trees.trees import Tree
 
 
+# Of those of all rows, in an L2 that follows the noise itself: some huge targets must not forbid all splits.
+MOST_OF_HESSIANS = 0.2
+
+
 def weight_unit(
     weights: NDArray[np.float64] | None, copies: NDArray[np.float64] | None = None, comm: Comm = LOCAL
 ) -> float:
@@ -48,7 +52,8 @@ class GrowthRules(Limits):
         Added besides: this times a power of the noise before the tree, the sum of the squared gradients of its rows
         over that of the hessians; scaled as the other.
     noise_power : float
-        That power, 0.5 or 1: the noise of log odds has no unit, that of logarithms of means has the hessians'.
+        That power, 0.5 or 1, then up to a fifth of all hessians: the noise of log odds has no unit, that of logarithms
+        of means has the hessians'.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     rows_per_threshold : int or None
@@ -96,6 +101,13 @@ class GrowthRules(Limits):
             return self
         scaled = ("min_child_weight", "l2_regularization", "noise_l2")
         return replace(self, **{name: getattr(self, name) * unit for name in scaled})
+
+    def l2_of_noise(self, root: float, hessian: float) -> float:
+        """The L2 of the leaves of an output, given the root of the noise and the sum of the hessians of all rows."""
+        of_noise = self.noise_l2 * root
+        if self.noise_power == 1:
+            of_noise = min(of_noise * root, MOST_OF_HESSIANS * hessian)
+        return self.l2_regularization + of_noise
 
     @property
     def bind_values(self) -> bool:
