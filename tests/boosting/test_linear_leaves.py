@@ -135,7 +135,7 @@ def test_weights_are_copies(loss, X, rng):
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0.0: 0.3, 1.0: 1.7}])
 def test_weights_beside_those_of_classes_are_copies(class_weight, X, rng):
-    y, weight = make_target("log_loss", X, rng).astype(float), rng.integers(1, 5, len(X))
+    y, weight = make_target("binary", X, rng).astype(float), rng.integers(1, 5, len(X))
     model = GradientBoostingClassifier(n_estimators=4, class_weight=class_weight, **LINEAR)
     copied = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     np.testing.assert_array_equal(model.fit(X, y, weight).predict_proba(X), copied.predict_proba(X))
