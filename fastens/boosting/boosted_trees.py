@@ -364,8 +364,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             New rows with the columns, and classes, of training.
         decay_rate : float, default=0.9
             How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
-            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs, unless
-            `monotonic_cst` moves them.
+            value is what a round of boosting on the new rows would give it, without `path_smooth`. Leaves without new
+            rows keep theirs, unless `monotonic_cst` moves them.
         sample_weight, init_score : arrays of shape (n_samples,), optional
             Weights of the rows, and the raw predictions (n_samples, n_outputs) that the model adds to, as in `fit`.
 
