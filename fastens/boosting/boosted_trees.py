@@ -410,13 +410,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return (*scores, "best_iteration_", "_seed", *n_targets)
 
     def _saved_parameters(self) -> dict[str, Any]:
-        parameters = super()._saved_parameters() | {"callbacks": None}
+        given: dict[str, Any] = {"callbacks": None}
         if isinstance(self.early_stopping, EarlyStopping):  # less what only fitting needs, and a file cannot hold
             metric = self.early_stopping.eval_metric
             is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
-            kept = {"validation": None, "eval_metric": metric if is_plain else LOSS}
-            parameters["early_stopping"] = self.early_stopping.replaced(kept)
-        return parameters
+            kept = self.early_stopping.replaced({"validation": None, "eval_metric": metric if is_plain else LOSS})
+            given["early_stopping"] = kept
+        return {name: given.get(name, value) for name, value in super()._saved_parameters().items()}
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         scores = {f"scores.{name}": values for name, values in self.validation_scores_.items()}
