@@ -108,9 +108,10 @@ class ChecksParameters(BaseEstimator):
 
     def _is_fitted(self) -> bool:
         """As scikit-learn tells, which would ask for tags, and these for parameters that may break their rules."""
-        if hasattr(self, "__sklearn_is_fitted__"):
+        if hasattr(type(self), "__sklearn_is_fitted__"):
             return bool(self.__sklearn_is_fitted__())
-        return any(name.endswith("_") and not name.startswith("__") for name in list(vars(self)))
+        own = vars(self)  # a single row is predicted so fast that going through all of them would count
+        return "n_features_in_" in own or any(name.endswith("_") and not name.startswith("__") for name in list(own))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return a copy: what another thread computes and keeps meanwhile must not change what is gone through."""

@@ -151,3 +151,16 @@ def test_models_whose_constructor_has_no_number_of_trees_are_merged(kind, rng):
     assert theirs.n_estimators == ours.n_estimators
     assert getattr(theirs, "bootstrap", None) == getattr(ours, "bootstrap", None)
     np.testing.assert_array_equal(theirs.predict(X), ours.predict(X))
+
+
+def test_fits_of_fewer_parameters_are_resumed(rng, tmp_path):
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+
+    class Own(fastens.GradientBoostingRegressor):
+        def __init__(self, n_estimators=4):
+            super().__init__(n_estimators=n_estimators, early_stopping=fastens.EarlyStopping(), random_state=0)
+
+    first = Own(2)
+    first.callbacks = [fastens.Checkpoint(tmp_path / "model", every=1)]
+    first.fit(X, y)
+    np.testing.assert_array_equal(Own().fit(X, y, resume=tmp_path / "model").predict(X), Own().fit(X, y).predict(X))

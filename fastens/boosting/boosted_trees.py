@@ -364,8 +364,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             New rows with the columns, and classes, of training.
         decay_rate : float, default=0.9
             How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
-            value is what a round of boosting on the new rows would give it. Leaves without new rows keep theirs, unless
-            `monotonic_cst` moves them.
+            value is what a round of boosting on the new rows would give it, without `path_smooth`. Leaves without new
+            rows keep theirs, unless `monotonic_cst` moves them.
         sample_weight, init_score : arrays of shape (n_samples,), optional
             Weights of the rows, and the raw predictions (n_samples, n_outputs) that the model adds to, as in `fit`.
 
@@ -410,13 +410,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return (*scores, "best_iteration_", "_seed", *n_targets)
 
     def _saved_parameters(self) -> dict[str, Any]:
-        parameters = super()._saved_parameters() | {"callbacks": None}
+        given: dict[str, Any] = {"callbacks": None}
         if isinstance(self.early_stopping, EarlyStopping):  # less what only fitting needs, and a file cannot hold
             metric = self.early_stopping.eval_metric
             is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
-            kept = {"validation": None, "eval_metric": metric if is_plain else LOSS}
-            parameters["early_stopping"] = self.early_stopping.replaced(kept)
-        return parameters
+            kept = self.early_stopping.replaced({"validation": None, "eval_metric": metric if is_plain else LOSS})
+            given["early_stopping"] = kept
+        return {name: given.get(name, value) for name, value in super()._saved_parameters().items()}
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         scores = {f"scores.{name}": values for name, values in self.validation_scores_.items()}

@@ -57,6 +57,7 @@ class LeafRefit:
         self.learning_rate = model.learning_rate
         self.weights = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight)
         self.rules = model._growth_rules().in_units(self.weights.unit)
+        self.most = np.inf if self.rules.max_delta_step is None else self.rules.max_delta_step
         trees, rows = on_used_columns(self.ensemble, data.X)
         self.leaves = map_parts(trees.apply, rows).astype(np.intp)
         self.y, self.weight = data.y, data.sample_weight
@@ -116,11 +117,12 @@ class LeafRefit:
         return self.rules.l2_of_noise(math.sqrt(square / hessian) if hessian > 0 else 0.0, hessian)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """Newton steps, before they are damped and shrunk."""
+        """Newton steps, of which none is too long, before they are damped and shrunk."""
         gradient, hessian = (self._sums(leaf, part[output], n_nodes) for part in self.derivatives)
         l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
+            step = np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
+        return np.clip(step, -self.most, self.most)
 
     def _sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
         """The weighted sums of each leaf's values."""
@@ -144,16 +146,16 @@ class LinearRefit(LeafRefit):
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeaves]()
 
     def _add(self, tree: int, values: Array, output: int) -> None:
-        old, leaf, limit = self.trees[tree], self.leaves[:, tree], self.rules.max_delta_step
+        old, leaf, loss = self.trees[tree], self.leaves[:, tree], self.loss.of_output(output)
         assert isinstance(old, LinearTree)
         order, nodes, starts = _by_leaf(leaf)
         step = self._newton_steps(leaf, old.n_nodes, output)
-        rate = self.learning_rate * damping(self.loss.of_output(output), np.nan_to_num(step))
+        rate = self.learning_rate * damping(loss, np.nan_to_num(step))
         kept = np.where(np.isnan(step), 1.0, self.decay)
         leaves = nodes, order.astype(np.uint32), starts
         new = self.models.fit(old, leaves, self.derivatives[0, output], self.derivatives[1, output], (1 - kept) * rate)
         renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))
-        most = np.inf if limit is None else self.learning_rate * limit
+        most = np.inf if np.isinf(self.most) else self.learning_rate * loss.damped(np.array([self.most]))[0]
         linear = lines_within_limits(renewed, renewed.linear, self.rules.monotone, most)
         replace(renewed, linear=linear).add(self.X, leaf, self.raw[output])
         self.linear.append(linear)

@@ -1,7 +1,11 @@
-"""The arrays of a table that is binned once: how they are filled, joined and checked."""
+"""The arrays of a table that is binned once: how they are filled, joined and checked, and the files they are in."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +18,11 @@ from fastens.engine.bins.places import Place
 from fastens.engine.parts import MappedRows, RowSource, parts_of
 from fastens.engine.rows.gather import hash_rows
 from fastens.table.training_data import TrainingData
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # of Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Rows whose codes are compared at a time.
 _BLOCK = 1 << 16
@@ -134,3 +143,49 @@ def _stacked(old: Any, new: Any, place: Place) -> Any:
     both = place.zeros((len(old) + len(new), *new.shape[1:]), np.promote_types(old.dtype, new.dtype))
     both[: len(old)], both[len(old) :] = old, new
     return both
+
+
+# Files --------------------------------------------------
+
+_FILE = re.compile(rf"(?:table|binning|{'|'.join(TableArrays._fields)})-([0-9]+)\.(?:json|np[yz])")
+
+
+def generations(folder: Path) -> dict[Path, int]:
+    """The files of arrays and bins in a folder, and of which of its tables, one after another, each is."""
+    found = [(file, _FILE.fullmatch(file.name)) for file in folder.iterdir()]
+    return {file: int(name[1]) for file, name in found if name is not None}
+
+
+def claimed_generation(folder: Path, last: int) -> int:
+    """The number of the table after the last one, which nothing else that writes into the folder has."""
+    # A process that was killed, or Windows, may have left files of a later table.
+    number = 1 + max([last, *generations(folder).values()])
+    while True:
+        try:
+            (folder / f"binning-{number}.npz").touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within it, no other process of this system has the folder so, nor another thread; on Windows it is not locked."""
+    if fcntl is None:
+        yield
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # of file systems without locks
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def remove(files: Iterable[Path]) -> None:
+    """Remove files; Windows keeps those that somebody has mapped, until the next time."""
+    for file in files:
+        with suppress(PermissionError):
+            file.unlink(missing_ok=True)

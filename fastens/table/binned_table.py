@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.bins.places import MEMORY, NamedFiles, Place
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
-from fastens.table.binned_arrays import TableArrays, noting_types
+from fastens.table.binned_arrays import TableArrays, claimed_generation, generations, locked, noting_types, remove
 from fastens.table.columns.vectors import unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.memory_limits import (
@@ -40,8 +39,6 @@ from fastens.table.training_data import TrainingData
 
 _FORMAT = 1
 _DESCRIPTION = "table.json"
-_NEW_DESCRIPTION = f"{_DESCRIPTION}.new"
-_FILE = re.compile(rf"(?:binning|{'|'.join(TableArrays._fields)})-([0-9]+)\.np[yz]")
 
 
 @dataclass(frozen=True)
@@ -262,30 +259,35 @@ class BinnedTable(RowSource):
         """ValueError where the folder holds a later table than this one, whose rows would be lost."""
         if self.path is None or self.generation == 0:
             return
-        newest = json.loads((self.path / _DESCRIPTION).read_text(encoding="utf-8"))["generation"]
-        if newest != self.generation:
+        if self._newest() != self.generation:
             raise ValueError(
                 "append must be called on the table that its folder holds; rows have been appended to this one: take "
                 f"what that returned, or BinnedTable.open({str(self.path)!r})."
             )
 
+    def _newest(self) -> int | None:
+        """The number of the table that the folder holds; None for none."""
+        assert self.path is not None
+        try:
+            return int(json.loads((self.path / _DESCRIPTION).read_text(encoding="utf-8"))["generation"])
+        except FileNotFoundError:
+            return None
+
     def _written(self, data: TrainingData) -> BinnedTable:
         """The table with more rows in new files of its folder; the old ones stay until the new ones are whole."""
         assert self.path is not None
-        old = _generations(self.path)
-        # A process that was killed, or Windows, may have left files of a later table.
-        generation = 1 + max([self.generation, *old.values()])
+        generation = claimed_generation(self.path, self.generation)
         try:
             arrays = self._new_files(data, generation)
         except BaseException as error:
             clear_frames(error.__traceback__)  # or Windows keeps what they have mapped
-            own = [file for file, number in _generations(self.path).items() if number == generation]
-            _remove([*own, self.path / _NEW_DESCRIPTION])
-            if not old:
-                with suppress(OSError):
+            if self._newest() != generation:  # Ctrl-C may come when all is done
+                remove(file for file, number in generations(self.path).items() if number == generation)
+                with suppress(OSError):  # as where it has a table
                     self.path.rmdir()
             raise
-        _remove(old)
+        # Those of later tables may be of an append that is at work.
+        remove(file for file, number in generations(self.path).items() if number <= self.generation)
         return replace(self, _arrays=arrays, generation=generation)
 
     def _new_files(self, data: TrainingData, generation: int) -> TableArrays:
@@ -295,8 +297,9 @@ class BinnedTable(RowSource):
         arrays = self._arrays.joined(data, self.binning, place, resolve_n_jobs(self.options.n_jobs))
         bins: dict[str, Any] = self.binning.to_arrays()
         np.savez(self.path / f"binning-{generation}.npz", **bins)
-        self._check_newest()
-        self._describe(arrays, generation)
+        with locked(self.path):
+            self._check_newest()
+            self._describe(arrays, generation)
         return arrays
 
     def _describe(self, arrays: TableArrays, generation: int) -> None:
@@ -313,7 +316,7 @@ class BinnedTable(RowSource):
             "binning": f"binning-{generation}.npz",
             "arrays": given,
         }
-        new = self.path / _NEW_DESCRIPTION
+        new = self.path / f"table-{generation}.json"
         new.write_text(json.dumps(state), encoding="utf-8")
         new.replace(self.path / _DESCRIPTION)
 
@@ -448,19 +451,6 @@ class BinnedTable(RowSource):
     def records(self) -> NDArray[np.uint8]:
         """Return the codes by row."""
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
-
-
-def _generations(folder: Path) -> dict[Path, int]:
-    """The files of arrays and bins in a folder, and of which of its tables, one after another, each is."""
-    found = [(file, _FILE.fullmatch(file.name)) for file in folder.iterdir()]
-    return {file: int(name[1]) for file, name in found if name is not None}
-
-
-def _remove(files: Iterable[Path]) -> None:
-    """Remove files; Windows keeps those that somebody has mapped, until the next time."""
-    for file in files:
-        with suppress(PermissionError):
-            file.unlink(missing_ok=True)
 
 
 def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:

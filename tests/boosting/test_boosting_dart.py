@@ -186,6 +186,16 @@ def test_the_same_rows_give_the_same_leaves(loss, l2, X, rng):
     np.testing.assert_array_equal(outputs(model, X), before)
 
 
+@pytest.mark.parametrize("linear_leaves", [False, True])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "squared_error"])
+def test_new_values_have_the_longest_steps_of_growth(loss, linear_leaves, X, rng):
+    y = make_target(loss, X, rng)
+    options = {"growth": Growth(max_delta_step=0.1), "linear_leaves": linear_leaves}
+    model = GradientBoostingRegressor(loss, n_estimators=5, **options).fit(X, y)
+    again = model.refit_leaves(X, y, decay_rate=0.0)
+    np.testing.assert_allclose(outputs(again, X), outputs(model, X), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_new_values_know_the_weights_of_classes(n_targets, X, rng):
     y = (X[:, :n_targets] + rng.normal(size=(400, n_targets)) > 1).astype(int)

@@ -113,3 +113,12 @@ def test_a_number_is_no_target_of_rows(model):
     for weight in (None, np.ones(20)):
         with pytest.raises(ValueError, match="y must hold one target for each row that is scored"):
             model.score(X, 1.0, sample_weight=weight)
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_labels_of_64_bits_without_a_sign(form):
+    y = [[0, 2**63, 2**63 + 1][k % 3] for k in range(20)]
+    given = np.array(y, dtype=object) if form is np.array else form(y)
+    model = fe.DecisionTreeClassifier().fit(X, given)
+    assert model.classes_.tolist() == [0, 2**63, 2**63 + 1]
+    assert model.score(X, given) == (model.predict(X) == np.array(y, dtype=object)).mean()

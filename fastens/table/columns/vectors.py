@@ -35,6 +35,10 @@ def unmasked(values: Any, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must have one value for each row, or as many: {error}") from error
     if array.dtype.kind in "SU" and isinstance(values, list | tuple):
         return np.array(values, dtype=object)  # NumPy makes a word of a number, and of NaN, among words
+    if array.dtype.kind == "f" and isinstance(values, list | tuple) and array.size and array.max() >= 2**63:
+        objects = np.array(values, dtype=object)
+        if all(type(value) is int for value in objects.ravel().tolist()):
+            return objects  # of which NumPy makes floats, where some have 64 bits without a sign
     # Strings of any length may be missing, and scikit-learn does not take them.
     return array.astype(object) if array.dtype.kind == "T" else array
 
