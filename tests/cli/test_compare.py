@@ -67,7 +67,7 @@ def test_folds_that_no_class_can_fill_are_refused(run, houses, write_csv):
     rows = np.concatenate([np.flatnonzero(houses["sold"].to_numpy() == label)[:4] for label in ("no", "yes")])
     result = run("compare", write_csv(houses.take(rows)), "--target", "sold", "--models", "tree")
     assert result.code == 2
-    assert "--folds must be at least 2 and at most the number of rows of the most frequent class, 4; got 5" in result.err
+    assert "at most the number of rows of the most frequent class, 4; got 5" in result.err
 
 
 def test_mean_standard_error_and_rank():

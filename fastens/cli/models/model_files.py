@@ -115,7 +115,7 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
 def _column_of_texts(model: Any) -> str:
     """The column that a model of texts was fitted on."""
     if model._column is None:
-        raise CommandError("TextClassifier was fitted on texts without a column's name; fit it on a table of one column")
+        raise CommandError("TextClassifier was fitted on texts without the name of a column; fit it on a table")
     return str(model._column)
 
 
