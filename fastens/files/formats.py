@@ -150,8 +150,13 @@ def _read_excel(path: str, sheet: str | None) -> pa.Table:
         import openpyxl
     except ModuleNotFoundError as error:
         raise TableFileError(f"{path}: reading Excel files needs openpyxl: pip install openpyxl") from error
-    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
-        rows = book[_chosen(path, "sheet", book.sheetnames, sheet)].iter_rows(values_only=True)
+    try:
+        loaded = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except KeyError as error:  # an archive of something else
+        raise TableFileError(f"cannot read {path} as {EXCEL}: {error.args[0]}") from error
+    with closing(loaded) as book:
+        tables = [sheet.title for sheet in book.worksheets]  # there may be sheets of charts besides
+        rows = book[_chosen(path, "sheet", tables, sheet)].iter_rows(values_only=True)
         names = ["" if name is None else str(name) for name in next(rows, ())]
         columns = list(zip(*(row for row in rows if any(cell is not None for cell in row)), strict=True))
     return pa.Table.from_arrays([_array(column) for column in columns or [()] * len(names)], names=names)

@@ -101,3 +101,17 @@ def test_texts_of_a_database_that_are_no_utf_8(tmp_path):
     (tmp_path / "empty.db").touch()
     with pytest.raises(TableFileError, match="has no tables"):
         fastens.read_table(tmp_path / "empty.db")
+
+
+def test_workbooks_with_charts_and_archives_of_something_else(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["a"])
+    book.active.append([1])
+    book.create_chartsheet("chart").add_chart(openpyxl.chart.BarChart())
+    book.save(tmp_path / "t.xlsx")
+    assert fastens.read_table(tmp_path / "t.xlsx")["a"].to_pylist() == [1]
+    with zipfile.ZipFile(tmp_path / "other.xlsx", "w") as archive:
+        archive.writestr("t.csv", CONTENT)
+    with pytest.raises(TableFileError, match=r"cannot read .*other\.xlsx as Excel: There is no item"):
+        fastens.read_table(tmp_path / "other.xlsx")
