@@ -59,7 +59,7 @@ def read(
     table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet) for file in files])
     is_typed = all(format_of(file) in TYPED for file in files)
     typing = Typing(schema.columns, given, prefers_comma, is_typed, notes)
-    columns = {name: typing.read(name, _plain_text(table[name])) for name in table.column_names}
+    columns = {name: typing.read(name, plain_text(table[name])) for name in table.column_names}
     found = replace(schema, columns={name: column for name, (_, column) in columns.items()})
     return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, _grouped(notes))
 
@@ -293,7 +293,7 @@ def files_of(path: Any) -> list[str]:
     return found
 
 
-def _plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Views of strings as strings, which all functions know; dictionaries of Parquet files stay."""
     return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
 
