@@ -21,7 +21,7 @@ from fastens.cli.table.outputs import add_overwrite, check_output, writing
 from fastens.cli.table.tables import output_format, write_table
 from fastens.cli.table.task import Task, add_task_options, read_task
 
-STACK = "stack of these"
+STACK, FEWEST_MEMBERS = "stack of these", 2
 DESCRIPTION = """Cross-validate kinds of models on a table, all on the same folds, and rank them.
 Without a table it uses a real one that comes with scikit-learn."""
 
@@ -60,17 +60,17 @@ def run(options: argparse.Namespace) -> None:
     report.facts(task.facts())
     report.notes(task.notes)
     entries = [constant_entry(task, folds)]
-    with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
-        for name, model in models.items():
-            entries.append(cross_validate(name, model, task, folds, partial(advance, name)))
-        if options.stack:
-            stack = _stack({entry.name: models[entry.name] for entry in entries[1:] if entry.scores}, task, options)
-            entries.append(cross_validate(STACK, stack, task, folds, partial(advance, STACK)))
+    try:
+        _compare(models, task, folds, entries, report, options)
+    except KeyboardInterrupt:
+        if any(entry.scores for entry in entries[1:]):  # what is done is shown, but is not the whole of a file
+            report.leaderboard(f"Leaderboard of the models done ({_of_folds(options)})", ranked(entries))
+        raise
     if not any(entry.scores for entry in entries[1:]):
         reasons = [f"{entry.name}: {entry.failure}" for entry in entries[1:]]
         raise CommandError(f"no model can do the table: {'; '.join(reasons)}")
     entries = ranked(entries)
-    report.leaderboard(f"Leaderboard ({options.folds} folds, mean ± standard error)", entries)
+    report.leaderboard(f"Leaderboard ({_of_folds(options)})", entries)
     if options.output:
         write_table(leaderboard_table(entries), options.output)
     if options.picture:
@@ -79,6 +79,31 @@ def run(options: argparse.Namespace) -> None:
     written = [path for path in (options.output, options.picture) if path]
     if written:
         report.facts([("", ""), ("written", ", ".join(written))])
+
+
+def _compare(
+    models: Mapping[str, Any],
+    task: Task,
+    folds: list[Any],
+    entries: list[Entry],
+    report: Report,
+    options: argparse.Namespace,
+) -> None:
+    """Add an entry for each model, and one for the stack of them."""
+    with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
+        for name, model in models.items():
+            entries.append(cross_validate(name, model, task, folds, partial(advance, name)))
+        if not options.stack:
+            return
+        members = {entry.name: models[entry.name] for entry in entries[1:] if entry.scores}
+        if len(members) < FEWEST_MEMBERS:
+            entries.append(Entry(STACK, failure=f"{len(members)} of the models can do the table, and it needs two"))
+        else:
+            entries.append(cross_validate(STACK, _stack(members, task, options), task, folds, partial(advance, STACK)))
+
+
+def _of_folds(options: argparse.Namespace) -> str:
+    return f"{options.folds} folds, mean ± standard error"
 
 
 def leaderboard_table(entries: list[Entry]) -> pa.Table:
@@ -124,13 +149,13 @@ def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
     for name in wanted:
         if name not in known:
             raise CommandError(f"--models: no {name!r} for {task.card.task}; there are {', '.join(known)}")
+    if options.stack and len(wanted) < FEWEST_MEMBERS:
+        raise CommandError(f"--stack needs at least two models; got {', '.join(wanted)}")
     return {name: _make(known[name], options) for name in wanted}
 
 
 def _stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
     """What learns to combine the models that could do the table."""
-    if len(members) < 2:
-        raise CommandError("--stack needs at least two models that can do the table")
     return _make(partial(estimator_class("stacking", task.card.task), list(members.items())), options)
 
 

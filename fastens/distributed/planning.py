@@ -17,7 +17,8 @@ from fastens.distributed.dask_table import EXTRA, DaskTable
 from fastens.distributed.simulation import Network, exchanges_of, simulate
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.threads import limited_threads
-from fastens.parameters import whole
+from fastens.options import TweedieLoss
+from fastens.parameters import Rule, whole
 from fastens.table.memory_limits import TableShape
 
 # Most values and rows of the larger of the two tables that are timed; rows of that whose exchanges are looked at.
@@ -30,6 +31,10 @@ _ROUNDS = 6
 # exchanged, and numbers that are sorted meanwhile, some milliseconds each time.
 _FEW, _MANY, _LARGEST = 1, 1 << 18, 1 << 24
 _TRIALS, _TIMES, _WORK = 3, 40, 1 << 18
+
+
+# Losses of numbers that are not negative, or from 0 to 1.
+_LOSSES_OF_SHARES = ("poisson", "gamma", "tweedie", "cross_entropy", "cross_entropy_lambda")
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ def measured_counting(model: Any, n_columns: int, n_threads: int = 1) -> Countin
     n_threads : int, default=1
         The threads to use.
     """
+    _check_model(model)
     many = max(400, min(_MOST_ROWS, _VALUES // n_columns))
     few = many // 4
     with limited_threads(n_threads):
@@ -127,7 +133,7 @@ def plan(
     Raises
     ------
     ValueError
-        For numbers that are not positive.
+        For numbers that are not positive, and models of other kinds.
 
     Examples
     --------
@@ -140,6 +146,7 @@ def plan(
     whole(1).check("n_rows", n_rows)
     whole(1).check("n_columns", n_columns)
     whole(1, 1000).check("n_workers", n_workers)
+    _check_model(model)
     counting = counting or measured_counting(model, n_columns)
     X, y = _random_table(model, max(400, min(_ROWS, _VALUES // n_columns)), n_columns)
     more_bits = max(0.0, math.log2(n_rows / len(y)))  # of the sums of so many more rows
@@ -188,6 +195,13 @@ def measured_network(client: Any = None) -> Network:
     return Network(short, (many - few) / max(long - short, 1e-9))
 
 
+def _check_model(model: Any) -> None:
+    """Refuse models of other kinds, by name: their modules import those of clusters."""
+    kinds = "GradientBoostingRegressor", "GradientBoostingClassifier"
+    names = {each.__name__ for each in type(model).__mro__}
+    Rule(f"a {' or '.join(kinds)}", lambda _: not names.isdisjoint(kinds)).check("model", model)
+
+
 class _Probe:
     """In the place of a model: it times exchanges."""
 
@@ -232,12 +246,16 @@ def _random_table(model: Any, n_rows: int, n_columns: int) -> tuple[NDArray[Any]
     y = rng.normal(size=n_rows)
     for column in range(min(_TELLING, n_columns)):
         y += X[:, column] if column % 2 == 0 else np.abs(X[:, column]) * X[:, column - 1]
-    return X, y > 0.5 if hasattr(model, "predict_proba") else y
+    if hasattr(model, "predict_proba"):
+        return X, y > 0.5
+    is_between = isinstance(model.loss, TweedieLoss) or model.loss in _LOSSES_OF_SHARES
+    return X, 1 / (1 + np.exp(-y)) if is_between else y
 
 
 def _short(model: Any) -> Any:
-    """The model with few rounds."""
-    return deepcopy(model).set_params(n_estimators=_ROUNDS, early_stopping=False, verbose=0, callbacks=None)
+    """The model with few rounds, and without what is read where they end early."""
+    defaults = {name: getattr(type(model)(), name) for name in ("n_iter_no_change", "validation_fraction", "tol")}
+    return deepcopy(model).set_params(n_estimators=_ROUNDS, early_stopping=False, verbose=0, callbacks=None, **defaults)
 
 
 def _seconds_of_round(model: Any, X: NDArray[Any], y: NDArray[Any]) -> float:

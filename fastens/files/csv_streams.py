@@ -19,7 +19,7 @@ import pyarrow.csv
 from fastens.files.csv_files import convert_options, parse_options, ragged_error, read_options
 from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
 from fastens.files.errors import TableFileError, listed
-from fastens.files.formats import opener
+from fastens.files.formats import DAMAGE, opener
 from fastens.files.read import Typing, as_known, is_written, style_of
 from fastens.files.schema import NUMBER, TEXT, Column, TableSchema
 
@@ -85,7 +85,7 @@ class CsvStream:
             yield
         except TableFileError as error:
             raise error if path in str(error) else TableFileError(f"{path}: {error}") from error
-        except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
+        except (*DAMAGE, UnicodeDecodeError) as error:
             raise TableFileError(f"cannot read {path}: {error}") from error
 
     def _dialect(self, number: int) -> Dialect:

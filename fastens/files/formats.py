@@ -8,6 +8,7 @@ import lzma
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -39,6 +40,8 @@ _INLINE = 12
 STREAMS = (CSV, JSON_LINES)
 # What has types of its own: a text is one on purpose.
 TYPED = (PARQUET, JSON_LINES, ARROW, SQLITE)
+# What reading a damaged file raises, by its format and compression.
+DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, pa.ArrowException)
 
 
 def format_of(path: str) -> str:
@@ -117,7 +120,10 @@ def _only_member(path: str) -> Any:
         members = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
         if len(members) != 1:
             raise TableFileError(f"{path} must hold one file; it holds {len(members)}: {listed(members)}")
-        return archive.open(members[0])
+        try:
+            return archive.open(members[0])
+        except RuntimeError as error:  # it is encrypted, or compressed in a way that Python does not know
+            raise TableFileError(f"cannot read {path}: {error}") from error
 
 
 def _read_sqlite(path: str, table: str | None) -> pa.Table:
@@ -125,14 +131,17 @@ def _read_sqlite(path: str, table: str | None) -> pa.Table:
 
     name = Path(path).absolute().as_posix()
     address = f"file://{'' if name.startswith('/') else '/'}{quote(name)}?mode=ro"  # of a share, four strokes
-    with closing(sqlite3.connect(address, uri=True)) as database:
-        query = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
-        tables = [name for (name,) in database.execute(query)]
-        name = _chosen(path, "table", tables, table)
-        quoted = name.replace('"', '""')
-        rows = database.execute(f'select * from "{quoted}"')
-        names = [column[0] for column in rows.description]
-        columns = list(zip(*rows.fetchall(), strict=True)) or [()] * len(names)
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            query = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
+            tables = [name for (name,) in database.execute(query)]
+            name = _chosen(path, "table", tables, table)
+            quoted = name.replace('"', '""')
+            rows = database.execute(f'select * from "{quoted}"')
+            names = [column[0] for column in rows.description]
+            columns = list(zip(*rows.fetchall(), strict=True)) or [()] * len(names)
+    except sqlite3.Error as error:
+        raise TableFileError(f"cannot read {path} as {SQLITE}: {error}") from error
     return pa.Table.from_arrays([_array(column) for column in columns], names=names)
 
 
@@ -141,14 +150,21 @@ def _read_excel(path: str, sheet: str | None) -> pa.Table:
         import openpyxl
     except ModuleNotFoundError as error:
         raise TableFileError(f"{path}: reading Excel files needs openpyxl: pip install openpyxl") from error
-    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
-        rows = book[_chosen(path, "sheet", book.sheetnames, sheet)].iter_rows(values_only=True)
+    try:
+        loaded = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except KeyError as error:  # an archive of something else
+        raise TableFileError(f"cannot read {path} as {EXCEL}: {error.args[0]}") from error
+    with closing(loaded) as book:
+        tables = [sheet.title for sheet in book.worksheets]  # there may be sheets of charts besides
+        rows = book[_chosen(path, "sheet", tables, sheet)].iter_rows(values_only=True)
         names = ["" if name is None else str(name) for name in next(rows, ())]
         columns = list(zip(*(row for row in rows if any(cell is not None for cell in row)), strict=True))
     return pa.Table.from_arrays([_array(column) for column in columns or [()] * len(names)], names=names)
 
 
 def _chosen(path: str, what: str, names: list[str], given: str | None) -> str:
+    if not names:
+        raise TableFileError(f"{path} has no {what}s")
     if given is not None and given not in names:
         raise TableFileError(f"{path} has no {what} {given!r}; it has {listed(names)}")
     if given is None and len(names) != 1:

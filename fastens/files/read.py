@@ -17,7 +17,7 @@ from fastens.files.csv_files import read_csv
 from fastens.files.dates import date_format, parse_dates
 from fastens.files.dialects import unique_names
 from fastens.files.errors import TableFileError
-from fastens.files.formats import CSV, EXCEL, SQLITE, TYPED, format_of, opener, read_other
+from fastens.files.formats import CSV, DAMAGE, EXCEL, SQLITE, TYPED, format_of, opener, read_other
 from fastens.files.numbers import NumberFormat, number_format, whole_numbers
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableSchema
 
@@ -59,7 +59,7 @@ def read(
     table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet) for file in files])
     is_typed = all(format_of(file) in TYPED for file in files)
     typing = Typing(schema.columns, given, prefers_comma, is_typed, notes)
-    columns = {name: typing.read(name, _plain_text(table[name])) for name in table.column_names}
+    columns = {name: typing.read(name, plain_text(table[name])) for name in table.column_names}
     found = replace(schema, columns={name: column for name, (_, column) in columns.items()})
     return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, _grouped(notes))
 
@@ -252,7 +252,7 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], sheet: st
         read_names = table.column_names  # raises where one is no UTF-8
     except TableFileError as error:
         raise TableFileError(f"cannot read {path}: {error}" if path not in str(error) else str(error)) from error
-    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+    except (*DAMAGE, ValueError) as error:
         message = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         raise TableFileError(f"cannot read {path} as {format_}: {message}") from error
     table = table.select([i for i, name in enumerate(read_names) if not _INDEX_OF_PANDAS.fullmatch(name)])
@@ -293,7 +293,7 @@ def files_of(path: Any) -> list[str]:
     return found
 
 
-def _plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Views of strings as strings, which all functions know; dictionaries of Parquet files stay."""
     return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
 

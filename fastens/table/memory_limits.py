@@ -337,6 +337,16 @@ _OF_SHAPES = {
     "kind": one_of("array", "frame", "files"),
     "value_bytes": real(0, open_low=True),
 }
+_COUNT = real(0) | NONE
+
+
+def _check_values(n_values: Any, n_columns: int) -> None:
+    """Refuse numbers of categories that are neither those of all columns nor one for each."""
+    each = list(n_values) if isinstance(n_values, list | tuple) else [n_values] * int(n_columns)
+    if len(each) != n_columns or not all(map(_COUNT.holds, each)):
+        raise ValueError(
+            f"n_values must be {_COUNT.text}, or a list of that for each of the {n_columns} columns; got {n_values!r}."
+        )
 
 
 def estimate_memory(
@@ -393,6 +403,8 @@ def estimate_memory(
     for name, value in {**given, "weighted": weighted, **of_table}.items():
         if name in _OF_SHAPES:
             _OF_SHAPES[name].check(name, value)
+    if "n_values" in of_table:
+        _check_values(of_table["n_values"], n_columns)
     estimator._check_parameters()
     shape = TableShape(n_rows, n_columns, n_outputs, n_targets, weighted, **of_table)
     needs: MemoryNeeds = estimator._memory_needs(shape)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.metrics import get_scorer_names
-from sklearn.utils import column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
 
 from fastens.engine.parts import is_coded
 from fastens.parameters import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
@@ -21,6 +21,7 @@ from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
+from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_source
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
 from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
@@ -204,6 +205,8 @@ def tune(
     search = RandomSearch() if search is None else search
     instance(RandomSearch, "a RandomSearch or None").check("search", search)
     data = _data(X, y, task, sample_weight, search)
+    if len(data.y) < 2:
+        raise ValueError(f"X must have 2 rows or more, to fit on and to judge by; got {len(data.y)}.")
     whole(2, len(data.y)).check("n_folds", search.n_folds)
     settings = [search.families, search.metric, search.n_folds, search.n_iter_no_change, search.random_state, task]
     file = SearchFile(search.state, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
@@ -235,11 +238,9 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
     y = column_or_1d(unmasked(y, "y"))
     if X.shape[0] != len(y):
         raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
-    weight = None if sample_weight is None else column_or_1d(numbers_in(sample_weight, "sample_weight"))
-    if weight is not None and len(weight) != len(y):
-        raise ValueError(f"sample_weight must have a weight for each of the {len(y)} rows; got {len(weight)}.")
+    weight = check_weights(sample_weight, len(y))
     X = settled(X)
-    if weight is not None and weight.any() and not weight.all():  # rows without weight are in no fold
+    if weight is not None and not weight.all():  # rows without weight are in no fold
         kept = np.flatnonzero(weight)
         X, y, weight = take_rows(X, kept), y[kept], weight[kept]
     return Data(
@@ -249,7 +250,9 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
 
 def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
     if task != CLASSIFICATION:
-        return numbers_in(y, "y", "real numbers")
+        numbers = numbers_in(y, "y", "real numbers")
+        assert_all_finite(numbers, input_name="y")
+        return numbers
     classes, index = learn_labels(y)  # or the error says what is wrong with them
     # scikit-learn takes no numbers among objects.
     return classes[index.astype(np.intp)] if y.dtype.kind == "O" and classes.dtype.kind != "U" else y

@@ -1,6 +1,7 @@
 """`fastens compare`: the leaderboard on the screen, in a file and as a picture."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow.csv
@@ -67,9 +68,7 @@ def test_folds_that_no_class_can_fill_are_refused(run, houses, write_csv):
     rows = np.concatenate([np.flatnonzero(houses["sold"].to_numpy() == label)[:4] for label in ("no", "yes")])
     result = run("compare", write_csv(houses.take(rows)), "--target", "sold", "--models", "tree")
     assert result.code == 2
-    assert (
-        "--folds must be at least 2 and at most the number of rows of the most frequent class, 4; got 5" in result.err
-    )
+    assert "at most the number of rows of the most frequent class, 4; got 5" in result.err
 
 
 def test_mean_standard_error_and_rank():
@@ -109,9 +108,27 @@ def test_regression_leaves_out_what_knows_classes_only(run, houses, write_csv):
     assert "naive-bayes" not in result.out
 
 
-def test_a_stack_needs_members(run, houses, write_csv):
-    result = run("compare", write_csv(houses), "--target", "sold", "--models", "tree", "--stack")
-    assert result.err == "fastens: --stack needs at least two models that can do the table\n"
+def test_a_stack_needs_members(run, houses, write_csv, two_families):
+    result = run("compare", write_csv(houses), "--target", "sold", "--models", "boosting", "--stack")
+    assert result.err == "fastens: --stack needs at least two models; got boosting\n"
+    options = ("--target", "sold", "--models", "boosting,hopeless", "--stack", "--folds", 2)
+    result = run("compare", write_csv(houses), *options)
+    assert result.code == 0
+    assert "stack of these: 1 of the models can do the table, and it needs two" in " ".join(result.out.split())
+
+
+def test_ctrl_c_shows_the_models_that_are_done(run, houses, write_csv, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(models.FAMILIES["boosting"].classifier, "fit", interrupted)
+    options = ("--target", "sold", "--folds", 2, "-o", "board.csv")
+    result = run("compare", write_csv(houses), "--models", "tree,boosting", *options)
+    assert (result.code, result.err) == (130, "fastens: interrupted\n")
+    assert re.search(r"Leaderboard of the models done .*\n( .*\n)* tree ", result.out)
+    assert not Path("board.csv").exists()
+    result = run("compare", "table.csv", "--models", "boosting,tree", *options)
+    assert (result.code, "Leaderboard" in result.out) == (130, False)
 
 
 def test_no_model_at_all_is_an_error(run, houses, write_csv, two_families):

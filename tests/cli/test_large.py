@@ -306,8 +306,12 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     assert (best.code, "--checkpoint is for a single model" in best.err) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
-def test_types_of_columns_are_those_of_the_table_read_whole(run, name):
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("table.csv", pa.string()), ("table.parquet", pa.string()), ("table.parquet", pa.string_view())],
+    ids=str,
+)
+def test_types_of_columns_are_those_of_the_table_read_whole(run, name, text):
     rng = np.random.default_rng(0)
     table = pa.table(
         {
@@ -322,7 +326,8 @@ def test_types_of_columns_are_those_of_the_table_read_whole(run, name):
     if name.endswith(".csv"):
         pa.csv.write_csv(table, name, pa.csv.WriteOptions(delimiter=";"))
     else:
-        pq.write_table(table, name)
+        texts = [pa.field(each.name, text if each.type == pa.string() else each.type) for each in table.schema]
+        pq.write_table(table.cast(pa.schema(texts)), name)
     given = ("train", name, "--target", "y", "--n-estimators", 5)
     columns = ["price:number", "day:date", "flag:boolean", "open:boolean", "count:category"]
     for options in ([], [f"--column={column}" for column in columns]):

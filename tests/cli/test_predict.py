@@ -229,6 +229,29 @@ def test_a_truncated_model(run, train, tmp_path):
     assert "cannot read the model" in result.err
 
 
+def test_models_that_predict_no_rows_are_refused_in_a_line(run, tmp_path):
+    table = pd.DataFrame({"a": np.arange(60.0), "name": ["u", "v"] * 30})
+    table.to_csv("table.csv", index=False)
+    fastens.RandomTreesEmbedding(n_estimators=2).fit(table[["a"]]).save("embedding.fastens")
+    fastens.FiniteHypothesisLearner([[0.5, 0.5]]).fit([0]).save("hypotheses.fastens")
+    fastens.BayesianNetwork().fit(table[["name"]]).save("network.fastens")
+    fastens.TextClassifier().fit(["one word", "two words"], [0, 1]).save("text.fastens")
+    for name in ("embedding", "hypotheses", "network", "text"):
+        for command in ("evaluate", "explain"):
+            refused = run(command, f"{name}.fastens", "table.csv", "--target", "a")
+            assert (refused.code, refused.err.count("\n")) == (2, 1)
+        assert run("predict", f"{name}.fastens", "table.csv", "-o", "out.csv").code == 2
+
+
+def test_texts_of_a_model_saved_from_python_are_found_by_the_name_of_their_column(run, tmp_path):
+    table = pd.DataFrame({"a": np.arange(60.0), "said": ["good day", "bad night"] * 30, "mood": ["up", "down"] * 30})
+    table.to_csv("table.csv", index=False)
+    fastens.TextClassifier().fit(table[["said"]], table["mood"]).save("text.fastens")
+    assert run("predict", "text.fastens", "table.csv", "-o", "out.csv").code == 0
+    assert pd.read_csv("out.csv")["prediction"].tolist() == table["mood"].tolist()
+    assert "100.00%" in run("evaluate", "text.fastens", "table.csv", "--target", "mood").out
+
+
 def test_models_saved_from_python_are_evaluated_or_refused_in_a_line(run, tmp_path):
     X = pd.DataFrame({"a": np.arange(60.0)}).assign(name=["u", "v"] * 30)
     X.to_csv("table.csv", index=False)

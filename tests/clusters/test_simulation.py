@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+from fastens import (
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+    RandomForestRegressor,
+    TweedieLoss,
+)
 from fastens.distributed import Counting, DaskTable, Network, measured_counting, measured_network, plan, simulate
 from fastens.distributed.reduction import RanksComm
 from fastens.distributed.simulation import Exchange, exchanges_of
@@ -87,3 +93,23 @@ def test_more_workers_hold_less_and_count_less(monkeypatch):
     assert many.counting_seconds < one.counting_seconds
     with pytest.raises(ValueError, match="n_workers must be"):
         plan(10, 3, 2000, model=model)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", TweedieLoss(), "cross_entropy", "quantile"])
+def test_plans_of_losses_that_take_some_numbers_alone(loss):
+    model = GradientBoostingRegressor(loss, quantile=0.3 if loss == "quantile" else None)
+    assert plan(10**6, 3, 2, model=model, counting=Counting(1e-7, 1e-3)).n_bytes > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_plans_do_not_warn_of_parameters_of_early_stopping():
+    model = GradientBoostingRegressor.with_quality("fast", early_stopping=True, validation_fraction=0.2)
+    assert plan(10**6, 3, 2, model=model, counting=Counting(1e-7, 1e-3)).n_bytes > 0
+
+
+@pytest.mark.parametrize("model", [None, GradientBoostingRegressor, RandomForestRegressor(), GradientBoostingRanker()])
+def test_plans_are_of_boosting_alone(model):
+    with pytest.raises(ValueError, match="model must be a GradientBoostingRegressor or GradientBoostingClassifier"):
+        plan(10**6, 3, 2, model=model)
+    with pytest.raises(ValueError, match="model must be"):
+        measured_counting(model, 3)

@@ -196,6 +196,9 @@ def test_arguments_that_do_not_fit(tmp_path):
         with pytest.raises(ValueError, match=message):
             fe.estimate_memory(*given)
     for given, message in (
+        ({"n_values": "a"}, "n_values must be a number at least 0 or None, or a list of that .* 2 columns; got 'a'"),
+        ({"n_values": [3]}, r"n_values must be .* for each of the 2 columns; got \[3\]"),
+        ({"n_values": [3, -1]}, r"n_values must be .*; got \[3, -1\]"),
         ({"kind": ["array"]}, r"kind must be one of 'array', 'frame', 'files'; got \['array'\]"),
         ({"weighted": "no"}, "weighted must be True or False; got 'no'"),
         ({"value_bytes": None}, "value_bytes must be a number greater than 0; got None"),

@@ -20,6 +20,7 @@ from fastens.cli.table.columns import (
     NUMBER,
     TEXT,
     TIMESTAMP,
+    WORDS,
     column_kinds,
     features,
     kind_of,
@@ -94,6 +95,11 @@ def unread(type_: pa.DataType, n_rows: int) -> pa.Array:
 
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
     """For a model that was saved from Python: its columns by name, or all of them in order."""
+    if hasattr(model, "most_informative_terms"):
+        return {_column_of_texts(model): WORDS}
+    needed = ["predict", "n_features_in_", *(["classes_"] if is_classifier(model) else [])]
+    if not all(hasattr(model, name) for name in needed):
+        raise CommandError(f"{type(model).__name__} predicts nothing for the rows of a table; use it in Python")
     names = [str(name) for name in getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_])]
     kinds = column_kinds(table, [])
     found = {}
@@ -104,6 +110,13 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
         elif found.get(column) != TIMESTAMP:
             found[column] = TIMESTAMP if part == HOUR else DATE
     return found
+
+
+def _column_of_texts(model: Any) -> str:
+    """The column that a model of texts was fitted on."""
+    if model._column is None:
+        raise CommandError("TextClassifier was fitted on texts without the name of a column; fit it on a table")
+    return str(model._column)
 
 
 def table_schema(card: ModelCard) -> TableSchema:

@@ -104,7 +104,7 @@ class Report:
             bar = ProgressBar(
                 total=largest[0][1], completed=share, width=BAR_WIDTH, complete_style="cyan", finished_style="cyan"
             )
-            grid.add_row(name, f"{share:6.1%}", bar)
+            grid.add_row(one_line(name), f"{share:6.1%}", bar)
         self.out.print(grid)
 
     def informative_terms(self, words: Mapping[Any, Sequence[tuple[str, float]]]) -> None:

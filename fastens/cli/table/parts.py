@@ -17,7 +17,7 @@ from fastens.files import TableFileError, TableSchema
 from fastens.files.csv_streams import CsvStream
 from fastens.files.dialects import unique_names
 from fastens.files.formats import CSV, PARQUET, format_of
-from fastens.files.read import Typing, as_known, files_of
+from fastens.files.read import Typing, as_known, files_of, plain_text
 from fastens.files.schema import NUMBER, Column
 from fastens.table.sources import BATCH_ROWS, open_batches
 
@@ -111,9 +111,9 @@ def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column
     """Parts of Parquet files, with the names and types of columns as they are read."""
     names, notes = unique_names(batches.columns)
     places = dict(zip(names, batches.columns, strict=True))
-    empty = batches.typed().rename_columns(names)
+    empty = _plain(batches.typed(), names)
     if given is not None:
-        head = next(batches.parts()).rename_columns(names)
+        head = _plain(next(batches.parts()), names)
         typing = Typing(schema.columns, given, False, True, notes)
         schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
     known = {name: schema.columns.get(name) for name in empty.column_names}
@@ -121,9 +121,14 @@ def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column
 
     def read(columns: Sequence[str]) -> Iterator[pa.Table]:
         for part in batches.select([places[name] for name in columns]).parts():
-            yield part.rename_columns(list(columns))
+            yield _plain(part, columns)
 
     return TableParts(pa.table(typed), batches.shape[0], schema, notes, read)
+
+
+def _plain(part: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The columns by other names, and texts in the form that has all functions."""
+    return pa.Table.from_arrays([plain_text(column) for column in part.columns], names=list(names))
 
 
 @contextmanager

@@ -35,7 +35,8 @@ class Split:
 
 
 def _fingerprint(y: NDArray) -> int:
-    return zlib.crc32("\0".join(y).encode() if y.dtype == object else np.ascontiguousarray(y).tobytes())
+    """A number that equal targets have in common, whatever type a file stores them in."""
+    return zlib.crc32("\0".join(y).encode() if y.dtype == object else (y.astype(np.float64) + 0.0).tobytes())
 
 
 def held_out_rows(strata: NDArray, fraction: float, random_state: int) -> NDArray[np.bool_]:
