@@ -73,14 +73,22 @@ class SearchStateError(ValueError):
 
 
 def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Mapping[str, Any]) -> str:
-    """What tells searches apart: the target, the shape and names of the table, and what is searched how."""
-    names = getattr(X, "column_names", getattr(X, "columns", ()))
-    found = hashlib.sha256(json.dumps([settings, list(map(str, names)), len(y)], sort_keys=True).encode())
+    """What tells searches apart: the target, the shape and columns of the table, and what is searched how."""
+    found = hashlib.sha256(json.dumps([settings, _columns_of(X), len(y)], sort_keys=True).encode())
     for values in (y, sample_weight):
         if values is not None:
             plain = "\0".join(map(str, values)).encode() if values.dtype == object else values.tobytes()
             found.update(plain)
     return found.hexdigest()
+
+
+def _columns_of(X: Any) -> list[Any]:
+    """The names of columns, their types where they have their own, and how many cells an Arrow table lacks in each."""
+    if hasattr(X, "column_names"):
+        columns = zip(X.column_names, X.columns, strict=True)
+        return [(name, str(column.type), column.null_count) for name, column in columns]
+    names, types = list(map(str, getattr(X, "columns", ()))), list(map(str, getattr(X, "dtypes", ())))
+    return [names, types if len(types) == len(names) else []]
 
 
 class SearchFile:

@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from fastens.tuning.state import SearchFile, SearchStateError, Trial, fingerprint
@@ -63,6 +65,17 @@ def test_fingerprints():
         fingerprint(X, y, None, {"n_folds": 4}),
     ]
     assert found not in others
+
+
+def test_columns_that_are_read_otherwise_make_another_search():
+    y = np.arange(3.0)
+    tables = [
+        pa.table({"a": pa.array(values, type_)})
+        for values, type_ in ([[1, 2, 3], pa.int64()], [[1, None, 3], pa.int64()], [["1", "2", "3"], pa.string()])
+    ]
+    assert len({fingerprint(table, y, None, {}) for table in [*tables, pa.table({"a": [1, 2, 3]})]}) == 3
+    frames = [pd.DataFrame({"a": [1, 2, 3]}), pd.DataFrame({"a": ["1", "2", "3"]}), pd.DataFrame({"a": [3, 2, 1]})]
+    assert len({fingerprint(frame, y, None, {}) for frame in frames}) == 2
 
 
 def test_means():
