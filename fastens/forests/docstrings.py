@@ -19,7 +19,8 @@ min_samples_leaf : int or float
 min_weight_fraction_leaf : float
     Smallest share of all weights in a leaf.
 max_features : int, float, "sqrt", "log2" or None
-    How many features, drawn anew for each split, are looked at: a number, a share, or None for all.
+    How many features, drawn anew for each split, are looked at: a number, a share, or None for all. Those that are
+    constant in the node do not count.
 max_leaf_nodes : int or None
     Most leaves of a tree, which then grows best-first.
 min_impurity_decrease : float

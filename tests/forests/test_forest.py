@@ -264,3 +264,15 @@ def test_scores_of_several_targets_and_of_labels_that_are_objects(rng):
     assert model.score(X, numbers) == (model.predict(X) == numbers).all(axis=1).mean()
     for labels in (X[:, 0] > 0, (X[:, 0] > 0).astype(int)):
         assert DecisionTreeClassifier().fit(X, labels.astype(object)).score(X, labels.astype(object)) == 1
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("kind", [ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor])
+def test_constant_features_do_not_count(kind, form):
+    """Of 60 features two are not constant: both are looked at in every node, however few may be."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((80, 60))
+    X[:, [20, 40]] = rng.integers(0, 2, size=(80, 2))
+    forest = kind(n_estimators=20, max_features=2, random_state=0).fit(form(X), X[:, 40])
+    assert set(forest._ensemble.feature[forest._ensemble.feature >= 0]) == {40}
+    assert len(forest._ensemble.feature) == 3 * 20
