@@ -66,7 +66,8 @@ TABLES: dict[str, Callable[[argparse.Namespace, int], Times]] = {
 def fastens(loss: str, distribution: str, args: argparse.Namespace) -> Callable:
     model = GradientBoostingSurvival(
         "cox" if loss == "cox" else AFTLoss(distribution, args.scale), n_estimators=args.rounds, n_jobs=args.threads,
-        max_leaf_nodes=args.leaves, min_samples_leaf=1, growth=Growth(min_child_weight=args.child_weight),
+        max_leaf_nodes=args.leaves, min_samples_leaf=1, l2_regularization=1.0,
+        growth=Growth(min_child_weight=args.child_weight),
         early_stopping=False,
     )  # fmt: skip
 

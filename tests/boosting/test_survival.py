@@ -90,7 +90,8 @@ def test_survival_function_of_cox_is_breslow(table):
 @pytest.mark.parametrize("learning_rate", [100.0, 1e6])
 def test_predictions_that_are_too_large_still_order_the_rows(table, learning_rate):
     X, y, _ = table
-    model = GradientBoostingSurvival(n_estimators=5, learning_rate=learning_rate, n_jobs=1).fit(X, y)
+    options = {"n_estimators": 5, "l2_regularization": 1.0, "n_jobs": 1}
+    model = GradientBoostingSurvival(learning_rate=learning_rate, **options).fit(X, y)
     assert np.ptp(model.predict(X)) > 709
     assert np.isfinite(model.cumulative_hazard_).all()
     found = model.predict_survival_function(X, [0.0, 0.5, 1e9])
@@ -286,3 +287,17 @@ def test_masked_times_are_no_times():
     model = GradientBoostingSurvival(n_estimators=1).fit(X, np.column_stack([X + 1, X + 1]))
     with pytest.raises(ValueError, match="times must have no masked values; that of row 1 is masked"):
         model.predict_survival_function(X, np.ma.masked_equal([1.0, 2.0], 2.0))
+
+
+def test_l2_follows_the_noise():
+    rng = np.random.default_rng(0)
+    side = np.arange(400) % 4 == 0
+    time, lost = rng.exponential(np.where(side, 0.5, 1.0)), rng.exponential(2.0, 400)
+    y = np.column_stack([np.minimum(time, lost), np.where(time <= lost, time, np.inf)])
+    hazard = naive.cumulative_hazard(y, np.zeros(400), np.ones(400), y[:, 0])
+    slope = hazard - (time <= lost)
+    l2 = 30 * (slope**2).sum() / hazard.sum()
+    steps = [-slope[part].sum() / (hazard[part].sum() + l2) for part in (~side, side)]
+    one_split = {"max_leaf_nodes": 2, "n_estimators": 1, "learning_rate": 1.0, "split_penalty": 0.0}
+    model = GradientBoostingSurvival(**one_split).fit(side[:, None], y)
+    np.testing.assert_allclose(model.predict([[0], [1]]), steps, rtol=1e-5)

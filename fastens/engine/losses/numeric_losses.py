@@ -171,6 +171,8 @@ class Exponential(NumericLoss):
     """exp(-raw) for class 1 and exp(raw) for class 0: AdaBoost's loss; raw is half the log odds (Friedman 2000)."""
 
     name = "exponential"
+    has_log_odds = True
+    noise_l2, noise_power = 10.0, 1.0  # hessians grow with the loss, and so must the L2
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Half the log odds."""

@@ -45,6 +45,7 @@ class Cox(Loss):
 
     name = "cox"
     by_rows = False
+    noise_l2, noise_power = 30.0, 1.0  # as of other logarithms of means: events are counts
 
     def __init__(self) -> None:
         self.n_outputs = 1
@@ -178,6 +179,7 @@ class AFT(Loss):
     """
 
     name = "aft"
+    noise_l2, noise_power = 30.0, 1.0  # raw predictions are logarithms of times
 
     def __init__(self, distribution: str, scale: float) -> None:
         self.n_outputs = 1
