@@ -71,7 +71,10 @@ def test_a_mistake(tmp_path):
             ("train", "table.csv", "--target", "price", "--drop", "area,rooms,town,garden,built,sold"),
             "no columns are left",
         ),
-        (("train", "table.csv", "--target", "price", "--weight", "town"), "column 'town' must hold numbers"),
+        (
+            ("train", "table.csv", "--target", "price", "--weight", "town"),
+            "--weight must name a column of numbers; 'town' holds",
+        ),
         (
             ("train", "table.csv", "--target", "price", "--task", "classification", "--n-estimators", "x"),
             "--n-estimators",
