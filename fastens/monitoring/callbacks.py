@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -183,8 +184,10 @@ class OptunaPruning:
         if not found:
             names = [each.metric_name for each in measured]
             raise ValueError(f"metric must be one measured on rows to validate on, {names}; got {self.metric!r}.")
-        self._is_over = self._is_over or env.iteration <= self._last
-        if self._is_over:
+        # Copies that are fitted at once are told by their threads.
+        is_first = vars(self).setdefault("_thread", threading.get_ident()) == threading.get_ident()
+        self._is_over = self._is_over or (is_first and env.iteration <= self._last)
+        if self._is_over or not is_first:
             return
         self._last = env.iteration
         self.trial.report(found[0].metric_value, step=env.iteration)

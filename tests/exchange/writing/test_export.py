@@ -70,8 +70,8 @@ class _OwnLoss:
 )
 def test_characters_that_a_format_cannot_hold_are_refused_by_name(format, character):  # noqa: A002
     text = f"a{character}b"
-    plain = pd.DataFrame({"town": ["a", text] * 40, "size": np.arange(80.0)})
-    named = plain[["size"]].set_axis([text], axis=1)
+    plain = pd.DataFrame({"town": pd.Series(["a", text] * 40, dtype=object), "size": np.arange(80.0)})
+    named = plain[["size"]].set_axis(pd.Index([text], dtype=object), axis=1)
     rule = f"format='{format}' cannot hold the character {character!r} in the "
     for X, y, what in [
         (plain, plain["town"] == "a", f"category {text!r} of the column 'town'"),

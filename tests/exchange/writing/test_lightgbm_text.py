@@ -88,7 +88,8 @@ def test_names_that_its_format_cannot_hold(names, written):
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
 def test_names_that_it_would_read_for_ever_or_that_no_file_holds(name, tmp_path):
-    X = pd.DataFrame({name: np.arange(60.0), "other": 1.0})
+    values = np.column_stack([np.arange(60.0), np.ones(60)])
+    X = pd.DataFrame(values, columns=pd.Index([name, "other"], dtype=object))
     model = fastens.GradientBoostingRegressor(n_estimators=2).fit(X, X[name])
     model.export(tmp_path / "model.txt", format="lightgbm")
     assert b"\0" not in (tmp_path / "model.txt").read_bytes()
