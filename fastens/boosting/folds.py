@@ -25,7 +25,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.engine.trees.used_columns import raw_of_rows
 from fastens.monitoring.measuring import History, Rows
 from fastens.rollback import leave
-from fastens.table.stratified_folds import stratified_folds
+from fastens.table.shuffled_folds import shuffled_folds
 
 # Of the time, what putting the trees together may take.
 _RESERVE = 0.03
@@ -41,8 +41,6 @@ def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[t
 
     The only row of a class is trained on in all folds.
     """
-    from sklearn.model_selection import KFold
-
     (y,) = gathered(data.comm, [data.y])
     has_classes = hasattr(model, "classes_") and y.ndim == 1
     fewest, alone = len(y), np.zeros(len(y), dtype=bool)
@@ -53,11 +51,8 @@ def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[t
         what = "rows of the largest class" if has_classes else "rows"
         raise ValueError(f"early_stopping.folds must be at most {fewest}, the {what}; got {n_folds}.")
     rows = np.arange(len(y))
-    if has_classes:
-        parts = stratified_folds(y, n_folds, seed)
-    else:
-        parts = [test for _, test in KFold(n_folds, shuffle=True, random_state=seed).split(rows)]
-    held_out = [test[~alone[test]] for test in parts]
+    parts = shuffled_folds(y, n_folds, seed, stratified=has_classes)
+    held_out = [test[~alone[test]] for _, test in parts]
     return [own_split(data, (np.setdiff1d(rows, test, assume_unique=True), test)) for test in held_out]
 
 

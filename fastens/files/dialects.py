@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from fastens.files.errors import TableFileError, listed
+from fastens.files.repeated_names import numbered
 from fastens.files.schema import TableSchema
 
 SEPARATORS = ",;\t|"
@@ -47,17 +48,9 @@ class Dialect:
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Names without blanks around them, those that are there already with a suffix; notes on what was changed."""
-    found: list[str] = []
-    repeated: list[str] = []
-    for position, name in enumerate(names):
-        clean = name.strip() or _place(position)
-        unique, n = clean, 0
-        while unique in found:
-            n += 1
-            unique = f"{clean}.{n}"
-        if unique != clean:
-            repeated.append(unique)
-        found.append(unique)
+    clean = [name.strip() or _place(position) for position, name in enumerate(names)]
+    found = numbered(clean)
+    repeated = [unique for unique, name in zip(found, clean, strict=True) if unique != name]
     note = f"Columns of a name that was there already are called: {listed(repeated)}."
     return found, [note] if repeated else []
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.engine.parts import RowSource, is_coded
+from fastens.files.repeated_names import numbered
 from fastens.table.frames import is_frame
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
@@ -160,14 +161,8 @@ def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, An
 
 def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The columns of an answer to one batch, by name; a name that is there already gets a number."""
-    found: dict[str, Any] = {}
-    for name, values in _named_columns(model, method, answer, given):
-        unique, n = name, 0
-        while unique in found:
-            n += 1
-            unique = f"{name}.{n}"
-        found[unique] = values
-    return found
+    columns = _named_columns(model, method, answer, given)
+    return dict(zip(numbered([name for name, _ in columns]), (values for _, values in columns), strict=True))
 
 
 def _named_columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import KFold
 
 from fastens.monitoring.callbacks import CallbackEnv, StopTraining
 from fastens.table.parts import take_rows
-from fastens.table.stratified_folds import stratified_folds
+from fastens.table.shuffled_folds import shuffled_folds
 from fastens.tuning.spaces import BOOSTING, SPACES
 from fastens.tuning.state import Trial
 
@@ -98,12 +97,11 @@ class Data:
 
 def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Rows to fit on and to judge by, the same for every trial; of each class the same share."""
-    rows = np.arange(len(data.y))
     if data.task != CLASSIFICATION:
-        return list(KFold(n_folds, shuffle=True, random_state=data.random_state).split(rows))
+        return shuffled_folds(data.y, n_folds, data.random_state, stratified=False)
     if np.unique(data.y, return_counts=True)[1].max() < n_folds:
         raise ValueError(f"y must have a class of {n_folds} rows or more, one for each fold to judge models by.")
-    folds = [(np.delete(rows, test), test) for test in stratified_folds(data.y, n_folds, data.random_state)]
+    folds = shuffled_folds(data.y, n_folds, data.random_state, stratified=True)
     if any(np.all(data.y[train] == data.y[train[0]]) for train, _ in folds):
         raise ValueError("y must have two classes among the rows that each fold trains on; one has a single class.")
     return folds

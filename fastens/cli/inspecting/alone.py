@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.model_selection import KFold, StratifiedKFold
 
 import fastens
 from fastens.cli.report.scores import Truth, score
 from fastens.cli.table.target import CLASSIFICATION
+from fastens.table.shuffled_folds import shuffled_folds
 
 # Rows are drawn beyond so many; so many folds; trees of so many leaves at most, each of so many rows at least.
 MOST_ROWS, N_FOLDS, N_LEAVES, LEAF_ROWS = 20_000, 3, 256, 5
@@ -58,15 +57,12 @@ def classes_to_score(y: NDArray) -> NDArray:
 
 
 def _folds(y: NDArray, task: str) -> list[tuple[NDArray, NDArray]]:
-    kind = StratifiedKFold if task == CLASSIFICATION else KFold
     # One class at least must have a row in each fold.
     most = int(np.unique(y, return_counts=True)[1].max()) if task == CLASSIFICATION else len(y)
     n_folds = min(N_FOLDS, most)
     if n_folds < 2:
         return []
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The least populated class")
-        return list(kind(n_folds, shuffle=True, random_state=0).split(np.zeros(len(y)), y))
+    return shuffled_folds(y, n_folds, 0, stratified=task == CLASSIFICATION)
 
 
 def _score(X: pa.Table, y: NDArray, task: str, train: NDArray, test: NDArray) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold
 
 from fastens.cli.models.model_files import probabilities
 from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
 from fastens.cli.table.errors import first_line
 from fastens.cli.table.task import Rows, Task
+from fastens.table.shuffled_folds import shuffled_folds
 
 CONSTANT = "constant prediction"
 HIGHER_IS_BETTER = ("AUC", "accuracy", "R²")
@@ -58,12 +57,8 @@ class Entry:
 
 def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray, NDArray]]:
     """Rows to train on and to test on, shuffled; every class in the same share where there are classes."""
-    kind = StratifiedKFold if task.is_classification else KFold
-    with warnings.catch_warnings():
-        # Classes of fewer rows than folds are absent from some folds, which the scores allow for.
-        warnings.filterwarnings("ignore", message="The least populated class")
-        folds = kind(n_folds, shuffle=True, random_state=random_state)
-        return list(folds.split(np.zeros(len(task.rows.y)), task.rows.y))
+    # Classes of fewer rows than folds are absent from some folds, which the scores allow for.
+    return shuffled_folds(task.rows.y, n_folds, random_state, stratified=task.is_classification)
 
 
 def cross_validate(

@@ -1,4 +1,4 @@
-"""Folds of each class the same share."""
+"""Rows in folds in a random order."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from fastens import EarlyStopping, GradientBoostingClassifier
-from fastens.table.stratified_folds import stratified_folds
+from fastens.table.shuffled_folds import shuffled_folds
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
@@ -19,9 +19,10 @@ from fastens.table.stratified_folds import stratified_folds
 def test_folds_are_those_of_scikit_learn(n_classes):
     y = np.random.default_rng(0).integers(n_classes, size=40) ** 2
     for labels in (y, y.astype(float), y.astype(str)):
-        expected = [test for _, test in StratifiedKFold(4, shuffle=True, random_state=7).split(labels, labels)]
-        found = stratified_folds(labels, 4, 7)
-        assert all(map(np.array_equal, found, expected))
+        for kind in (KFold, StratifiedKFold):
+            found = shuffled_folds(labels, 4, 7, stratified=kind is StratifiedKFold)
+            for rows, expected in zip(found, kind(4, shuffle=True, random_state=7).split(labels, labels), strict=True):
+                assert all(map(np.array_equal, rows, expected))
 
 
 def test_fits_at_once_leave_the_filters_of_warnings_as_they_were():
