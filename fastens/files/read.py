@@ -250,6 +250,8 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], sheet: st
             return _checked(table, path), dialect.notes, dialect.prefers_comma
         table = read_other(path, format_, sheet)
         read_names = table.column_names  # raises where one is no UTF-8
+        for type_ in table.schema.types:
+            _read_names_within(type_)
     except TableFileError as error:
         raise TableFileError(f"cannot read {path}: {error}" if path not in str(error) else str(error)) from error
     except (*DAMAGE, ValueError) as error:
@@ -258,6 +260,13 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], sheet: st
     table = table.select([i for i, name in enumerate(read_names) if not _INDEX_OF_PANDAS.fullmatch(name)])
     names, notes = unique_names(table.column_names)
     return _checked(table.rename_columns(names), path), notes, False
+
+
+def _read_names_within(type_: pa.DataType) -> None:
+    """Raise where a name within records is no UTF-8, as `column_names` does for names of columns."""
+    for field in (type_.field(i) for i in range(type_.num_fields)):
+        assert field.name is not None
+        _read_names_within(field.type)
 
 
 def _checked(table: pa.Table, path: str) -> pa.Table:

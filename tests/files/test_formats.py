@@ -7,7 +7,9 @@ import lzma
 import sqlite3
 import zipfile
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 import fastens
 from fastens.files import TableFileError, TableSchema, formats
@@ -89,6 +91,14 @@ def test_damaged_files_are_an_error_that_names_them(tmp_path, name, is_text):
     if name.startswith("t.csv"):
         with pytest.raises(TableFileError, match=f"cannot read .*{name}"):
             CsvStream([str(path)], TableSchema())
+
+
+def test_names_within_records_that_are_no_utf_8(tmp_path):
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table({"a": [[{"name": 1}]]}), path)
+    path.write_bytes(path.read_bytes().replace(b"name", b"n\x80me"))
+    with pytest.raises(TableFileError, match=r"cannot read .*t\.parquet as Parquet: 'utf-8' codec"):
+        fastens.read_table(path)
 
 
 def test_texts_of_a_database_that_are_no_utf_8(tmp_path):
