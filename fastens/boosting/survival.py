@@ -73,6 +73,8 @@ class GradientBoostingSurvival(BoostedTrees):
     """
 
     _takes_parts = True
+    # Of two targets that are columns of X: events and times, or bounds.
+    _learns_names_of_targets = True
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance")
 
     loss: str | AFTLoss = parameter(one_of("cox", "aft") | record(AFTLoss), default="cox", kw_only=False)

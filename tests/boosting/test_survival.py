@@ -233,6 +233,21 @@ def test_events_and_times_are_never_bounds():
     np.testing.assert_array_equal(learned, model.fit(X, column).predict(X))
 
 
+@pytest.mark.parametrize("loss", ["cox", "aft"])
+def test_columns_of_other_names_are_never_bounds(loss, tmp_path):
+    """Named within the table they are as a table of their own is: events of 0 and 1 would be lower bounds."""
+    frame = pd.DataFrame({"a": np.arange(40.0), "status": np.arange(40) % 2, "days": np.arange(2.0, 42.0)})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    model = GradientBoostingSurvival(loss, n_estimators=1)
+    for table in (frame, pl.from_pandas(frame), tmp_path / "rows.parquet"):
+        with pytest.raises(ValueError, match=r"must have a boolean column .*got the columns \['status', 'days'\]"):
+            model.fit(table, ["status", "days"])
+    flags = frame.assign(status=frame["status"] == 1)
+    named = model.fit(flags, ["status", "days"])
+    with pytest.raises(ValueError, match=r"must have a boolean column"):
+        named.score(frame, ["status", "days"])
+
+
 def test_events_beside_the_times_are_no_weights(table):
     X, y, _ = table
     times, events = y[:, 0], y[:, 0] == y[:, 1]
