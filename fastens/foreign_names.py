@@ -76,7 +76,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "huber_slope": ("loss=HuberLoss(alpha=...)",),
     "alpha": ("quantile", "loss=HuberLoss(alpha=...)"),
     "quantile_alpha quantile_level": ("quantile",),
-    "tweedie_variance_power": ("loss=TweedieLoss(variance_power=...)",),
+    "tweedie_variance_power tweedie_power variance_power power": ("loss=TweedieLoss(variance_power=...)",),
     "lambdarank_truncation_level truncation_level max_position lambdarank_num_pair_per_sample": (
         "loss=LambdaRankLoss(truncation_level=...)",
     ),
@@ -94,7 +94,8 @@ _OURS: dict[str, tuple[str, ...]] = {
     "max_cat_threshold max_categories_per_split": ("categories=Categories(max_per_split=...)",),
     "max_cat_to_onehot one_hot_max_size": ("categories=Categories(one_hot_max_size=...)",),
     "min_data_per_group min_samples_category": ("categories=Categories(min_samples=...)",),
-    "base_score init init_model_score base_margin init_scores baseline": ("init_score",),
+    "base_score init init_model_score base_margin init_scores baseline offset offset_column": ("init_score",),
+    "exposure": ("init_score=np.log(exposure)",),
     "base_margin_eval_set eval_init_score": ("init_score_val",),
     "base_estimator base_learner weak_learner": ("estimator",),
     "classifiers regressors clfs": ("estimators",),
@@ -120,7 +121,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "sample_weight_eval_set eval_sample_weight eval_class_weight": ("sample_weight_val",),
     "group_id query": ("qid", "groups"),
     "init_model xgb_model": ("warm_start", "resume", "init_score"),
-    "weight weights": ("sample_weight",),
+    "weight weights weights_col weights_column": ("sample_weight",),
 }
 OURS = {theirs: ours for names, ours in _OURS.items() for theirs in names.split()}
 
@@ -143,8 +144,11 @@ _ABSENT = {
     "force_alpha": "alpha is always taken as it is.",
     "confidence_level": "The coverage is given to predict_interval and predict_set.",
     (
-        "duration_col event_col label_lower_bound label_upper_bound y_lower_bound y_upper_bound"
+        "duration_col event_col durations event events event_observed event_indicator label_lower_bound "
+        "label_upper_bound y_lower_bound y_upper_bound"
     ): "Times and events, or lower and upper bounds, are the columns of y.",
+    "entry entry_col": "Rows are at risk from time 0 on here: there is no left truncation.",
+    "ties": "Equal times are treated as Breslow does.",
     "importance_type": "The kind is given to importances(kind) of the fitted model.",
     "num_parallel_tree": "A round grows one tree for each raw prediction here.",
     "missing nan_mode zero_as_missing use_missing": "Missing values are NaN, or what a table has for them.",
@@ -161,7 +165,7 @@ _ELSEWHERE = {
         "early_stopping_round sample_weight_eval_set eval_sample_weight eval_group eval_qid"
     ): "It does not stop early, and has no rows to validate on.",
     "group group_id qid query": "Queries are for GradientBoostingRanker.",
-    "base_margin init_score init_scores baseline": "Gradient boosting alone starts from given scores.",
+    "base_margin init_score init_scores baseline offset exposure": "Gradient boosting alone starts from given scores.",
     "verbose verbose_eval verbosity silent logging_level": "It reports nothing on the way.",
     "callbacks callback": "Gradient boosting alone calls functions after its rounds.",
     (
@@ -277,7 +281,7 @@ def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[s
     instead, method = METHODS.get(name, ("", ""))
     if method in methods:
         return f" Use {instead}."
-    ours = [each for each in OURS.get(name, ()) if each in of_method]
+    ours = [each for each in OURS.get(name, ()) if each.partition("=")[0] in of_method]
     if ours:
         return f" Use {ours[0]}."
     close = get_close_matches(name, sorted(of_method), n=1, cutoff=0.8)

@@ -63,13 +63,15 @@ def holds_out(model: Any) -> bool:
     return bool(model.early_stopping) and not isinstance(model.early_stopping, str)
 
 
-def drawn_rows(model: Any, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
-    """Rows to train on and rows to validate on, drawn by class."""
+def drawn_rows(
+    model: Any, data: TrainingData, seed: int, strata: NDArray[Any] | None = None
+) -> tuple[RowNumbers, RowNumbers]:
+    """Rows to train on and rows to validate on, drawn by class, or by given strata of the rows of all ranks."""
     from sklearn.model_selection import train_test_split
 
     (y,) = gathered(data.comm, [data.y])
     rows = np.arange(len(y))
-    stratify = y if hasattr(model, "classes_") and y.ndim == 1 else None
+    stratify = y if hasattr(model, "classes_") and y.ndim == 1 else strata
     try:
         parts = train_test_split(rows, test_size=model.validation_fraction, stratify=stratify, random_state=seed)
     except ValueError as error:

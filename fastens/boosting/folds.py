@@ -36,8 +36,10 @@ _PROBE, _PROBE_SHARE = 10, 0.1
 _ENOUGH, _MOST_RATE = 10.0, 0.2
 
 
-def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[tuple[RowNumbers, RowNumbers]]:
-    """Rows to train on and to stop by for each fold, of each class the same share.
+def fold_rows(
+    model: Any, data: TrainingData, n_folds: int, seed: int, strata: NDArray[Any] | None = None
+) -> list[tuple[RowNumbers, RowNumbers]]:
+    """Rows to train on and to stop by for each fold, of each class, or of given strata, the same share.
 
     The only row of a class is trained on in all folds.
     """
@@ -51,7 +53,7 @@ def fold_rows(model: Any, data: TrainingData, n_folds: int, seed: int) -> list[t
         what = "rows of the largest class" if has_classes else "rows"
         raise ValueError(f"early_stopping.folds must be at most {fewest}, the {what}; got {n_folds}.")
     rows = np.arange(len(y))
-    parts = shuffled_folds(y, n_folds, seed, stratified=has_classes)
+    parts = shuffled_folds(y if strata is None else strata, n_folds, seed, stratified=has_classes or strata is not None)
     held_out = [test[~alone[test]] for _, test in parts]
     return [own_split(data, (np.setdiff1d(rows, test, assume_unique=True), test)) for test in held_out]
 

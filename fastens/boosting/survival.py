@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -10,16 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import predicted_to_score, with_offset
+from fastens.boosting.fit_arguments import drawn_rows, predicted_to_score, with_offset
+from fastens.boosting.folds import fold_rows
 from fastens.boosting.rounds import Rounds
 from fastens.boosting.times import check_no_events, checked_times, read_times
 from fastens.checked_parameters import with_parameters
-from fastens.engine.comm import gathered
+from fastens.engine.comm import gathered, is_any
 from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
 from fastens.engine.trees.used_columns import raw_of_rows
-from fastens.monitoring.metrics import OwnMetric, metrics_rule
+from fastens.monitoring.metrics import LOSS, OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
 from fastens.table.columns.vectors import unmasked
@@ -73,6 +75,8 @@ class GradientBoostingSurvival(BoostedTrees):
     """
 
     _takes_parts = True
+    # Of two targets that are columns of X: events and times, or bounds.
+    _learns_names_of_targets = True
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance")
 
     loss: str | AFTLoss = parameter(one_of("cox", "aft") | record(AFTLoss), default="cox", kw_only=False)
@@ -114,6 +118,30 @@ class GradientBoostingSurvival(BoostedTrees):
         return encoded._replace(y=data.y)
 
     # Fit --------------------------------------------------
+
+    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Of observed times and of others the same share, if both are on both sides."""
+        (y,) = gathered(data.comm, [data.y])
+        known, n_held_out = events(y), math.ceil(self.validation_fraction * len(y))
+        smallest = min(int(known.sum()), int((~known).sum()), n_held_out, len(y) - n_held_out)
+        return drawn_rows(self, data, seed, known if smallest > 1 else None)
+
+    def _fold_rows(
+        self, data: TrainingData, n_folds: int, seed: int
+    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Of observed times and of others the same share in each fold."""
+        known = events(gathered(data.comm, [data.y])[0])
+        return fold_rows(self, data, n_folds, seed, None if known.all() else known)
+
+    def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
+        metric = self._stopping.eval_metric
+        is_needed = self.loss == "cox" and LOSS in (metric if isinstance(metric, list | tuple) else [metric])
+        if is_needed and not is_any(validation.comm, bool(events(validation.y).any())):
+            raise ValueError(
+                "Rows to validate on, given or held out, must hold at least one event for loss='cox'; all "
+                f"{len(validation.y)} are censored."
+            )
+        super()._measure_validation(rounds, validation)
 
     def _get_loss(self) -> Loss:
         options = self._options("loss")

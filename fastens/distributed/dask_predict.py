@@ -92,8 +92,9 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
     needed = {name: in_parts(name, values) for name, values in collections.items()}
     client = X.client if isinstance(X, DaskTable) else None
     (answers,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
+    keep_names = getattr(model, "_learns_names_of_targets", False)
     found = {
-        name: joined_targets({column: _column(parts, column) for column in several[name]})
+        name: joined_targets({column: _column(parts, column) for column in several[name]}, keep_names)
         if name in several
         else joined(parts, is_table=False)
         for name, parts in answers.items()

@@ -238,7 +238,8 @@ def _checked_loss(estimator: Any, loss: str | None) -> str:
 
 def _split_target(name: str, X: Any, y: Any) -> list[Any]:
     """A table without the column that `y` names, and that column."""
-    return split_columns(X, **{name: y}) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
+    given: dict[str, Any] = {name: y}
+    return split_columns(X, **given) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
 def _with_rows(name: str, X: Any) -> Any:

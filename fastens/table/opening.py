@@ -58,8 +58,17 @@ def in_passes(X: Any) -> Any:
     return X.compared() if isinstance(X, Batches) else X
 
 
-def split_columns(X: Any, **given: Any) -> list[Any]:
+def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any]:
     """Return a table without the columns that arguments name, and the arguments: the columns, or what was given.
+
+    Parameters
+    ----------
+    X : table
+        Or what is read in parts.
+    keep_names : bool, default=False
+        Whether two targets keep their names, whatever they are.
+    **given
+        The arguments, some of which may name columns.
 
     Examples
     --------
@@ -97,7 +106,7 @@ def split_columns(X: Any, **given: Any) -> list[Any]:
     rest = frame.select([frame.columns[place] for place in others]) if is_parted else frame[:, others]
     columns = frame.values_of(chosen) if is_parted else [array_of(frame[name]) for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
-    found = {what: joined_targets({name: values[name] for name in each}) for what, each in listed.items()}
+    found = {what: joined_targets({name: values[name] for name in each}, keep_names) for what, each in listed.items()}
     return [rest if is_parted else rest.to_native(), *(found.get(what, value) for what, value in given.items())]
 
 
@@ -120,8 +129,10 @@ def _does_name(value: Any, frame: Any) -> bool:
     return isinstance(frame, _WITH_COLUMNS) or len(value) != len(frame)
 
 
-def joined_targets(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def joined_targets(columns: dict[str, NDArray[Any]], keep_names: bool = False) -> NDArray[Any]:
     """Return one column as it is, several as columns of an array; times with their events keep their names.
+
+    Two others keep theirs if that is asked for.
 
     Examples
     --------
@@ -135,7 +146,7 @@ def joined_targets(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
     if len(columns) == 1:
         return next(iter(columns.values()))
     n_flags = sum(values.dtype == bool for values in columns.values())
-    if len(columns) == 2 and (n_flags == 1 or set(columns) in _TIMES):
+    if len(columns) == 2 and (keep_names or n_flags == 1 or set(columns) in _TIMES):
         rows = np.empty(len(next(iter(columns.values()))), [(name, values.dtype) for name, values in columns.items()])
         for name, values in columns.items():
             rows[name] = values
@@ -249,7 +260,8 @@ def _split_tables(model: Any, given: dict[str, Any]) -> bool:
             if isinstance(given.get(name), str) or (may_have_names and _may_name(name, given.get(name)))
         }
         if columns or is_stream(given.get(table)):
-            given[table], *found = split_columns(given.get(table), **columns)
+            keep_names = getattr(model, "_learns_names_of_targets", False)
+            given[table], *found = split_columns(given.get(table), keep_names=keep_names, **columns)
             given.update(zip(columns, found, strict=True))
             is_split = True
     return is_split

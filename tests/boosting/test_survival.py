@@ -14,7 +14,7 @@ from sklearn.base import clone
 import fastens
 from fastens import GradientBoostingSurvival
 from fastens.boosting.times import checked_times, read_times
-from fastens.options import AFTLoss, Growth
+from fastens.options import AFTLoss, EarlyStopping, Growth
 from reference import survival as naive
 from reference.sklearn_checks import parametrize_with_checks
 
@@ -105,6 +105,34 @@ def test_early_stopping_keeps_the_baseline_of_the_best_round(table):
     assert model.n_estimators_ < len(model.train_score_)
     expected = naive.cumulative_hazard(y[:400], model.predict(X[:400]), np.ones(400), model.event_times_)
     np.testing.assert_allclose(model.cumulative_hazard_, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("folds", "share"), [(None, 1), (5, 2)])
+def test_rows_held_out_have_their_share_of_the_events(folds, share, rng):
+    """Without events Cox's loss is 0 from the first round on."""
+    X, time = rng.normal(size=(80, 2)), rng.exponential(size=80) + 1
+    y = np.column_stack([time, np.where(np.arange(80) % 8 == 0, time, np.inf)])
+    found = set()
+
+    def n_events(y, predicted):
+        found.add(np.count_nonzero(y[:, 0] == y[:, 1]))
+        return 0.0
+
+    for seed in range(4):
+        stopping = EarlyStopping(folds=folds, eval_metric=n_events)
+        GradientBoostingSurvival(n_estimators=1, early_stopping=stopping, random_state=seed).fit(X, y)
+    assert found == {share}
+
+
+def test_rows_to_validate_on_have_events(table):
+    X, y, _ = table
+    model, censored = GradientBoostingSurvival(n_estimators=2), y[np.isinf(y[:, 1])]
+    with pytest.raises(ValueError, match=r"Rows to validate on.* at least one event for loss='cox'; all 20 are cens"):
+        model.fit(X, y, X_val=X[:20], y_val=censored[:20])
+    rare = np.concatenate([y[~np.isinf(y[:, 1])][:2], censored[:58]])
+    with pytest.raises(ValueError, match=r"Rows to validate on, .* or held out, must hold at least one event"):
+        clone(model).set_params(early_stopping=EarlyStopping(folds=5)).fit(X[:60], rare)
+    clone(model).set_params(loss="aft").fit(X, y, X_val=X[:20], y_val=censored[:20])
 
 
 def test_a_slice_has_no_baseline_until_it_is_learned(table):
@@ -231,6 +259,21 @@ def test_events_and_times_are_never_bounds():
     assert model.score(X, batch) == model.score(X, times)
     column = pl.DataFrame({"event": events, "time": times}).to_struct("y")
     np.testing.assert_array_equal(learned, model.fit(X, column).predict(X))
+
+
+@pytest.mark.parametrize("loss", ["cox", "aft"])
+def test_columns_of_other_names_are_never_bounds(loss, tmp_path):
+    """Named within the table they are as a table of their own is: events of 0 and 1 would be lower bounds."""
+    frame = pd.DataFrame({"a": np.arange(40.0), "status": np.arange(40) % 2, "days": np.arange(2.0, 42.0)})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    model = GradientBoostingSurvival(loss, n_estimators=1)
+    for table in (frame, pl.from_pandas(frame), tmp_path / "rows.parquet"):
+        with pytest.raises(ValueError, match=r"must have a boolean column .*got the columns \['status', 'days'\]"):
+            model.fit(table, ["status", "days"])
+    flags = frame.assign(status=frame["status"] == 1)
+    named = model.fit(flags, ["status", "days"])
+    with pytest.raises(ValueError, match=r"must have a boolean column"):
+        named.score(frame, ["status", "days"])
 
 
 def test_events_beside_the_times_are_no_weights(table):
