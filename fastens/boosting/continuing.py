@@ -53,6 +53,21 @@ def find_earlier(model: Any, resume: Any) -> Any:
     return copy(model)
 
 
+def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
+    """X, y and weights as the estimator learns them: by classes and categories of the fit that it continues, if any."""
+    model._earlier_classes = getattr(earlier, "classes_", None)
+    try:
+        data: TrainingData = model._learn_data(*given, n_validation)
+    finally:
+        del model._earlier_classes
+    if model._takes_several_targets:
+        model._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
+    if earlier is not None:
+        data = _with_earlier_categories(model, earlier, given[0], data)
+        _check_same_columns(earlier, model)
+    return data
+
+
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
     """The fitted estimator in a file, which must be one of these parameters."""
     found = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
@@ -70,7 +85,7 @@ def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
     return found
 
 
-def with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData) -> TrainingData:
+def _with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData) -> TrainingData:
     """The rows by the categories of the fit that is continued, and those after them that are new, as its trees get to.
 
     Parameters
@@ -100,7 +115,7 @@ def with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData
     return data.with_table(model._encode_table(X))
 
 
-def check_same_columns(earlier: Any, model: Any) -> None:
+def _check_same_columns(earlier: Any, model: Any) -> None:
     """Raise ValueError unless the table has the columns, classes and targets of the earlier fit."""
     if model._encoder_state() != earlier._encoder_state():
         raise ValueError("X and y must have the columns and classes of the fit that this one continues.")

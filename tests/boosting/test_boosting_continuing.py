@@ -86,6 +86,31 @@ def test_warm_start_on_other_rows(X, rng):
     assert model.n_iter_ == 20
 
 
+@pytest.mark.parametrize("by", ["warm_start", "resume"])
+def test_labels_of_other_types_and_fewer(by, X, rng, tmp_path):
+    """The rows that a fit goes on with may be a day without clicks, and their labels of another width."""
+    y, path = make_target("multiclass", X, rng).astype(np.int64), tmp_path / "model.fastens"
+    options = {"random_state": 0, "warm_start": True, "callbacks": [Checkpoint(path, 5)]}
+
+    def go_on(model, labels):
+        if by == "resume":
+            model = GradientBoostingClassifier(**options)
+        return model.set_params(n_estimators=8).fit(X, labels, resume=path if by == "resume" else None)
+
+    first = GradientBoostingClassifier(n_estimators=5, **options).fit(X, y)
+    before, at_once = first.predict_proba(X), GradientBoostingClassifier(n_estimators=8, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(
+        go_on(clone(first).fit(X, y), y.astype(np.uint8)).predict_proba(X), at_once.predict_proba(X)
+    )
+    for labels in (np.minimum(y, 1), np.zeros_like(y)):
+        model = go_on(clone(first).fit(X, y), labels)
+        np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+        np.testing.assert_array_equal(model[:5].predict_proba(X), before)
+        assert model.predict_proba(X)[:, 2].mean() < before[:, 2].mean()
+    with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 3"):
+        go_on(first, y + 1)
+
+
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
 @pytest.mark.parametrize("by", ["warm_start", "resume"])
 def test_new_categories(boosting, by, rng, tmp_path):
