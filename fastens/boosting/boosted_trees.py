@@ -15,12 +15,7 @@ from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
 from fastens.boosting.calibration import PREFIX as CALIBRATION
-from fastens.boosting.continuing import (
-    check_same_columns,
-    continue_rounds,
-    find_earlier,
-    with_earlier_categories,
-)
+from fastens.boosting.continuing import continue_rounds, find_earlier, learned_data
 from fastens.boosting.fit_arguments import (
     GivenValidation,
     RowNumbers,
@@ -182,12 +177,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
         check_arguments(self, init_score, groups, given)
         earlier = find_earlier(self, resume)
-        data = self._learn_data(X, y, sample_weight, given.n_rows)
-        if self._takes_several_targets:
-            self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        if earlier is not None:
-            data = with_earlier_categories(self, earlier, X, data)
-            check_same_columns(earlier, self)
+        data = learned_data(self, earlier, (X, y, sample_weight), given.n_rows)
         data = self._with_offset(data, init_score)
         splits = self.early_stopping not in (False, "auto") and not given.is_given and self._stopping.validation is None
         self._seed = self._choose_seed(data.y, earlier, splits=splits)

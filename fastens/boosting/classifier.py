@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -89,6 +90,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     plain = classmethod(plain)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = SetCalibration
+    # Within a fit: the classes of the one that it continues.
+    _earlier_classes: Any = field(init=False, default=None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -99,6 +102,13 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return self._joined_losses([classification_loss(self.loss, len(each)) for each in self._classes_of_targets()])
 
     # Targets --------------------------------------------------
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        if self._earlier_classes is None:
+            return super()._learn_target(y)
+        # Rows that a fit goes on with may lack classes, and have labels of another type.
+        self.classes_ = self._earlier_classes
+        return self._encode_target(y)
 
     def _classes_of_targets(self) -> list[NDArray[Any]]:
         return self.classes_ if isinstance(self.classes_, list) else [self.classes_]

@@ -50,7 +50,28 @@ def find_earlier(model: Any, resume: Any) -> Any:
             f"linear_leaves must be as in the last fit, {not model.linear_leaves}, with warm_start=True; "
             f"got {model.linear_leaves}."
         )
+    was = "category" if model._encoder.missing_is_category else "missing"
+    if model._category_options().missing != was:
+        raise ValueError(
+            f"categories.missing must be as in the last fit, {was!r}, with warm_start=True; "
+            f"got {model._category_options().missing!r}."
+        )
     return copy(model)
+
+
+def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
+    """X, y and weights as the estimator learns them: by columns and classes of the fit that it continues, if any."""
+    model._earlier_classes = getattr(earlier, "classes_", None)
+    try:
+        data: TrainingData = model._learn_data(*given, n_validation)
+    finally:
+        del model._earlier_classes
+    if model._takes_several_targets:
+        model._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
+    if earlier is not None:
+        data = _read_as_earlier(model, earlier, given[0], data)
+        _check_same_targets(earlier, model)
+    return data
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
@@ -70,8 +91,11 @@ def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
     return found
 
 
-def with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData) -> TrainingData:
-    """The rows by the categories of the fit that is continued, and those after them that are new, as its trees get to.
+def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> TrainingData:
+    """The rows by the columns and categories of the fit that is continued, and by those categories that are new.
+
+    Columns are found and read as for a prediction: by name, without a value or written in another type. The earlier
+    trees get to know the new categories, which come after their own.
 
     Parameters
     ----------
@@ -83,27 +107,29 @@ def with_earlier_categories(model: Any, earlier: Any, X: Any, data: TrainingData
         The same, as the estimator has learned them.
     """
     old, new = earlier._encoder, model._encoder
-    known = [found is not None for found in old.categories]
-    if old.names != new.names or known != new.is_categorical.tolist():
+    if old.to_state() == new.to_state() and not old.hashed:
         return data
-    if old.categories == new.categories and not old.hashed:
-        return data
+    found = new.categories
+    if old.names is not None and new.names is not None:
+        by_name = dict(zip(new.names, new.categories, strict=True))
+        found = [by_name.get(name) for name in old.names]
+    elif len(found) != len(old.categories):  # which is an error below
+        found = [None] * len(old.categories)
     if old.hashed:
-        old = earlier._encoder = old.named(new.categories)
-    model._encoder = old.joined(new.categories)
+        old = earlier._encoder = old.named(found)
+    model._encoder = old.joined(found)
     if model._encoder.categories != old.categories:
         for name in ("_ensemble", "_best_trees"):
             if getattr(earlier, name) is not None:
                 setattr(earlier, name, knowing_more(earlier, getattr(earlier, name), model._encoder))
         earlier._encoder = model._encoder
+    model._set_columns()
     X, data = present_table(X, data)
     return data.with_table(model._encode_table(X))
 
 
-def check_same_columns(earlier: Any, model: Any) -> None:
-    """Raise ValueError unless the table has the columns, classes and targets of the earlier fit."""
-    if model._encoder_state() != earlier._encoder_state():
-        raise ValueError("X and y must have the columns and classes of the fit that this one continues.")
+def _check_same_targets(earlier: Any, model: Any) -> None:
+    """Raise ValueError unless the rows have the targets of the earlier fit."""
     loss, n_outputs = model._get_loss(), earlier._ensemble.n_outputs
     if loss.n_outputs != n_outputs:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 
@@ -86,6 +87,63 @@ def test_warm_start_on_other_rows(X, rng):
     assert model.n_iter_ == 20
 
 
+@pytest.mark.parametrize("by", ["warm_start", "resume"])
+def test_labels_of_other_types_and_fewer(by, X, rng, tmp_path):
+    """The rows that a fit goes on with may be a day without clicks, and their labels of another width."""
+    y, path = make_target("multiclass", X, rng).astype(np.int64), tmp_path / "model.fastens"
+    options = {"random_state": 0, "warm_start": True, "callbacks": [Checkpoint(path, 5)]}
+
+    def go_on(model, labels):
+        if by == "resume":
+            model = GradientBoostingClassifier(**options)
+        return model.set_params(n_estimators=8).fit(X, labels, resume=path if by == "resume" else None)
+
+    first = GradientBoostingClassifier(n_estimators=5, **options).fit(X, y)
+    before, at_once = first.predict_proba(X), GradientBoostingClassifier(n_estimators=8, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(
+        go_on(clone(first).fit(X, y), y.astype(np.uint8)).predict_proba(X), at_once.predict_proba(X)
+    )
+    for labels in (np.minimum(y, 1), np.zeros_like(y)):
+        model = go_on(clone(first).fit(X, y), labels)
+        np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+        np.testing.assert_array_equal(model[:5].predict_proba(X), before)
+        assert model.predict_proba(X)[:, 2].mean() < before[:, 2].mean()
+    with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 3"):
+        go_on(first, y + 1)
+
+
+@pytest.mark.parametrize("by", ["warm_start", "resume"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"number": None},
+        {"kind": np.nan},
+        {"when": None},
+        {"on": lambda table: table["on"].astype(int)},
+        {"when": lambda table: table["when"].astype(str)},
+    ],
+    ids=["no number", "no kind", "no date", "numbers of booleans", "texts of dates"],
+)
+def test_tables_are_read_as_for_a_prediction(changes, by, rng, tmp_path):
+    """A batch may lack all values of a column, and have it written in another type."""
+    path, n_rows = tmp_path / "model.fastens", 300
+    X = pd.DataFrame({"number": rng.standard_normal(n_rows), "kind": rng.choice(["u", "v", "w"], n_rows)})
+    X["on"], X["when"] = (
+        X["number"] > 1,
+        pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(99, size=n_rows), "D"),
+    )
+    y, other = X["number"] + (X["kind"] == "u") + X["on"], X.assign(**changes)[["when", "on", "kind", "number"]]
+    options = {"n_estimators": 5, "callbacks": [Checkpoint(path, 5)], "warm_start": True}
+    model = GradientBoostingRegressor(**options).fit(X, y)
+    before, predicted = model.predict(X), model.predict(other)
+    more = model if by == "warm_start" else GradientBoostingRegressor(**options)
+    more.set_params(n_estimators=9).fit(other, y, resume=None if by == "warm_start" else path)
+    np.testing.assert_array_equal(more[:5].predict(X), before)
+    np.testing.assert_array_equal(more[:5].predict(other), predicted)
+    assert more.feature_names_in_[0] == "number"
+    assert more.score(other, y) > r2_score(y, predicted)
+
+
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
 @pytest.mark.parametrize("by", ["warm_start", "resume"])
 def test_new_categories(boosting, by, rng, tmp_path):
@@ -137,8 +195,12 @@ def test_errors_of_warm_start(X, rng):
     model = GradientBoostingRegressor(n_estimators=10, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="n_estimators must be at least 10, the rounds of the last fit"):
         model.set_params(n_estimators=9).fit(X, y)
-    with pytest.raises(ValueError, match="must have the columns and classes"):
+    with pytest.raises(ValueError, match="X has 3 features, but GradientBoostingRegressor is expecting 4"):
         model.set_params(n_estimators=11).fit(X[:, :3], y)
+    with pytest.raises(
+        ValueError, match=r"categories.missing must be as in the last fit, 'missing', .*; got 'category'"
+    ):
+        copy.deepcopy(model).set_params(categories=Categories(missing="category")).fit(X, y)
     with pytest.raises(ValueError, match="loss must be as in the last fit, 'squared_error', with warm_start=True"):
         model.set_params(loss="huber").fit(X, y)
 
