@@ -19,6 +19,7 @@ from fastens.files.dialects import unique_names
 from fastens.files.errors import TableFileError
 from fastens.files.formats import CSV, DAMAGE, EXCEL, SQLITE, TYPED, format_of, opener, read_other
 from fastens.files.numbers import NumberFormat, number_format, whole_numbers
+from fastens.files.python_values import example_of
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableSchema
 
 # A text column is called nearly all numbers when at least this share of its different values are.
@@ -171,8 +172,8 @@ def _in_type(name: str, values: pa.ChunkedArray, wanted: str) -> pa.ChunkedArray
         return values.cast(pa.bool_())
     if wanted == NUMBER and found == BOOLEAN:
         return values.cast(pa.int8())
-    example = next(iter(values.drop_null().slice(0, 1).to_pylist()), None)
-    raise TableFileError(f"column {name!r} cannot be read as {wanted}: it holds {values.type}, such as {example!r}")
+    held = f"{values.type}, such as {example_of(values)!r}"
+    raise TableFileError(f"column {name!r} cannot be read as {wanted}: it holds {held}")
 
 
 def _are_truths(values: pa.ChunkedArray) -> bool:

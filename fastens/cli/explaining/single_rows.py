@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from fastens.cli.explaining.subject import Subject, as_outputs
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import row_losses
 from fastens.cli.table.columns import WORDS
+from fastens.files.python_values import python_value
 from fastens.inspection.contribution_plots import explained_quantity
 from fastens.inspection.plotting import number_text
 
@@ -125,7 +125,7 @@ def _predicted_name(subject: Subject, output: int) -> str:
 
 def _cell(value: pa.Scalar) -> str:
     """A cell as text."""
-    plain: Any = value.as_py()
+    plain = python_value(value)
     if plain is None or (isinstance(plain, float) and math.isnan(plain)):
         return "missing"
     return number_text(plain) if isinstance(plain, float) else str(plain)

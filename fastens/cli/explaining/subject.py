@@ -14,6 +14,7 @@ from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import Truth, mean_loss
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import NUMBER, TIME, kind_of
+from fastens.files.python_values import python_values
 
 Array = NDArray[np.float64]
 # Predictions for shuffled values of all columns together, at most about so many; rows are left out evenly beyond.
@@ -202,7 +203,7 @@ def as_numbers(column: pa.ChunkedArray) -> Array:
 
 def as_texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
     """Cells as text, empty where missing."""
-    return np.array(["" if value is None else str(value) for value in column.to_pylist()])
+    return np.array(["" if value is None else str(value) for value in python_values(column)])
 
 
 def _is_missing(column: pa.ChunkedArray) -> NDArray[np.bool_]:

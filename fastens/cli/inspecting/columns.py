@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, kind_of
 from fastens.cli.table.errors import listed
+from fastens.files.python_values import python_value, python_values
 from fastens.table.columns.dates import elapsed_days, times_of
 
 Array = NDArray[np.float64]
@@ -64,7 +65,7 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
         quartiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1], method=method)
     elif kind in (DATE, TIMESTAMP) and len(present):
         found = pc.min_max(present)
-        limits = _written(found["min"]), _written(found["max"])
+        limits = str(python_value(found["min"])), str(python_value(found["max"]))
         if all(text.endswith(MIDNIGHT) for text in limits):
             limits = limits[0].removesuffix(MIDNIGHT), limits[1].removesuffix(MIDNIGHT)
         days = elapsed_days(times_of(present, repr(name)))
@@ -79,13 +80,6 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
     )  # fmt: skip
 
 
-def _written(moment: pa.Scalar) -> str:
-    try:
-        return str(moment.as_py())
-    except (OverflowError, ValueError):  # of a year that Python's dates do not reach, or below a microsecond
-        return str(pa.array([moment]).to_numpy(zero_copy_only=False)[0])
-
-
 def _is_countable(type_: pa.DataType) -> bool:
     return not pa.types.is_nested(type_) and not pa.types.is_null(type_)
 
@@ -97,7 +91,7 @@ def _frequent(present: pa.ChunkedArray) -> list[tuple[str, int]]:
         counted = counted.combine_chunks()
     counts = np.asarray(counted.field("counts").to_numpy())
     top = np.argsort(-counts, kind="stable")[:N_FREQUENT]
-    names = counted.field("values").take(pa.array(top)).to_pylist()
+    names = python_values(counted.field("values").take(pa.array(top)))
     return [(str(name), int(counts[place])) for name, place in zip(names, top.tolist(), strict=True)]
 
 

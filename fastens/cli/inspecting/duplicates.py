@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fastens.files.python_values import python_values
+
 # Beyond this the numbers of groups are numbered anew, long before they overflow.
 MOST_GROUPS = 2**62
 # So many different values are in the same order by chance less than once in ten thousand pairs of columns.
@@ -18,7 +20,7 @@ FEWEST_IN_ORDER = 8
 def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """A number for each different value, 0 for a missing one; nested values by what they show."""
     if pa.types.is_nested(column.type):
-        column = pa.chunked_array([pa.array([str(value) for value in column.to_pylist()])])
+        column = pa.chunked_array([pa.array([str(value) for value in python_values(column)])])
     if pa.types.is_null(column.type):
         return np.zeros(len(column), dtype=np.int64)
     combined = column.combine_chunks()

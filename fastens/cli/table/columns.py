@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastens.cli.table.errors import CommandError, first_line
+from fastens.files.python_values import example_of
 from fastens.table.columns.dates import CALENDAR, PARTS, date_parts, part_name, seconds_of, times_of
 
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
@@ -77,7 +78,7 @@ def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
     """The column converted to its kind, or an error that names the column, its kind and what it holds."""
     found = kind_of(column.type)
     if not pa.types.is_null(column.type) and found not in CONVERTIBLE.get(kind, (kind,)):
-        example = column.drop_null()[0].as_py() if column.null_count < len(column) else None
+        example = example_of(column)
         raise CommandError(f"column {name!r} must hold {DESCRIPTIONS[kind]}, as in training, but holds {example!r}")
     try:
         return _cast(column, kind)

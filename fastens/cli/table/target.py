@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, converted, kind_of, n_distinct
 from fastens.cli.table.errors import CommandError, listed
 from fastens.files.numbers import whole_numbers
+from fastens.files.python_values import example_of
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 # Whole numbers with no more distinct values than this are classes; --task overrides it.
@@ -80,8 +81,7 @@ def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
         return None
     column = required(table, name, "--weight")
     if kind_of(column.type) not in (NUMBER, BOOLEAN):
-        example = next(iter(column.drop_null().slice(0, 1).to_pylist()), None)
-        raise CommandError(f"--weight must name a column of numbers; {name!r} holds {example!r}")
+        raise CommandError(f"--weight must name a column of numbers; {name!r} holds {example_of(column)!r}")
     weights = np.asarray(converted(column, name, NUMBER).cast(pa.float64(), safe=False).to_numpy())
     if not np.all(np.isfinite(weights)) or weights.min() < 0 or weights.max() == 0:
         raise CommandError(f"the weights in {name!r} must be finite, zero or more, and not all zero")
