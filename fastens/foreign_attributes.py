@@ -26,6 +26,7 @@ _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
     "shap_values": (("predict_contributions(X) or explain(X)", "predict_contributions"), ("explain(X)", "explain")),
     "shrink": (("model[:k], the model of the first k rounds", "linear_leaves"),),
     "refit": (("refit_leaves(X, y)", "refit_leaves"),),
+    "partial_fit": (("warm_start=True, a parameter of the constructor, and fit", "warm_start"),),
     "eval_metrics": (("staged_score(X, y)", "staged_score"),),
     "get_xgb_params get_all_params": (("get_params()", "get_params"),),
     "grid_search randomized_search": (("scikit-learn's searches, or fastens.tune", "fit"),),

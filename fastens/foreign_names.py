@@ -10,10 +10,10 @@ from difflib import get_close_matches
 _OURS: dict[str, tuple[str, ...]] = {
     (
         "n_rounds num_rounds num_round num_boost_round num_iterations num_iteration n_iter max_iter iterations "
-        "num_trees n_trees ntrees"
+        "num_trees n_trees ntrees ntree"
     ): ("n_estimators",),
     "eta shrinkage shrinkage_rate": ("learning_rate",),
-    "num_leaves num_leaf max_leaves max_leaf": ("max_leaf_nodes",),
+    "num_leaves num_leaf max_leaves max_leaf maxnodes": ("max_leaf_nodes",),
     "depth max_tree_depth": ("max_depth",),
     "min_child_samples min_data_in_leaf min_data min_data_per_leaf min_samples_split min_node_size nodesize": (
         "min_samples_leaf",
@@ -30,7 +30,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "ccp_alpha": ("split_penalty",),
     (
         "subsample bagging_fraction subsample_freq bagging_freq bagging_temperature max_samples sample_fraction "
-        "sample_size"
+        "sample_size sampsize"
     ): ("subsample", "max_samples"),
     "replace": ("bootstrap",),
     "feature_contri ignored_features": ("feature_weights",),
@@ -213,7 +213,9 @@ VALUES = {theirs: ours for names, ours in _VALUES.items() for theirs in names.sp
 # Metrics, in small letters, and scikit-learn's scorers.
 _SCORERS = {
     "auc": "roc_auc",
-    "aucpr": "average_precision",
+    "aucpr pr_auc prauc": "average_precision",
+    "brier brier_score brierscore": "neg_brier_score",
+    "mcc": "matthews_corrcoef",
     "error merror binary_error multi_error zeroone acc": "accuracy",
     "log_loss logloss mlogloss binary_logloss multi_logloss multiclass": "neg_log_loss",
     "rmse": "neg_root_mean_squared_error",

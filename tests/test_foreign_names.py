@@ -81,6 +81,9 @@ def test_what_fit_is_given_elsewhere(name, ours):
         (RandomForestClassifier, "subsample", "max_samples"),
         (RandomForestClassifier, "categorical_encoding", r"categories=Categories\(encoding=\.\.\.\)"),
         (RandomForestClassifier, "n_trees", "n_estimators"),
+        (RandomForestClassifier, "ntree", "n_estimators"),
+        (RandomForestClassifier, "maxnodes", "max_leaf_nodes"),
+        (RandomForestClassifier, "sampsize", "max_samples"),
         (GradientBoostingRanker, "seed", "random_state"),
         (RandomForestRegressor, "max_samples_leaf", "keep_leaves"),
         (RandomForestRegressor, "objective", "criterion"),
@@ -217,6 +220,7 @@ def test_every_name_stands_for_something():
         (GradientBoostingClassifier, "estimators_", ". Use to_dataframe() or plot_tree(tree)."),
         (GradientBoostingRegressor, "oob_improvement_", ". Use oob_score=True, a parameter of the constructor."),
         (GradientBoostingRegressor, "shap_values", ". Use predict_contributions(X) or explain(X)."),
+        (GradientBoostingClassifier, "partial_fit", ". Use warm_start=True, a parameter of the constructor, and fit."),
         (GradientBoostingSurvival, "unique_times_", ". Use event_times_."),
         (RandomForestRegressor, "proximity_counts", ". Use proximity(X, X_train)."),
         (ConformalRegressor, "conformalize", ". Use fit(X, y), with cv='prefit' and rows that the estimator has not "),
@@ -243,6 +247,8 @@ def test_attributes_of_other_libraries(kind, name, ours):
         (AdaBoostClassifier(algorithm="SAMME.R"), "Use 'real'."),
         (RandomForestRegressor(criterion="mse"), "Use 'squared_error'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
+        (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="pr_auc")), "Use 'average_precision'."),
+        (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="brier")), "Use 'neg_brier_score'."),
     ],
 )
 def test_values_of_other_libraries(model, ours):

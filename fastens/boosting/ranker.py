@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import own_split, predicted_to_score
-from fastens.boosting.relevance import RelevanceLabels, row_weights
+from fastens.boosting.relevance import RelevanceLabels, check_weights_of_rows, row_weights
 from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import LOCAL, Comm, gathered, is_any
 from fastens.engine.losses.losses import Loss
@@ -371,6 +371,7 @@ def _target(
     if y is None:
         return None, sample_weight
     n_rows = np.size(np.asarray(y))
+    check_weights_of_rows(sample_weight, n_rows, qid, group)
     documents = check_weights(sample_weight, n_rows, comm)
     labels = RelevanceLabels(y, qid, group, documents)
     return labels, row_weights(labels, n_rows, query_weight, comm)

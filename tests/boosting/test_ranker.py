@@ -99,6 +99,15 @@ def test_weights_of_queries_are_repetition(table):
     assert weighted.score(X, y, qid=qid, query_weight=times) == pytest.approx(repeated.score(X2, y2, qid=qid2))
 
 
+def test_weights_of_queries_as_those_of_rows(table):
+    X, y, qid = table
+    rule = f"sample_weight must have one weight for each of the {len(y)} rows"
+    with pytest.raises(ValueError, match=f"{rule}; got one for each of the 40 queries, which query_weight takes"):
+        GradientBoostingRanker(n_estimators=2).fit(X, y, np.ones(40), qid=qid)
+    with pytest.raises(ValueError, match=r"one weight for each of the \d+ rows; got shape \(39,\)"):
+        GradientBoostingRanker(n_estimators=2).fit(X, y, np.ones(39), qid=qid)
+
+
 def test_early_stopping_on_queries_of_ones_own_and_on_a_share(table):
     X, y, qid = table
     test = qid < 10

@@ -172,6 +172,16 @@ def test_round_trip(name, kind):
     np.testing.assert_allclose(predicted(again, rows), found, rtol=0, atol=1e-12 if kind != "xgboost" else 1e-6)
 
 
+@pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
+def test_text_is_content_and_no_path(kind):
+    model = fastens.GradientBoostingRegressor(n_estimators=3).fit(X, y)
+    text = model.export(format=kind)
+    expected = from_model(text.encode()).predict(X)
+    np.testing.assert_array_equal(from_model(text).predict(X), expected)
+    with pytest.raises(fastens.ModelFileError, match=r"the file must be a LightGBM text model, .*; it begins with b'/"):
+        from_model(model.export(format="c"))
+
+
 @pytest.mark.parametrize("name", ["cox", "aft"])
 @pytest.mark.parametrize("kind", FORMATS)
 def test_times(name, kind, tmp_path):

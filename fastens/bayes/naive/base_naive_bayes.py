@@ -314,10 +314,19 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _check_mergeable(self, other: Any) -> None:
         name = type(self).__name__
-        if other.n_features_in_ != self.n_features_in_ or other._encoder.names != self._encoder.names:
-            raise ValueError(f"other must have the columns of this {name}; their numbers or names differ.")
-        if not np.array_equal(other._encoder.is_categorical, self._encoder.is_categorical):
-            raise ValueError(f"other must have the columns of this {name}; other columns hold categories there.")
+        own, theirs = self._encoder, other._encoder
+        if other.n_features_in_ != self.n_features_in_:
+            raise ValueError(
+                f"other must have the {self.n_features_in_} columns of this {name}; it has {other.n_features_in_}."
+            )
+        for column in range(self.n_features_in_ if own.names != theirs.names else 0):
+            ours, named = (None if each.names is None else each.names[column] for each in (own, theirs))
+            if ours != named:
+                raise ValueError(f"Column {column} of other must be {ours!r}, as that of this {name}; it is {named!r}.")
+        for column in np.flatnonzero(own.is_categorical != theirs.is_categorical).tolist():
+            called = column if own.names is None else repr(own.names[column])
+            kind, found = ("categories", "numbers")[:: 1 if own.is_categorical[column] else -1]
+            raise ValueError(f"Column {called} of other must hold {kind}, as that of this {name}; it holds {found}.")
         if (self.classes_.dtype.kind == "U") != (other.classes_.dtype.kind == "U"):
             raise ValueError("other must have labels of the same kind, strings or numbers.")
 

@@ -24,8 +24,8 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
     ----------
     model : path, bytes or object
         A file: LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX with a TreeEnsemble, or the serialised bytes
-        of treelite; or its content as bytes; or a fitted object of LightGBM, XGBoost, CatBoost or scikit-learn.
-        Reading runs no code from a file, and needs none of these libraries.
+        of treelite; or its content, as bytes or text; or a fitted object of LightGBM, XGBoost, CatBoost or
+        scikit-learn. Reading runs no code from a file, and needs none of these libraries.
     categories : mapping of column names or indices to lists, optional
         The categories of columns of which a model knows only the codes 0, 1, ..., in the order of the codes; without
         it such columns hold the codes.
@@ -61,6 +61,8 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
     try:
         if isinstance(model, bytes | bytearray | memoryview):
             found = _read_content(bytes(model))
+        elif isinstance(model, str) and _is_content(model):
+            found = _read_content(model.encode("utf-8", "surrogatepass"))
         elif isinstance(model, str | os.PathLike):
             where = f"{os.fspath(model)}: "
             found = _read_content(Path(model).read_bytes())
@@ -84,6 +86,12 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
 def _reader(name: str) -> Any:
     module, function = name.split(".")
     return getattr(import_module(f"fastens.exchange.reading.{module}"), function)
+
+
+def _is_content(text: str) -> bool:
+    """Whether a text is what a file holds, and no path."""
+    text = text.strip()
+    return "\n" in text or (text.startswith("{") and text.endswith("}"))
 
 
 def _read_content(content: bytes) -> ForeignModel:

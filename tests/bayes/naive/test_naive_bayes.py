@@ -258,8 +258,16 @@ def test_what_cannot_be_merged(rows):
     model = CategoricalNB().fit(X, y)
     with pytest.raises(ValueError, match="other must be a fitted CategoricalNB; got GaussianNB"):
         model.merge(GaussianNB().fit(X, y))
-    with pytest.raises(ValueError, match="other must have the columns"):
+    with pytest.raises(ValueError, match=r"other must have the \d columns of this CategoricalNB; it has \d"):
         model.merge(CategoricalNB().fit(X[:, 1:], y))
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1].astype(str)})
+    mixed = MixedNB().fit(table, y)
+    with pytest.raises(
+        ValueError, match="Column 'b' of other must hold categories, as that of this MixedNB; it holds num"
+    ):
+        mixed.merge(MixedNB().fit(table.assign(b=np.nan), y))
+    with pytest.raises(ValueError, match="Column 0 of other must be 'a', as that of this MixedNB; it is 'b'"):
+        mixed.merge(MixedNB().fit(table[["b", "a"]], y))
     with pytest.raises(ValueError, match="labels of the same kind"):
         model.merge(CategoricalNB().fit(X, y.astype(str)))
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
