@@ -154,6 +154,11 @@ def joined_targets(columns: dict[str, NDArray[Any]], keep_names: bool = False) -
     return columns_of_labels(columns.values())
 
 
+def _with_names(y: Any, names: Any) -> Any:
+    """Targets of a table of codes, with the names that it knows of two of them."""
+    return joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
+
+
 def _without_names(y: Any) -> Any:
     """Targets as columns of an array, for estimators that do not learn what they are called."""
     names = getattr(getattr(y, "dtype", None), "names", None)
@@ -209,8 +214,11 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
                 f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, which reads tables in "
                 "another way."
             )
+        y, names = given.get("y"), getattr(X, "y_name", None)
         given["X"], *found = X.with_columns({name: given.get(name) for name in own})
         given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
+        if getattr(model, "_learns_names_of_targets", False) and are_texts(names) and (y is None or are_texts(y)):
+            given["y"] = _with_names(given["y"], names)
         return True, None
     if not model._is_source(X):
         if not (model._fits_sources or model._reads_parts):

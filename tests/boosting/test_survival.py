@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import fastens
-from fastens import GradientBoostingSurvival
+from fastens import BinnedTable, GradientBoostingSurvival
 from fastens.boosting.times import checked_times, read_times
 from fastens.options import AFTLoss, EarlyStopping, Growth
 from reference import survival as naive
@@ -270,6 +270,13 @@ def test_columns_of_other_names_are_never_bounds(loss, tmp_path):
     for table in (frame, pl.from_pandas(frame), tmp_path / "rows.parquet"):
         with pytest.raises(ValueError, match=r"must have a boolean column .*got the columns \['status', 'days'\]"):
             model.fit(table, ["status", "days"])
+    with pytest.raises(ValueError, match=r"must have a boolean column .*got the columns \['status', 'days'\]"):
+        model.fit(BinnedTable.from_source(frame, y=["status", "days"]))
+    bounds = frame.rename(columns={"status": "lower", "days": "upper"})
+    if loss == "aft":
+        expected = model.fit(frame[["a"]], bounds[["lower", "upper"]]).predict(frame[["a"]])
+        binned = BinnedTable.from_source(bounds, y=["lower", "upper"])
+        np.testing.assert_array_equal(model.fit(binned).predict(frame[["a"]]), expected)
     flags = frame.assign(status=frame["status"] == 1)
     named = model.fit(flags, ["status", "days"])
     with pytest.raises(ValueError, match=r"must have a boolean column"):
