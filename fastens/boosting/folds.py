@@ -180,6 +180,7 @@ class FoldedFit:
         training, held_out = (subset(found.data, rows) for rows in parts)
         model._loss.join(training.comm)
         model._loss.check_target(training.y)
+        model._loss.check_start(training.y)
         hashes = None if found.hashes is None else found.hashes[parts[0]]
         rules = replace(self._rules, seed=(self._rules.seed + number) % 2**31)
         rounds = found._replace(data=training, hashes=hashes).rounds(model, rules)

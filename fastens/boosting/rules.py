@@ -216,6 +216,8 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
     loss, comm = model._loss, data.comm
     loss.join(comm)
     loss.check_target(data.y)
+    if earlier is None:
+        loss.check_start(data.y)
     hashes = None
     if rules.sampling.draws:
         hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)

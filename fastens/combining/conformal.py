@@ -36,6 +36,7 @@ from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.tree_errors import LEVELS
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import FLAG, Rule, one_of, real, whole
+from fastens.table.labels import learn_labels
 from fastens.table.memory_limits import TableShape
 
 Array = NDArray[np.float64]
@@ -326,9 +327,10 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         return "predict_proba"
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        index = super()._learn_target(y)
-        if self._is_prefit:
-            self.classes_, index = joint_classes(self.classes_, index, self._levels()[0])
+        if not self._is_prefit:
+            return super()._learn_target(y)
+        # The fitted estimator knows the classes; the rows to calibrate on need not have them all.
+        self.classes_, index = joint_classes(*learn_labels(y, self._comm, fewest=1), self._levels()[0])
         return index
 
     def _score(self) -> SetScore:

@@ -74,14 +74,17 @@ class TreesRegressor(BaseRegressor):
             )
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        return self._numbers(y, needs_some=True)
+
+    def _numbers(self, y: NDArray[Any], *, needs_some: bool) -> NDArray[np.float64]:
         y = super()._encode_target(y)
-        return check_counts(y, self._comm) if self._as_fitted().criterion == "poisson" else y
+        return check_counts(y, self._comm, needs_some=needs_some) if self._as_fitted().criterion == "poisson" else y
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if n_targets != self._n_targets:
             raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
-        return self._learn_target(y)
+        return self._numbers(y, needs_some=False)  # there may be none in the rows that a fit goes on with
 
     @property
     def _targets(self) -> NumberTargets:

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from fastens.checked_parameters import with_parameters
+from fastens.engine.comm import Comm, is_any, sum_ints
 from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
-from fastens.engine.losses.losses import weighted_quantile
+from fastens.engine.losses.losses import weighted_quantile, whole_weights
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import Bootstrap
 from fastens.engine.trees.paths import depths
@@ -52,7 +53,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
     max_samples : int, float or "auto", default="auto"
         Rows drawn for each tree: a number, a share, or "auto" for at most 256.
     contamination : float or "auto", default="auto"
-        Share of outliers among the rows of `fit`, which sets the threshold; "auto": outliers have scores below -0.5.
+        Share of outliers among the rows of `fit`, which sets the threshold; fewer where rows of equal scores would make
+        them more. "auto": outliers have scores below -0.5.
     max_features : int, float, "sqrt", "log2" or None, default=None
         Columns drawn for each tree; None for all.
     bootstrap : bool, default=False
@@ -107,9 +109,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
-            share = self.contamination * (1.0 - _SLACK)
-            threshold = weighted_quantile(self.score_samples(X), share, weight, self._comm)
-            self.offset_ = float(np.nextafter(threshold, 0.0))
+            self.offset_ = _threshold(self.score_samples(X), self.contamination * (1.0 - _SLACK), weight, self._comm)
         return self
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
@@ -209,6 +209,16 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
     def _fitted_names(self) -> tuple[str, ...]:
         return ("offset_", "max_samples_")
+
+
+def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
+    """What a share of the scores is below: a row more at most, and not rows of equal scores if they are too many."""
+    last = weighted_quantile(scores, share, weight, comm)
+    counts = whole_weights(weight, len(scores), comm)
+    n_rows, total, n_below = sum_ints(comm, len(scores), int(counts.sum()), int(counts[scores <= last].sum()))
+    are_copies = weight is None or not is_any(comm, bool((counts != weight).any()))
+    row = 1.0 if are_copies else total / n_rows
+    return float(np.nextafter(last, 0.0)) if n_below < share * total + row else last
 
 
 def mean_depth(n: NDArray[Any]) -> Array:

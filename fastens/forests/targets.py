@@ -140,11 +140,11 @@ class NumberTargets(NamedTuple):
         return lambda answers, y: ((answers - y) ** 2 / variance).mean(axis=1)
 
 
-def check_counts(y: Array, comm: Comm = LOCAL) -> Array:
-    """Targets of criterion="poisson"; ValueError unless they are non-negative with a positive sum."""
+def check_counts(y: Array, comm: Comm = LOCAL, *, needs_some: bool = True) -> Array:
+    """Targets of criterion="poisson"; ValueError unless they are non-negative with a positive sum, if there must be."""
     minus_lowest, *largest = max_floats(comm, -y.min(initial=np.inf), *np.atleast_1d(y.max(axis=0, initial=-np.inf)))
     lowest, smallest_sum = -minus_lowest, min(largest)  # a sum of such numbers is positive where the largest is
-    if lowest < 0 or smallest_sum <= 0:
+    if lowest < 0 or (needs_some and smallest_sum <= 0):
         raise ValueError(
             "y must be non-negative with criterion='poisson', and its sum positive; "
             f"got {'a value' if lowest < 0 else 'a sum'} of {lowest if lowest < 0 else smallest_sum}."

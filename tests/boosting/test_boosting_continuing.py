@@ -112,6 +112,18 @@ def test_labels_of_other_types_and_fewer(by, X, rng, tmp_path):
         go_on(first, y + 1)
 
 
+@pytest.mark.parametrize("loss", ["poisson", "tweedie", "cross_entropy"])
+def test_a_day_without_events(loss, X, rng):
+    """No constant has the least loss, but the model that goes on has one."""
+    y, none = rng.integers(0, 2, len(X)).astype(float), np.zeros(len(X))
+    model = GradientBoostingRegressor(loss, n_estimators=5, warm_start=True).fit(X, y)
+    before = model.predict(X).mean()
+    for fewer in (model.refit_leaves(X, none), copy.deepcopy(model).set_params(n_estimators=20).fit(X, none)):
+        assert 0 < fewer.predict(X).mean() < 0.98 * before
+    with pytest.raises(ValueError, match=r"all its values are 0"):
+        clone(model).fit(X, none)
+
+
 @pytest.mark.parametrize("by", ["warm_start", "resume"])
 @pytest.mark.parametrize(
     "changes",

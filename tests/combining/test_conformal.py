@@ -349,6 +349,9 @@ def test_fitted_classifiers_know_more_classes(kind):
     assert model.classes_.tolist() == ["a", "b", "c"]
     assert model.predict_set(X).shape == (150, 3)
     assert (model.predict(X[1::2]) == label[1::2]).mean() > 0.9
+    model.fit(X[1:50:2], label[1:50:2])  # of one class, as a month without frauds
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.predict_set(X[:50:2], 0.8)[:, 0].mean() > 0.8
 
 
 def test_classes_missing_from_a_part(rng):

@@ -210,7 +210,9 @@ def test_targets_are_checked_over_all_ranks():
     def work(comm, sign):
         loss = regression_loss("poisson", LEVELS)
         loss.join(comm)
-        loss.check_target(np.zeros(3) if comm.rank else np.full(2, sign))
+        y = np.zeros(3) if comm.rank else np.full(2, sign)
+        loss.check_target(y)
+        loss.check_start(y)
 
     on_ranks(2, lambda comm: work(comm, 1.0))
     with pytest.raises(ValueError, match="must not be negative"):

@@ -192,6 +192,10 @@ def test_poisson_needs_counts(rows):
         make(RandomForestRegressor, criterion="poisson").fit(X, targets["numbers"] - 100)
     with pytest.raises(ValueError, match="and its sum positive; got a sum of 0"):
         make(RandomForestRegressor, criterion="poisson").fit(X, np.zeros(len(X)))
+    model = make(RandomForestRegressor, criterion="poisson", n_estimators=3, warm_start=True).fit(X, targets["binary"])
+    before = model.predict(X).mean()
+    model.set_params(n_estimators=6).fit(X, np.zeros(len(X)))  # a day without events
+    assert model.predict(X).mean() == pytest.approx(before / 2)
 
 
 def test_class_weights_of_several_targets(rows):

@@ -47,6 +47,20 @@ def test_a_share_of_outliers_that_rounding_makes_larger(rng):
     assert (model.predict(X) == -1).sum() == 7
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equal_rows_are_no_outliers_where_they_are_too_many(weighted, rng):
+    """As in scikit-learn: rows of the same score are together outliers or not."""
+    X = np.zeros((400, 3))
+    X[:20] = rng.normal(5, 1, (20, 3))
+    weight = np.where(np.arange(400) < 390, 0.3, 0) if weighted else None
+    for share in (0.02, 0.05, 0.1, 0.4):
+        model = IsolationForest(50, contamination=share, random_state=0).fit(X, sample_weight=weight)
+        is_outlier = model.predict(X) == -1
+        assert is_outlier.sum() == (8 if share == 0.02 else 20)
+        assert not is_outlier[20:].any()
+    assert (IsolationForest(5, contamination=0.1, random_state=0).fit_predict(X[20:]) == 1).all()
+
+
 def test_two_rows_are_alone_after_one_split():
     model = IsolationForest(10, random_state=0).fit([[0.0], [1.0]])
     np.testing.assert_allclose(model.score_samples([[0.0], [1.0]]), -0.5)

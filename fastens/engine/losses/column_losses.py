@@ -66,6 +66,11 @@ class ColumnLosses(Loss):
         for part, _, column in self._targets(y):
             part.check_target(column)
 
+    def check_start(self, y: Array) -> None:
+        """Raise ValueError where no constant of a part has the least loss of its column."""
+        for part, _, column in self._targets(y):
+            part.check_start(column)
+
     def check_measured(self) -> None:
         """Raise ValueError where the loss of a row is not known."""
         for part in self.parts:

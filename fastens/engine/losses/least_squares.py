@@ -59,6 +59,10 @@ class LeastSquares(Loss):
         """Raise ValueError where the loss is not defined for `y`."""
         self._base.check_target(y)
 
+    def check_start(self, y: Array) -> None:
+        """Raise ValueError where no constant has the least loss."""
+        self._base.check_start(y)
+
     def check_measured(self) -> None:
         """Raise ValueError where the loss of a row is not known."""
         self._base.check_measured()

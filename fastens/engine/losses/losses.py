@@ -155,6 +155,9 @@ class Loss:
     def check_target(self, y: Array) -> None:
         """Raise ValueError where the loss is not defined for `y`."""
 
+    def check_start(self, y: Array) -> None:
+        """Raise ValueError where no constant has the least loss."""
+
     def check_measured(self) -> None:
         """Raise ValueError where the loss of a row is not known."""
 
@@ -339,11 +342,14 @@ class Poisson(LogLinkLoss):
     name = "poisson"
 
     def check_target(self, y: Array) -> None:
-        """Counts or rates: none negative, not all 0."""
-        least, most = self._range(y)
+        """Counts or rates, none negative."""
+        least = self._range(y)[0]
         if least < 0:
             raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {least}.")
-        if most == 0:
+
+    def check_start(self, y: Array) -> None:
+        """Not all 0."""
+        if self._range(y)[1] == 0:
             raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
 
     def damped(self, steps: Array) -> Array:

@@ -86,12 +86,15 @@ class Tweedie(NumericLoss, LogLinkLoss):
         self.variance_power = power
 
     def check_target(self, y: Array) -> None:
-        """None negative, not all 0."""
+        """None negative."""
         least, most = self._range(y)
-        if least < 0 or most == 0:
-            raise ValueError(
-                f"y must be at least 0, and somewhere positive, for loss='tweedie'; it goes from {least} to {most}."
-            )
+        if least < 0:
+            raise ValueError(f"y must be at least 0 for loss='tweedie'; it goes from {least} to {most}.")
+
+    def check_start(self, y: Array) -> None:
+        """Not all 0."""
+        if self._range(y)[1] == 0:
+            raise ValueError("y must be somewhere positive for loss='tweedie'; all its values are 0.")
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """As the class says."""
@@ -206,12 +209,16 @@ class CrossEntropy(BinaryLogLoss):
     bounds = (0.0, 1.0)
 
     def check_target(self, y: Array) -> None:
-        """Shares, not all of them 0 or all 1."""
+        """Shares."""
         least, most = self._range(y)
-        if least < 0 or most > 1 or least == most in (0, 1):
-            raise ValueError(
-                f"y must be from 0 to 1, not all 0 or all 1, for loss={self.name!r}; it goes from {least} to {most}."
-            )
+        if least < 0 or most > 1:
+            raise ValueError(f"y must be from 0 to 1 for loss={self.name!r}; it goes from {least} to {most}.")
+
+    def check_start(self, y: Array) -> None:
+        """Not all of them 0 or all 1."""
+        least, most = self._range(y)
+        if least == most in (0, 1):
+            raise ValueError(f"y must not be all 0 or all 1 for loss={self.name!r}; all its values are {least}.")
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The log odds of the mean."""

@@ -197,15 +197,16 @@ def test_errors_of_options(make, message):
         ("poisson", [1.0, -2.0], "y must not be negative for loss='poisson'.*-2.0"),
         ("poisson", [0.0, 0.0], "positive sum for loss='poisson'"),
         ("gamma", [1.0, 0.0], "y must be positive for loss='gamma'.*0.0"),
-        ("tweedie", [1.0, -2.0], "y must be at least 0.*loss='tweedie'.*-2.0 to 1.0"),
-        ("tweedie", [0.0, 0.0], "somewhere positive, for loss='tweedie'"),
+        ("tweedie", [1.0, -2.0], "y must be at least 0 for loss='tweedie'.*-2.0 to 1.0"),
+        ("tweedie", [0.0, 0.0], "somewhere positive for loss='tweedie'"),
         ("cross_entropy", [0.5, 1.5], "from 0 to 1.*loss='cross_entropy'.*0.5 to 1.5"),
-        ("cross_entropy", [1.0, 1.0], "not all 0 or all 1"),
+        ("cross_entropy", [1.0, 1.0], "must not be all 0 or all 1"),
     ],
 )
 def test_errors_of_targets(name, y, message):
+    loss, checks = MAKE[name](), ("check_target", "check_start")
     with pytest.raises(ValueError, match=message):
-        MAKE[name]().check_target(np.array(y))
+        _ = [getattr(loss, check)(np.array(y)) for check in checks]
 
 
 @pytest.mark.parametrize("name", ["tweedie", "exponential"])
