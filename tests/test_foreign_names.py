@@ -243,6 +243,11 @@ def test_attributes_of_other_libraries(kind, name, ours):
         (AdaBoostClassifier(algorithm="SAMME.R"), "Use 'real'."),
         (RandomForestRegressor(criterion="mse"), "Use 'squared_error'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
+        (
+            GradientBoostingRegressor("gamma", early_stopping=EarlyStopping(eval_metric="gamma-deviance")),
+            "Use 'neg_mean_gamma_deviance'.",
+        ),
+        (GradientBoostingSurvival(early_stopping=EarlyStopping(eval_metric="c_index")), "Use 'concordance'."),
     ],
 )
 def test_values_of_other_libraries(model, ours):
