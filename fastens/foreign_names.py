@@ -223,8 +223,11 @@ _SCORERS = {
     "mae l1": "neg_mean_absolute_error",
     "mape": "neg_mean_absolute_percentage_error",
     "rmsle": "neg_root_mean_squared_log_error",
+    "poisson poisson_deviance poisson-nloglik": "neg_mean_poisson_deviance",
+    "gamma gamma_deviance gamma-deviance": "neg_mean_gamma_deviance",
 }
 SCORERS = {theirs: ours for names, ours in _SCORERS.items() for theirs in names.split()}
+CONCORDANCES = dict.fromkeys(("c_index", "cindex", "concordance_index", "concordance_index_censored"), "concordance")
 METHODS = {theirs: ours for names, ours in _METHODS.items() for theirs in names.split()}
 ELSEWHERE = {theirs: text for names, text in _ELSEWHERE.items() for theirs in names.split()}
 ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.split()}

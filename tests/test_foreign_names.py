@@ -249,6 +249,11 @@ def test_attributes_of_other_libraries(kind, name, ours):
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="pr_auc")), "Use 'average_precision'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="brier")), "Use 'neg_brier_score'."),
+        (
+            GradientBoostingRegressor("gamma", early_stopping=EarlyStopping(eval_metric="gamma-deviance")),
+            "Use 'neg_mean_gamma_deviance'.",
+        ),
+        (GradientBoostingSurvival(early_stopping=EarlyStopping(eval_metric="c_index")), "Use 'concordance'."),
     ],
 )
 def test_values_of_other_libraries(model, ours):

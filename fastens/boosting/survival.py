@@ -21,6 +21,7 @@ from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.survival_losses import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
 from fastens.engine.trees.used_columns import raw_of_rows
+from fastens.foreign_names import CONCORDANCES
 from fastens.monitoring.metrics import LOSS, OwnMetric, metrics_rule
 from fastens.options import AFTLoss, record
 from fastens.parameters import one_of, parameter
@@ -77,7 +78,7 @@ class GradientBoostingSurvival(BoostedTrees):
     _takes_parts = True
     # Of two targets that are columns of X: events and times, or bounds.
     _learns_names_of_targets = True
-    _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance")
+    _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance", CONCORDANCES)
 
     loss: str | AFTLoss = parameter(one_of("cox", "aft") | record(AFTLoss), default="cox", kw_only=False)
     oob_prediction_: Array = field(init=False)

@@ -41,7 +41,13 @@ def read_times(y: Any) -> Array:
         return _floats(array)
     if array.ndim == 2 and array.shape[1] > 2:
         raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
-    time = _floats(column_or_1d(array, warn=True))
+    given = column_or_1d(array, warn=True)
+    if given.dtype == bool or (given.dtype == object and any(isinstance(each, bool | np.bool_) for each in given)):
+        raise ValueError(
+            "y must hold times, and may hold events beside them; got True or False alone. A table of the columns "
+            "'event' and 'time' has both."
+        )
+    time = _floats(given)
     return np.column_stack([time, time])
 
 

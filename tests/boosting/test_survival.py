@@ -235,6 +235,8 @@ def test_rows_without_weight_may_have_any_times(wrong, rng):
         ([1.0, -1.0], r"y must hold times that are not negative.*got \[-1.0, -1.0\] in row 1"),
         ([1.0, np.nan], "Input y contains NaN"),
         ([["a", "b"], ["c", "d"]], "y must hold real numbers"),
+        ([True, False], "y must hold times.*got True or False alone"),
+        (np.array([True, False], dtype=object), "y must hold times.*got True or False alone"),
         ([1.0, 2.0, 3.0], "X and y must have the same number of rows; got 2 and 3"),
         ([[0.0, 1.0], [1.0, 1.0]], "no intervals, for loss='cox'"),
         ([[1.0, np.inf], [1.0, np.inf]], "y must hold at least one event for loss='cox'"),
