@@ -29,7 +29,7 @@ Without a table it uses a real one that comes with scikit-learn."""
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     usage = "fastens compare [TABLE] [--target COL] [options]"
-    parser = commands.add_parser("compare", help="rank models on a table", description=DESCRIPTION, usage=usage)
+    parser = commands.add_parser("compare", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
     add = parser.add_argument
     names = ", ".join(name for name in FAMILIES if name != TEXT)

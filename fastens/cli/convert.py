@@ -18,7 +18,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "Read a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX, treelite) and "
         "write it as a model file of fastens, which predicts as it does."
     )
-    parser = commands.add_parser("convert", help="read a model of another library", description=text)
+    parser = commands.add_parser("convert", description=text)
     parser.add_argument("model", metavar="MODEL", help="a file of another library")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the model file to write")
     parser.add_argument(

@@ -13,12 +13,23 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
 
 from fastens import __version__
 from fastens.cli.table.errors import CommandError, first_line, visible
 
-COMMANDS = ("inspect", "train", "predict", "evaluate", "explain", "compare", "tune", "convert", "export")
+COMMANDS = {
+    "inspect": "look at a table before training",
+    "train": "train a model on a table",
+    "predict": "predict the rows of a table",
+    "evaluate": "score a model on a table",
+    "explain": "report what a model has learned",
+    "compare": "rank models on a table",
+    "tune": "find the best model in a time",
+    "convert": "read a model of another library",
+    "export": "write a model in another format",
+}
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
 
 
@@ -101,24 +112,30 @@ def _short_warnings() -> Iterator[None]:
 def _run(argv: Sequence[str] | None) -> None:
     """Import the command given, which needs the optional libraries, and run it; of none or another, tell of all."""
     given = sys.argv[1:] if argv is None else argv
-    names = given[:1] if given and given[0] in COMMANDS else COMMANDS
+    parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
+    parser.add_argument("--version", action="version", version=f"fastens {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    asked = next((word for word in given if word in COMMANDS), None)
+    for name, summary in COMMANDS.items():
+        if name == asked:
+            _command(name).add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    options, unknown = parser.parse_known_args(given)
+    if unknown:
+        raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
+    options.run(options)
+
+
+def _command(name: str) -> ModuleType:
     try:
         with _collecting_nothing():
-            commands = [import_module(f"fastens.cli.{name}") for name in names]
+            return import_module(f"fastens.cli.{name}")
     except ModuleNotFoundError as error:
         library = (error.name or "").split(".")[0]
         if library not in OPTIONAL_LIBRARIES:
             raise
         raise CommandError(f"the command line needs {library}: pip install 'fastens[cli]'") from error
-    parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
-    parser.add_argument("--version", action="version", version=f"fastens {__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for command in commands:
-        command.add_parser(subparsers)
-    options, unknown = parser.parse_known_args(given)
-    if unknown:
-        raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
-    options.run(options)
 
 
 @contextmanager

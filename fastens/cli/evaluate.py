@@ -25,7 +25,7 @@ from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     text = "Score a model on a table that holds the true values, beside a constant prediction learned in training."
-    parser = commands.add_parser("evaluate", help="score a model on a table", description=text)
+    parser = commands.add_parser("evaluate", description=text)
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
     parser.add_argument(
         "table", metavar="TABLE", help="CSV or Parquet file with the columns of training and the target"

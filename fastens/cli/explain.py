@@ -35,7 +35,7 @@ a table of what each column contributes to the prediction of each row."""
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser("explain", help="report what a model has learned", description=DESCRIPTION)
+    parser = commands.add_parser("explain", description=DESCRIPTION)
     add = parser.add_argument
     add("model", metavar="MODEL", help="a file that fastens train saved")
     add("table", metavar="TABLE", help="CSV or Parquet file with the columns of training, best also the target")

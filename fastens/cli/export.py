@@ -15,7 +15,7 @@ from fastens.exchange.writing.export import BINARY, FORMATS
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     text = "Write a model made of trees for another library, a database or a C program."
-    parser = commands.add_parser("export", help="write a model in another format", description=text)
+    parser = commands.add_parser("export", description=text)
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the file to write")
     parser.add_argument("--format", required=True, choices=list(FORMATS), help="what to write")

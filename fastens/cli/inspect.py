@@ -26,7 +26,7 @@ and identifiers, times, duplicates, rare classes. With a target also what each c
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser("inspect", help="look at a table before training", description=DESCRIPTION)
+    parser = commands.add_parser("inspect", description=DESCRIPTION)
     add = parser.add_argument
     add("table", metavar="TABLE", help="a table in a file")
     add("--target", metavar="COL", help="the column to predict, if there is one")

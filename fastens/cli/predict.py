@@ -40,7 +40,7 @@ from fastens.table.read_ahead import ahead
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     text = "Predict every row of a table, in order: the class and the probability of each class, or the value."
-    parser = commands.add_parser("predict", help="predict the rows of a table", description=text)
+    parser = commands.add_parser("predict", description=text)
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
     text = "CSV or Parquet files with the columns of training, by name or as a pattern such as 'new/*.parquet'"
     parser.add_argument("tables", metavar="TABLE", nargs="+", help=text)

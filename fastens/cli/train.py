@@ -50,7 +50,7 @@ class Trained:
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     usage = "fastens train [TABLE ...] [--target COL] [options]"
-    parser = commands.add_parser("train", help="train a model on a table", description=DESCRIPTION, usage=usage)
+    parser = commands.add_parser("train", description=DESCRIPTION, usage=usage)
     add_task_options(parser, takes_several=True)
     add_text(parser)
     add_test_fraction(parser)

@@ -32,7 +32,7 @@ out from the search, and saved. Ctrl-C ends the search and keeps what is there; 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     usage = "fastens tune [TABLE] [--target COL] [--time-limit SECONDS] [options]"
-    parser = commands.add_parser("tune", help="find the best model in a time", description=DESCRIPTION, usage=usage)
+    parser = commands.add_parser("tune", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
     add_test_fraction(parser)
     add = parser.add_argument
