@@ -82,6 +82,22 @@ def test_log_cosh_resists_outliers(rng):
     assert np.abs(robust.predict(X) - X[:, 0]).mean() < 0.3
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_log_cosh_learns_in_any_unit(rng, n_targets):
+    """It learns dollars as absolute errors do, and thousandths as squared errors."""
+    X = rng.normal(size=(600, 3))
+    y = X[:, :n_targets] + 0.3 * rng.standard_normal((600, n_targets))
+    y = y[:, 0] if n_targets == 1 else y
+    options = {"n_estimators": 30, "min_samples_leaf": 20, "max_features": 1.0}
+    for units, other in (((2.0**20, 2.0**50), "absolute_error"), ((2.0**-20, 2.0**-50), "squared_error")):
+        small, large = (
+            GradientBoostingRegressor("log_cosh", **options).fit(X, unit * y).predict(X) / unit for unit in units
+        )
+        same = GradientBoostingRegressor(other, split_penalty=3.0, **options).fit(X, y).predict(X)
+        for found in (small, large):
+            assert np.mean((found - same) ** 2) < 0.002 * np.var(y)
+
+
 def test_cross_entropy_takes_probabilities(rng):
     X = rng.uniform(size=(2000, 2))
     share = 0.1 + 0.8 * X[:, 0]
