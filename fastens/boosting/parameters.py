@@ -38,7 +38,9 @@ max_depth : int or None
     Most splits between the root and a leaf.
 min_samples_leaf : int or None
     Fewest rows in a leaf; a row of a whole weight counts as so many, one of a fraction as one. None: 5, or 20 where
-    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models.
+    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models. Leaves of quantiles below 0.1
+    or above 0.9 have as many more as it takes for two of them to be beyond the level, 200 for 0.99, up to a fifth of
+    the rows that a tree is grown on: each of several levels its own, unless several targets share their trees.
 l2_regularization : float or None
     Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean. None: 1; with
     log losses 3 times the root of the noise before the tree; with losses of the logarithm of a mean, a hazard or a time

@@ -127,14 +127,18 @@ cdef class Grower:
         if self.matrix.is_sparse:
             self.ws.kept_rows = self.ws.table.n_counted // (CELLS_PER_KEPT * self.ws.table.codes_per_row)
         self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
-        self.ws.rules.min_count = rules.min_samples_leaf
-        if self.weights.factors is None:
-            # The count is the weight; packed cells know no other.
-            self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
+        self.set_fewest_rows(rules.min_samples_leaf)
         self.ws.rules.rows_per_threshold = rules.rows_per_threshold or 0
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
+
+    def set_fewest_rows(self, int64_t fewest):
+        """The fewest rows of a leaf of the trees from here on."""
+        self.ws.rules.min_count = fewest
+        if self.weights.factors is None:
+            # The count is the weight; packed cells know no other.
+            self.ws.rules.min_count = max(fewest, <int64_t>ceil(min(self.rules.min_weight_leaf, 0x7FFFFFFF)))
 
     cdef _set_near(self):
         cdef const size_t[::1] places

@@ -112,6 +112,8 @@ class Loss:
         a number.
     noise_power : float
         That power.
+    tail : float
+        The share of the rows on the side of a raw prediction that has fewer: a level, or what it lacks of 1.
     bounds : pair of numbers
         Between which targets lie.
     comm : Comm
@@ -125,6 +127,7 @@ class Loss:
     has_levels = False
     has_log_odds = False
     noise_l2, noise_power = 0.0, 0.5
+    tail = 0.5
     bounds = (-math.inf, math.inf)
     comm: Comm = LOCAL
     _kernel = ""
@@ -262,7 +265,7 @@ class Quantile(Loss):
 
     def __init__(self, level: float) -> None:
         super().__init__(parameter=level)
-        self._leaf_level = level
+        self._leaf_level, self.tail = level, min(level, 1 - level)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The quantile."""
