@@ -44,9 +44,9 @@ min_samples_leaf : int or None
 l2_regularization : float or None
     Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean. None: 1; with
     log losses 3 times the root of the noise before the tree; with losses of the logarithm of a mean, a hazard or a time
-    30 times, and with "exponential" 10 times the noise, up to a fifth of all hessians. The noise is the sum of the
-    squared gradients over that of the hessians: about 1 for counts and where classes overlap; it falls to 0 where they
-    do not.
+    30 times, and with "exponential" 10 times the noise, up to a fifth of all hessians; with expectiles 20 times the
+    root of the noise over that of the best constant. The noise is the sum of the squared gradients over that of the
+    hessians: about 1 for counts and where classes overlap; it falls to 0 where they do not.
 split_penalty : float or None
     A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
     pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is

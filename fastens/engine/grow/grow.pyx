@@ -82,6 +82,7 @@ cdef class Grower:
     cdef uint64_t[::1] all_active           # of sparse rows
     cdef object matrix, weights
     cdef readonly object rules
+    cdef public object noise_units          # of every output
     cdef object near                        # NearColumns, or None
     cdef Exchange exchange                  # None: one rank
     # of the tree just grown: dispersion of the gradients, summed over the outputs; hessians of several outputs,
@@ -94,6 +95,7 @@ cdef class Grower:
         self.renews_leaves = renews_leaves
         self.ws.n_rooms = min(n_threads, MAX_THREADS)
         set_table(&self.ws, matrix, rules.monotone)
+        self.noise_units = [1.0] * self.ws.n_outputs
         self._set_limits()
         self._set_near()
         self.all_active = allow_stored(&self.ws, self.ws.rules.min_count if weights.are_ones else 1)
@@ -230,7 +232,7 @@ cdef class Grower:
             if follows_noise:
                 hessian = sums_of_output(&self.ws, o)[0].hessian
                 hessian /= self.ws.outputs[o].quantised.scales.exact_hessian
-                l2 = self.rules.l2_of_noise(root_of_noise(&self.ws, o), hessian)
+                l2 = self.rules.l2_of_noise(root_of_noise(&self.ws, o) / self.noise_units[o], hessian)
             self.ws.outputs[o].l2 = l2
 
     cdef bint _plant(self) noexcept nogil:

@@ -58,8 +58,8 @@ class GrowthRules(Limits):
         Added besides: this times a power of the noise before the tree, the sum of the squared gradients of its rows
         over that of the hessians; scaled as the other.
     noise_power : float
-        That power, 0.5 or 1, then up to a fifth of all hessians: the noise of log odds has no unit, that of logarithms
-        of means has the hessians'.
+        That power, 0.5 or 1, then up to a fifth of all hessians: the noise of log odds has no unit, nor has that of
+        numbers beside a constant's, that of logarithms of means has the hessians'.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     rows_per_threshold : int or None

@@ -112,6 +112,8 @@ class Loss:
         a number.
     noise_power : float
         That power.
+    noise_unit : float
+        The root of the noise is in this unit: 1, or its own of the best constant where raw predictions have no scale.
     tail : float
         The share of the rows on the side of a raw prediction that has fewer: a level, or what it lacks of 1.
     bounds : pair of numbers
@@ -127,6 +129,7 @@ class Loss:
     has_levels = False
     has_log_odds = False
     noise_l2, noise_power = 0.0, 0.5
+    noise_unit = 1.0
     tail = 0.5
     bounds = (-math.inf, math.inf)
     comm: Comm = LOCAL

@@ -176,6 +176,22 @@ class Expectile(NumericLoss):
     """Squares that weigh `level` where y is above the prediction, 1 - level below (Newey & Powell 1987)."""
 
     name = "expectile"
+    noise_l2 = 20.0
+    _unit: float | None = None
+
+    @property
+    def noise_unit(self) -> float:  # type: ignore[override]
+        """The root of the noise of the best constant: the unit of the target is of no account."""
+        return self._unit or 1.0
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Measure the noise of the best constant before the first round."""
+        if self._unit is None:
+            away = y - self.start(y, sample_weight)
+            largest, side = self.magnitude(away), self._side(-away)
+            squares = (side * (away / (largest or 1.0))) ** 2
+            noise = weighted_mean(squares, sample_weight, self.comm) / weighted_mean(side, sample_weight, self.comm)
+            self._unit = largest * math.sqrt(noise)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The expectile."""
@@ -276,6 +292,7 @@ class SeveralLevels(Loss):
         self.n_outputs = len(self._parts)
         self.name = parts[0].name
         self.constant_hessian, self.renews_leaves = parts[0].constant_hessian, parts[0].renews_leaves
+        self.noise_l2, self.noise_power = parts[0].noise_l2, parts[0].noise_power
 
     def join(self, comm: Comm) -> None:
         """Reduce over the rows of all ranks from here on."""
@@ -290,6 +307,11 @@ class SeveralLevels(Loss):
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The quantiles or expectiles."""
         return np.concatenate([part.start(y, sample_weight) for part in self._parts])
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Renew what the levels learn from their residuals."""
+        for k, part in enumerate(self._parts):
+            part.start_round(y, raw[k : k + 1], sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Those of each level."""
