@@ -114,7 +114,8 @@ class LeafRefit:
             squares *= self.weights.factors * (self.weights.n_copies / self.weights.total)
         everywhere = np.zeros(len(squares), dtype=np.intp)
         square, hessian = (float(self._sums(everywhere, part, 1)[0]) for part in (squares, hessians))
-        return self.rules.l2_of_noise(math.sqrt(square / hessian) if hessian > 0 else 0.0, hessian)
+        root = math.sqrt(square / hessian) if hessian > 0 else 0.0
+        return self.rules.l2_of_noise(root / self.loss.of_output(output).noise_unit, hessian)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
         """Newton steps, of which none is too long, before they are damped and shrunk."""

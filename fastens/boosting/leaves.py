@@ -6,6 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastens.boosting.round import Array, Gradients, Outputs, Problem, Round, Table, on_grid
 from fastens.engine.bins.bundles import bundled
@@ -76,6 +77,7 @@ class ConstantLeaves:
         """Grow a tree of a round, give its leaves their values, and add it to the raw predictions."""
         outputs, rows = self.outputs[number], this.rows
         gradients, hessians = derivatives = this.derivatives(outputs)
+        self._set_rules(number, rows)
         tree = self.grower.grow(gradients, hessians, rows, this.seed(number))
         if self.problem.loss.renews_leaves:
             tree = self._renewed(tree, this, number)
@@ -88,6 +90,18 @@ class ConstantLeaves:
             table, raw = this.watched
             self.add(tree, table, raw[outputs])
         return tree
+
+    def _set_rules(self, number: int, rows: NDArray[np.uint32] | None) -> None:
+        """The rules of a tree that follow from the losses of its outputs."""
+        losses = self._losses_of(number)
+        self.grower.noise_units = [loss.noise_unit for loss in losses]
+        if self.growth.min_samples_tail > 0:
+            n_rows = self.grower.row_weights.n_copies_of(rows)
+            self.grower.set_fewest_rows(self.growth.fewest_rows(min(loss.tail for loss in losses), n_rows))
+
+    def _losses_of(self, number: int) -> list[Loss]:
+        """The losses of the outputs that a round's tree has values for."""
+        return [self._loss_of(number)]
 
     def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
         """The tree just grown with values of an output that follow from its residuals."""
@@ -138,6 +152,10 @@ class JointLeaves(ConstantLeaves):
 
     def _loss_of(self, number: int) -> Loss:
         return self.problem.loss
+
+    def _losses_of(self, number: int) -> list[Loss]:
+        loss = self.problem.loss
+        return [loss.of_output(output) for output in range(loss.n_outputs)]
 
     def add(self, tree: Tree, table: Table, raw: Array) -> None:
         """Add a tree to all raw predictions."""

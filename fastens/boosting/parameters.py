@@ -38,13 +38,15 @@ max_depth : int or None
     Most splits between the root and a leaf.
 min_samples_leaf : int or None
     Fewest rows in a leaf; a row of a whole weight counts as so many, one of a fraction as one. None: 5, or 20 where
-    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models.
+    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models. Leaves of quantiles below 0.1
+    or above 0.9 have as many more as it takes for two of them to be beyond the level, 200 for 0.99, up to a fifth of
+    the rows that a tree is grown on: each of several levels its own, unless several targets share their trees.
 l2_regularization : float or None
     Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean. None: 1; with
     log losses 3 times the root of the noise before the tree; with losses of the logarithm of a mean, a hazard or a time
-    30 times, and with "exponential" 10 times the noise, up to a fifth of all hessians. The noise is the sum of the
-    squared gradients over that of the hessians: about 1 for counts and where classes overlap; it falls to 0 where they
-    do not.
+    30 times, and with "exponential" 10 times the noise, up to a fifth of all hessians; with expectiles 20 times the
+    root of the noise over that of the best constant. The noise is the sum of the squared gradients over that of the
+    hessians: about 1 for counts and where classes overlap; it falls to 0 where they do not.
 split_penalty : float or None
     A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
     pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is

@@ -21,7 +21,7 @@ from fastens.engine.losses.loss_names import (
     regression_loss,
 )
 from fastens.engine.losses.losses import Huber, Loss
-from fastens.engine.losses.numeric_losses import Tweedie
+from fastens.engine.losses.numeric_losses import LogCosh, Tweedie
 from fastens.monitoring.stages import levels_of, score_of
 from fastens.options import HuberLoss, TweedieLoss, record
 from fastens.parameters import NONE, Rule, one_of, parameter, read_with, real
@@ -44,9 +44,9 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
-    steps; for the absolute error, quantile and Huber losses, which have no useful curvature, they are found from the
-    residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them; with linear
-    leaves each target has trees of its own.
+    steps; for the absolute error, quantile, Huber and log-cosh losses, which have no useful curvature, they are found
+    from the residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them;
+    with linear leaves each target has trees of its own.
 
     Parameters
     ----------
@@ -111,7 +111,8 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             return Huber(options.alpha)
         if isinstance(options, TweedieLoss):
             return Tweedie(options.variance_power)
-        return regression_loss(self.loss, self.quantile)
+        loss = regression_loss(self.loss, self.quantile)
+        return LogCosh(by_newton=True) if self.linear_leaves and isinstance(loss, LogCosh) else loss
 
     # Targets --------------------------------------------------
 

@@ -25,6 +25,7 @@ from fastens.tree_model.column_rules import column_chances, monotone_columns, pa
 # linear models in the leaves need these.
 SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
+ROWS_IN_TAIL = 2.0  # of quantiles: 20 rows for levels from 0.1 to 0.9
 # For tables without noise, where a mean of models chooses.
 LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
 L2_OTHERWISE = 1.0  # where it does not follow the noise
@@ -41,6 +42,7 @@ def growth_rules(model: Any) -> GrowthRules:
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
         min_samples_leaf=min_samples_leaf,
+        min_samples_tail=ROWS_IN_TAIL if model.min_samples_leaf is None and model._loss.name == "quantile" else 0.0,
         min_child_weight=growth.min_child_weight,
         min_weight_leaf=growth.min_weight_leaf,
         min_gain_to_split=growth.min_gain_to_split,

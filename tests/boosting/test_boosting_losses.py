@@ -50,12 +50,12 @@ def test_quantiles_cover_and_never_cross(rng):
 
 
 def test_expectiles_are_asymmetric_means(rng):
-    X, y = skewed(rng)
+    (X, y), options = skewed(rng), {**QUICK, "l2_regularization": 0.0}
     low, mean, high = (
-        GradientBoostingRegressor(loss="expectile", quantile=level, **QUICK).fit(X, y).predict(X)
+        GradientBoostingRegressor(loss="expectile", quantile=level, **options).fit(X, y).predict(X)
         for level in (0.1, 0.5, 0.9)
     )
-    plain = GradientBoostingRegressor(**QUICK).fit(X, y).predict(X)
+    plain = GradientBoostingRegressor(**options).fit(X, y).predict(X)
     assert np.mean((mean - plain) ** 2) < 0.03 * np.var(plain)
     assert (low < high).mean() > 0.99
     side = np.where(y > high, 0.9, 0.1)
@@ -80,6 +80,22 @@ def test_log_cosh_resists_outliers(rng):
     y[:50] += 1000
     robust = GradientBoostingRegressor(loss="log_cosh", **QUICK).fit(X, y)
     assert np.abs(robust.predict(X) - X[:, 0]).mean() < 0.3
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_log_cosh_learns_in_any_unit(rng, n_targets):
+    """It learns dollars as absolute errors do, and thousandths as squared errors."""
+    X = rng.normal(size=(600, 3))
+    y = X[:, :n_targets] + 0.3 * rng.standard_normal((600, n_targets))
+    y = y[:, 0] if n_targets == 1 else y
+    options = {"n_estimators": 30, "min_samples_leaf": 20, "max_features": 1.0}
+    for units, other in (((2.0**20, 2.0**50), "absolute_error"), ((2.0**-20, 2.0**-50), "squared_error")):
+        small, large = (
+            GradientBoostingRegressor("log_cosh", **options).fit(X, unit * y).predict(X) / unit for unit in units
+        )
+        same = GradientBoostingRegressor(other, split_penalty=3.0, **options).fit(X, y).predict(X)
+        for found in (small, large):
+            assert np.mean((found - same) ** 2) < 0.002 * np.var(y)
 
 
 def test_cross_entropy_takes_probabilities(rng):
@@ -293,6 +309,40 @@ def test_l2_of_a_logarithm_follows_the_noise(rng, loss):
         "tweedie": np.log1p(steps / 2) - np.log1p(-steps / 2),
     }
     np.testing.assert_allclose(model.predict([[0], [1]]), mean * np.exp(damped[loss]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.97])
+def test_l2_of_expectiles_follows_the_noise_beside_that_of_a_constant(rng, level):
+    side = np.arange(400) % 4 == 0
+    y, weight = rng.gamma(np.where(side, 8.0, 1.0)), rng.integers(1, 4, 400)
+    options = {"n_estimators": 3, "learning_rate": 1.0, "split_penalty": 0.0, "random_state": 0}
+    model = GradientBoostingRegressor("expectile", quantile=level, **options).fit(side[:, None], y, weight)
+    raw, unit = np.full(400, model._ensemble.baseline[0]), None
+    for _ in range(3):
+        hessians = weight * np.where(y > raw, level, 1 - level)
+        gradients = hessians * (raw - y)
+        noise = (gradients**2 / weight).sum() / hessians.sum()
+        unit = unit or noise
+        l2 = 20 * np.sqrt(noise / unit)
+        for part in (side, ~side):
+            raw[part] -= gradients[part].sum() / (hessians[part].sum() + l2)
+    assert l2 < 18
+    np.testing.assert_allclose(model.predict(side[:, None]), raw, rtol=1e-5)
+    np.testing.assert_allclose(model.refit_leaves(side[:, None], y, 0.0, weight).predict(side[:, None]), raw, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_unit_of_the_target_of_an_expectile_is_of_no_account(rng, weighted):
+    X = rng.normal(size=(500, 3))
+    y = X[:, :2] + rng.exponential(size=(500, 2))
+    weight = rng.uniform(size=500) if weighted else None
+    for target in (y[:, 0], y):
+        model = GradientBoostingRegressor("expectile", quantile=[0.3, 0.95], n_estimators=20, random_state=0)
+        predicted = model.fit(X, target, weight).predict(X)
+        for unit in (2.0**-60, 2.0**12):
+            of_unit = model.fit(X, unit * target, weight).predict(X)
+            np.testing.assert_allclose(of_unit, unit * predicted, rtol=1e-6)
+    assert np.isfinite(model.fit(X, np.zeros((500, 2))).predict(X)).all()
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])

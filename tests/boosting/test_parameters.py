@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ EFFECTS = {
     "max_depth": ({}, None, 2),
     "min_samples_leaf": ({}, 20, 5),
     "growth": ({}, None, Growth(min_weight_leaf=90.0)),
-    "growth__split_criterion": ({"loss": "log_cosh"}, "newton", "squared_error"),
+    "growth__split_criterion": ({"loss": "expectile", "quantile": 0.7}, "newton", "squared_error"),
     "growth__min_child_weight": ({}, 1e-3, 50.0),
     "growth__min_gain_to_split": ({}, 0.0, 20.0),
     "growth__rows_per_threshold": ({}, None, 500),
@@ -240,8 +241,10 @@ def test_messages_every_so_many_rounds(kind, table, caplog):
 def test_penalties_of_splits_follow_the_loss(rng):
     """3 where gradients tell the noise, 0 where they do not; and less overfitting of labels that are chance."""
     X, y = rng.normal(size=(600, 5)), rng.normal(size=600)
-    for loss, same in [("squared_error", 3.0), ("poisson", 3.0), ("absolute_error", 0.0), ("huber", 0.0)]:
+    of_numbers = {"squared_error": 3.0, "poisson": 3.0, "log_cosh": 3.0, "absolute_error": 0.0, "huber": 0.0}
+    for (loss, same), several in product(of_numbers.items(), [False, True]):
         target = np.floor(np.abs(3 * y))
+        target = np.column_stack([target, target[::-1]]) if several else target
         rows = 5 if same else 20
         given = GradientBoostingRegressor(loss, split_penalty=same, min_samples_leaf=rows, n_estimators=5).fit(
             X, target

@@ -209,6 +209,45 @@ def test_the_number_of_targets_stays(data):
         model_of([0.8, 0.2]).fit(X, Y)
 
 
+# Levels near 0 or 1 --------------------------------------------------
+
+
+def least_leaf(model, n_outputs):
+    """The fewest rows of a leaf, for each raw prediction that has trees of its own."""
+    trees = [model._ensemble.tree(tree) for tree in range(model._ensemble.n_trees)]
+    leaves = [tree.n_samples[tree.left_child <= 0].min() for tree in trees]
+    return np.array(leaves).reshape(-1, n_outputs).min(axis=0)
+
+
+def test_two_rows_of_a_leaf_are_beyond_its_level(rng):
+    X, Y = made(rng, 1200)
+    levels, options = [0.02, 0.3, 0.95, 0.998], {"n_estimators": 5, "max_features": 1.0}
+    model = GradientBoostingRegressor("quantile", quantile=levels, **options).fit(X, Y[:, 0])
+    found, limits = least_leaf(model, 4), [100, 20, 40, 240]  # of 1200 rows no more than a fifth
+    assert (limits <= found).all()
+    assert (found < np.add(limits, 20)).all()
+    for place, level in enumerate(levels):
+        alone = GradientBoostingRegressor("quantile", quantile=level, **options).fit(X, Y[:, 0])
+        np.testing.assert_array_equal(alone._ensemble.predict_raw(X)[:, 0], model._ensemble.predict_raw(X)[:, place])
+    of_targets = GradientBoostingRegressor("quantile", quantile=levels[:3], **options).fit(X, Y)
+    assert 100 <= least_leaf(of_targets, 1)[0] < 130, "leaves of several targets are not those of the outermost level"
+    given = GradientBoostingRegressor("quantile", quantile=levels, min_samples_leaf=7, **options).fit(X, Y[:, 0])
+    assert (least_leaf(given, 4) < 20).all()
+
+
+@pytest.mark.parametrize("kind", ["plain", "subsample", "goss"])
+def test_leaves_of_outer_levels_count_copies(kind, data, rng):
+    (X, Y), times = data, rng.integers(0, 4, 400)
+    options = {"quantile": [0.03, 0.99], "n_estimators": 4, "random_state": 0, **KINDS[kind]}
+    weighted = GradientBoostingRegressor("quantile", **options).fit(X, Y[:, 0], times)
+    repeated = GradientBoostingRegressor("quantile", n_jobs=2, **options).fit(
+        np.repeat(X, times, axis=0), np.repeat(Y[:, 0], times)
+    )
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    n_rows = int(times.sum() * {"plain": 1.0, "subsample": 0.5, "goss": 0.3}[kind])
+    assert abs(least_leaf(weighted, 2)[1] / n_rows - 0.2) < 0.1
+
+
 # Expectiles --------------------------------------------------
 
 EXPECTILE_KINDS = {**KINDS, "linear": {"linear_leaves": True}, "monotone": {"monotonic_cst": SIGNS}}

@@ -82,6 +82,7 @@ cdef class Grower:
     cdef uint64_t[::1] all_active           # of sparse rows
     cdef object matrix, weights
     cdef readonly object rules
+    cdef public object noise_units          # of every output
     cdef object near                        # NearColumns, or None
     cdef Exchange exchange                  # None: one rank
     # of the tree just grown: dispersion of the gradients, summed over the outputs; hessians of several outputs,
@@ -94,6 +95,7 @@ cdef class Grower:
         self.renews_leaves = renews_leaves
         self.ws.n_rooms = min(n_threads, MAX_THREADS)
         set_table(&self.ws, matrix, rules.monotone)
+        self.noise_units = [1.0] * self.ws.n_outputs
         self._set_limits()
         self._set_near()
         self.all_active = allow_stored(&self.ws, self.ws.rules.min_count if weights.are_ones else 1)
@@ -127,14 +129,18 @@ cdef class Grower:
         if self.matrix.is_sparse:
             self.ws.kept_rows = self.ws.table.n_counted // (CELLS_PER_KEPT * self.ws.table.codes_per_row)
         self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
-        self.ws.rules.min_count = rules.min_samples_leaf
-        if self.weights.factors is None:
-            # The count is the weight; packed cells know no other.
-            self.ws.rules.min_count = max(rules.min_samples_leaf, ceil(min(rules.min_weight_leaf, 0x7FFFFFFF)))
+        self.set_fewest_rows(rules.min_samples_leaf)
         self.ws.rules.rows_per_threshold = rules.rows_per_threshold or 0
         self.ws.rules.min_category_count = rules.min_samples_category
         self.ws.rules.max_categories = rules.max_categories_per_split or 0
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
+
+    def set_fewest_rows(self, int64_t fewest):
+        """The fewest rows of a leaf of the trees from here on."""
+        self.ws.rules.min_count = fewest
+        if self.weights.factors is None:
+            # The count is the weight; packed cells know no other.
+            self.ws.rules.min_count = max(fewest, <int64_t>ceil(min(self.rules.min_weight_leaf, 0x7FFFFFFF)))
 
     cdef _set_near(self):
         cdef const size_t[::1] places
@@ -226,7 +232,7 @@ cdef class Grower:
             if follows_noise:
                 hessian = sums_of_output(&self.ws, o)[0].hessian
                 hessian /= self.ws.outputs[o].quantised.scales.exact_hessian
-                l2 = self.rules.l2_of_noise(root_of_noise(&self.ws, o), hessian)
+                l2 = self.rules.l2_of_noise(root_of_noise(&self.ws, o) / self.noise_units[o], hessian)
             self.ws.outputs[o].l2 = l2
 
     cdef bint _plant(self) noexcept nogil:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Of those of all rows, in an L2 that follows the noise itself: some huge targets must not forbid all splits.
 MOST_OF_HESSIANS = 0.2
+# Of the rows of a tree, in a leaf's fewest rows that follow a quantile's level.
+MOST_OF_ROWS = 0.2
 
 
 def weight_unit(
@@ -38,6 +41,9 @@ class GrowthRules(Limits):
 
     Attributes
     ----------
+    min_samples_tail : float
+        A leaf has so many rows beyond a quantile on average, on the side that has fewer; up to a fifth of the rows that
+        its tree is grown on.
     min_child_weight : float
         Smallest sum of hessians in a leaf; where the weights' mean is below 1, times that mean.
     min_gain_to_split : float
@@ -52,8 +58,8 @@ class GrowthRules(Limits):
         Added besides: this times a power of the noise before the tree, the sum of the squared gradients of its rows
         over that of the hessians; scaled as the other.
     noise_power : float
-        That power, 0.5 or 1, then up to a fifth of all hessians: the noise of log odds has no unit, that of logarithms
-        of means has the hessians'.
+        That power, 0.5 or 1, then up to a fifth of all hessians: the noise of log odds has no unit, nor has that of
+        numbers beside a constant's, that of logarithms of means has the hessians'.
     features_per_tree : int or None
         How many features, drawn at random, a tree may split on; None for all.
     rows_per_threshold : int or None
@@ -79,6 +85,7 @@ class GrowthRules(Limits):
 
     max_leaf_nodes: int | None = 31
     min_samples_leaf: int = 20
+    min_samples_tail: float = 0.0
     min_child_weight: float = 1e-3
     min_gain_to_split: float = 0.0
     split_penalty: float = 0.0
@@ -108,6 +115,11 @@ class GrowthRules(Limits):
         if self.noise_power == 1:
             of_noise = min(of_noise * root, MOST_OF_HESSIANS * hessian)
         return self.l2_regularization + of_noise
+
+    def fewest_rows(self, tail: float, n_rows: float) -> int:
+        """The fewest rows of a leaf, given the share of them on the side of a quantile that has fewer, and all rows."""
+        of_tail = min(self.min_samples_tail / tail, MOST_OF_ROWS * n_rows)
+        return max(self.min_samples_leaf, math.ceil(of_tail * (1 - 1e-12)))
 
     @property
     def bind_values(self) -> bool:
@@ -171,6 +183,12 @@ class RowWeights:
     def are_ones(self) -> bool:
         """Whether the weights are known to be 1."""
         return self.copies is None and self.factors is None
+
+    def n_copies_of(self, rows: NDArray[np.uint32] | None) -> float:
+        """How many copies some of a rank's rows have, on all ranks; None for all rows."""
+        if rows is None:
+            return self.n_copies
+        return sum_ints(self.comm, len(rows) if self.copies is None else int(self.copies[rows].sum()))[0]
 
     @property
     def unit(self) -> float:

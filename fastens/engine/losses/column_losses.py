@@ -42,6 +42,11 @@ class ColumnLosses(Loss):
     # Of the parts, so that losses have them that were pickled without.
 
     @property
+    def measures_noise(self) -> bool:
+        """Whether the variance of gradients falls to that of the noise."""
+        return self.parts[0].measures_noise
+
+    @property
     def noise_l2(self) -> float:  # type: ignore[override]
         """How many times a power of the noise the default L2 is."""
         return self.parts[0].noise_l2

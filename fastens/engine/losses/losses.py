@@ -112,6 +112,10 @@ class Loss:
         a number.
     noise_power : float
         That power.
+    noise_unit : float
+        The root of the noise is in this unit: 1, or its own of the best constant where raw predictions have no scale.
+    tail : float
+        The share of the rows on the side of a raw prediction that has fewer: a level, or what it lacks of 1.
     bounds : pair of numbers
         Between which targets lie.
     comm : Comm
@@ -125,6 +129,8 @@ class Loss:
     has_levels = False
     has_log_odds = False
     noise_l2, noise_power = 0.0, 0.5
+    noise_unit = 1.0
+    tail = 0.5
     bounds = (-math.inf, math.inf)
     comm: Comm = LOCAL
     _kernel = ""
@@ -265,7 +271,7 @@ class Quantile(Loss):
 
     def __init__(self, level: float) -> None:
         super().__init__(parameter=level)
-        self._leaf_level = level
+        self._leaf_level, self.tail = level, min(level, 1 - level)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The quantile."""

@@ -54,10 +54,11 @@ class NumericLoss(Loss):
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives by `raw`, block by block."""
-        assert hessians is not None
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
-            gradients[0, rows], hessians[0, rows] = self.derivatives(y[rows], raw[0, rows])
+            gradients[0, rows], second = self.derivatives(y[rows], raw[0, rows])
+            if hessians is not None:
+                hessians[0, rows] = second
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Weighted mean of the rows' losses."""
@@ -118,16 +119,42 @@ class Tweedie(NumericLoss, LogLinkLoss):
 class LogCosh(NumericLoss):
     """log(cosh(raw - y)): squares near 0, absolute errors far away.
 
-    The second derivative vanishes for outliers, and Newton steps would explode; that of the parabola which touches the
-    loss from above, tanh(d) / d, makes every step go down (as in iteratively reweighted least squares).
+    Its slope is tanh(raw - y), nearly that of Huber's loss with a limit of 1. Its second derivative vanishes far away,
+    as that of absolute errors does: so trees are fitted to slopes alone, and a leaf is the median of its residuals and
+    the mean of the rest cut at 1 (Friedman 2001, section 4.4). Targets in a small unit, whose residuals are large
+    numbers, are learned as by absolute errors.
+
+    Parameters
+    ----------
+    by_newton : bool, default=False
+        Have hessians in place of leaf values, as linear leaves need: those of the parabola which touches the loss from
+        above, tanh(d) / d, by which every step goes down (as in iteratively reweighted least squares).
     """
 
     name = "log_cosh"
+
+    def __init__(self, by_newton: bool = False) -> None:
+        super().__init__()
+        self.constant_hessian = self.renews_leaves = not by_newton
+        self._leaf_limit = 1.0
+
+    @property
+    def measures_noise(self) -> bool:
+        """The variance of slopes, which are differences where these are small, falls to that of the noise."""
+        return True
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The constant of least loss."""
         median = weighted_quantile(y, 0.5, sample_weight, self.comm)
         return self._reweighted_mean(y, sample_weight, self._curvature, median)
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Where no residual of a leaf is cut, let means have the digits of small residuals."""
+        self._leaf_limit = min(1.0, 2 * self.magnitude(y - raw[0]))
+
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
+        """Write the slopes, and where they are needed the curvatures."""
+        super().gradients(y, raw, gradients, None if self.constant_hessian else hessians, n_threads)
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Slope, and the curvature of the touching parabola."""
@@ -152,6 +179,22 @@ class Expectile(NumericLoss):
     """Squares that weigh `level` where y is above the prediction, 1 - level below (Newey & Powell 1987)."""
 
     name = "expectile"
+    noise_l2 = 20.0
+    _unit: float | None = None
+
+    @property
+    def noise_unit(self) -> float:  # type: ignore[override]
+        """The root of the noise of the best constant: the unit of the target is of no account."""
+        return self._unit or 1.0
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Measure the noise of the best constant before the first round."""
+        if self._unit is None:
+            away = y - self.start(y, sample_weight)
+            largest, side = self.magnitude(away), self._side(-away)
+            squares = (side * (away / (largest or 1.0))) ** 2
+            noise = weighted_mean(squares, sample_weight, self.comm) / weighted_mean(side, sample_weight, self.comm)
+            self._unit = largest * math.sqrt(noise)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The expectile."""
@@ -256,6 +299,7 @@ class SeveralLevels(Loss):
         self.n_outputs = len(self._parts)
         self.name = parts[0].name
         self.constant_hessian, self.renews_leaves = parts[0].constant_hessian, parts[0].renews_leaves
+        self.noise_l2, self.noise_power = parts[0].noise_l2, parts[0].noise_power
 
     def join(self, comm: Comm) -> None:
         """Reduce over the rows of all ranks from here on."""
@@ -270,6 +314,11 @@ class SeveralLevels(Loss):
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """The quantiles or expectiles."""
         return np.concatenate([part.start(y, sample_weight) for part in self._parts])
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Renew what the levels learn from their residuals."""
+        for k, part in enumerate(self._parts):
+            part.start_round(y, raw[k : k + 1], sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Those of each level."""

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from fastens.engine.losses.loss_names import REGRESSION, classification_loss, regression_loss
 from fastens.engine.losses.losses import Huber, weighted_mean, weighted_quantile
-from fastens.engine.losses.numeric_losses import CustomLoss
+from fastens.engine.losses.numeric_losses import CustomLoss, LogCosh
 from reference import losses as naive
 
 MAKE = {name: lambda name=name: regression_loss(name, 0.3) for name in REGRESSION} | {
@@ -133,6 +133,18 @@ def test_huber_leaves(rng):
     assert value == pytest.approx(naive.huber_leaf_value(residuals, limit, weight), rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-15, 0.1, 1.0, 1e6])
+def test_leaves_of_log_cosh(rng, scale):
+    """The median, and the mean of the rest cut at 1: where residuals are small numbers, the mean, with all digits."""
+    y, weight, raw = sample(MAKE["log_cosh"](), 100, rng)
+    loss, residuals = MAKE["log_cosh"](), scale * (y - raw[0])
+    loss.start_round(residuals, np.zeros_like(raw), weight)
+    value = loss.leaf_values(residuals.copy(), np.array([0, 100]), weight)[0]
+    assert value == pytest.approx(naive.huber_leaf_value(residuals, 1.0, weight), rel=1e-9)
+    if scale < 0.1:
+        assert value == pytest.approx(np.average(residuals, weights=weight), rel=1e-9)
+
+
 def test_leaves_of_rows_of_next_to_no_weight_have_values():
     loss = MAKE["huber"]()
     y = np.array([0.0, 1.0, 5.0, 1.0, 2.0, 3.0])
@@ -223,7 +235,7 @@ def test_damped_steps_end_where_the_leaf_has_the_least_loss(name, rng):
 
 def test_newton_steps_of_log_cosh_never_go_up(rng):
     """Its own curvature vanishes for outliers, and would throw leaves of them far away."""
-    loss = MAKE["log_cosh"]()
+    loss = LogCosh(by_newton=True)
     y, raw = np.array([300.0, 310.0, -5.0]), np.zeros((1, 3))
     for _ in range(50):
         before = loss.loss(y, raw)
