@@ -189,6 +189,7 @@ _METHODS = {
 # Values of parameters: losses, criteria and the like, in small letters.
 _VALUES = {
     "reg:squarederror reg:linear regression rmse mse l2 ls": "squared_error",
+    "information_gain infogain": "entropy",
     "reg:absoluteerror regression_l1 mae l1 lad": "absolute_error",
     "reg:quantileerror": "quantile",
     "reg:pseudohubererror": "huber",

@@ -246,6 +246,7 @@ def test_attributes_of_other_libraries(kind, name, ours):
         (GradientBoostingClassifier(boosting="gbtree"), "Use 'gbdt'."),
         (AdaBoostClassifier(algorithm="SAMME.R"), "Use 'real'."),
         (RandomForestRegressor(criterion="mse"), "Use 'squared_error'."),
+        (DecisionTreeClassifier(criterion="information_gain"), "Use 'entropy'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="pr_auc")), "Use 'average_precision'."),
         (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="brier")), "Use 'neg_brier_score'."),
