@@ -31,6 +31,8 @@ LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
 L2_OTHERWISE = 1.0  # where it does not follow the noise
 # Of classes; numbers lose by few thresholds: docs/defaults.md.
 ROWS_PER_THRESHOLD = 100
+# Of what means by category are of, so that no sum of squares overflows.
+_LARGEST_SLOPE = 1e30
 
 
 def growth_rules(model: Any) -> GrowthRules:
@@ -226,7 +228,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
     if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
         model._statistics = None  # also where there are many categories by now
     else:
-        data = model._learn_statistics(data, rules.seed)
+        data = data._replace(X=model._learn_statistics(_beside_offset(loss, data), rules.seed).X)
     if earlier is None:
         is_categorical = model._is_categorical
         binning = learn_binning(data.X, data.sample_weight, model.max_bins, is_categorical, rules.n_threads, comm)
@@ -241,3 +243,23 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
     if loss.n_outputs > 1 and data.y.ndim == 2:
         data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
     return Prepared(data, binning, hashes, None if earlier is None else earlier._ensemble.baseline)
+
+
+def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
+    """The rows with what means by category are of: where one raw prediction is given to start from, what it lacks.
+
+    That is the Newton step of each row, weighted by its hessian: for counts the share by which a category has more of
+    them than expected.
+    """
+    if data.offset is None or data.y.ndim > 1 or loss.n_outputs > 1:
+        return data
+    if loss.renews_leaves:
+        return data._replace(y=loss.residuals(data.y, data.offset, 0))
+    slopes = np.ones((2, 1, len(data.y)), dtype=np.float32)
+    loss.start_round(data.y, data.offset, data.sample_weight)
+    loss.gradients(data.y, data.offset, slopes[0], slopes[1])
+    slope = np.clip(slopes[0, 0].astype(np.float64), -_LARGEST_SLOPE, _LARGEST_SLOPE)
+    hessian = np.clip(slopes[1, 0].astype(np.float64), 1 / _LARGEST_SLOPE, _LARGEST_SLOPE)
+    weight = hessian if data.sample_weight is None else hessian * data.sample_weight
+    own = data.sample_weight if data.own_weight is None else data.own_weight
+    return data._replace(y=-slope / hessian, sample_weight=weight, own_weight=own)

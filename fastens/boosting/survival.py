@@ -112,7 +112,8 @@ class GradientBoostingSurvival(BoostedTrees):
         # Target statistics of categories are means of the negative gradients before the first round.
         loss, slopes = self._get_loss(), np.empty((2, 1, len(data.y)), dtype=np.float32)
         loss.join(data.comm)
-        raw = np.repeat(loss.start(data.y, data.sample_weight)[:, None], len(data.y), axis=1)
+        start = loss.start(data.y, data.sample_weight)[:, None]
+        raw = np.repeat(start, len(data.y), axis=1) if data.offset is None else data.offset
         loss.start_round(data.y, raw, data.sample_weight)
         loss.gradients(data.y, raw, slopes[0], slopes[1])
         encoded = super()._learn_statistics(data._replace(y=-slopes[0, 0].astype(np.float64)), seed)

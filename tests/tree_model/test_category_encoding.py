@@ -15,6 +15,9 @@ from fastens import (
     DecisionTreeRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    GradientBoostingSurvival,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -131,6 +134,28 @@ def test_warm_start(table, model):
     np.testing.assert_array_equal(model.predict_proba(frame), at_once.predict_proba(frame))
     with pytest.raises(ValueError, match="X and y must be those of the fit that this one continues"):
         model.set_params(n_estimators=30).fit(frame, ~y)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "squared_error", "absolute_error", "log_loss", "cox", "aft"])
+def test_means_are_of_what_targets_lack_beside_init_score(loss, method):
+    """All categories have the same targets, of which other ones are expected."""
+    rng = np.random.default_rng(0)
+    number = np.arange(1200) % 40
+    expected = number % 8 / 2
+    X = pd.DataFrame({"area": pd.Categorical(number), "other": rng.normal(size=1200)})
+    options = {"n_estimators": 60, "categories": Categories(method), "random_state": 0}
+    if loss == "log_loss":
+        found = GradientBoostingClassifier(**options).fit(X, rng.random(1200) < 0.5, init_score=expected)
+        raw = found.decision_function(X)
+    elif loss in ("cox", "aft"):
+        found = GradientBoostingSurvival(loss, **options).fit(X, rng.exponential(size=1200), init_score=expected)
+        raw = found.predict(X)
+    else:
+        y = rng.poisson(10, 1200) + 1.0 if loss in ("poisson", "gamma") else rng.normal(size=1200)
+        found = GradientBoostingRegressor(loss, **options).fit(X, y, init_score=expected)
+        raw = np.log(found.predict(X)) if loss in ("poisson", "gamma") else found.predict(X)
+    assert np.corrcoef(raw, -expected)[0, 1] > 0.85
 
 
 def test_trees_of_a_forest_encode_as_it_does(table):
