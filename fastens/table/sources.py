@@ -18,6 +18,7 @@ from weakref import finalize
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from fastens.engine.parts import RowSource
 from fastens.files.schema import TableSchema
@@ -178,6 +179,8 @@ def is_source(X: Any) -> bool:
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(item, str | os.PathLike) and _format_of(item) for item in X)
+    if isinstance(X, np.ndarray) or issparse(X):
+        return False
     X = nw.to_native(X, pass_through=True)
     if is_frame(X) or nw.dependencies.is_into_series(X):
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from fastens.table.present_rows import present_rows
 from fastens.table.read_ahead import read_together
 
 Array = NDArray[np.float64]
+IN_ORDER = 8  # NumPy adds rows of fewer values from the first to the last
 
 
 def _holds_whole_numbers(X: Any) -> bool:
@@ -258,7 +259,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def _scores(self, X: ArrayLike) -> Array:
         # Joint log probabilities, less the best of the row. Where no class could have made the row, the prior decides.
         scores = self.predict_joint_log_proba(X)
-        best = scores.max(axis=1, keepdims=True)
+        best = _by_row(np.maximum, scores)
         if best.min() == -np.inf:
             impossible = best[:, 0] == -np.inf
             scores[impossible], best[impossible] = self.class_log_prior_, self.class_log_prior_.max()
@@ -268,14 +269,14 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        scores -= log(exp(scores).sum(axis=1, keepdims=True))
+        scores -= log(_by_row(np.add, exp(scores)))
         return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
         exp(scores, out=scores)
-        scores /= scores.sum(axis=1, keepdims=True)
+        scores /= _by_row(np.add, scores)
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -403,6 +404,13 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
         if y is None:
             return logsumexp(joint, axis=1)
         return joint[np.arange(len(joint)), self._check_validation(X, y).y.astype(np.intp)]
+
+
+def _by_row(function: np.ufunc, values: Array) -> Array:
+    """Reduce each row to a column of one value. NumPy takes long for many short rows, which it reduces in order."""
+    if 1 < values.shape[1] < IN_ORDER:
+        return reduce(function, values.T)[:, None]
+    return function.reduce(values, axis=1, keepdims=True)
 
 
 def _count_rows(likelihood: Likelihood, batch: Batch, X: Any) -> None:

@@ -174,7 +174,8 @@ def _filled_blocks(X: Any) -> Any:
     """Blocks of rows as floats, missing values as 0; a CSR matrix is one block."""
     if isinstance(X, np.ndarray):
         for first, block in dense_blocks(X):
-            yield first, np.nan_to_num(block.astype(np.float64), nan=0.0)
+            known = block.astype(np.float64, copy=False)
+            yield first, known if np.isfinite(known).all() else np.nan_to_num(known, nan=0.0)
         return
     if np.isnan(X.data).any():
         X = X.copy()

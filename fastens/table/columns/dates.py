@@ -257,16 +257,20 @@ def with_parts(frame: Any, parts: Mapping[str, Collection[str]]) -> nw.DataFrame
                 raise ValueError(f"Column {part_name(name, part)!r} has the name of a part of the dates {name!r}.")
             made[part_name(name, part)] = values
         order += [part_name(name, part) for part in own] if name in parts else [name]
-    return _with_numbers(frame, made).select(order)
+    return _with_numbers(frame, made, order)
 
 
-def _with_numbers(frame: nw.DataFrame, made: Mapping[str, Floats]) -> nw.DataFrame:
+def _with_numbers(frame: nw.DataFrame, made: Mapping[str, Floats], order: list[str]) -> nw.DataFrame:
+    """Columns of a frame and numbers, in this order."""
     if made and frame.implementation.is_pandas():  # for which narwhals takes long, column by column
-        pandas, index = nw.dependencies.get_pandas(), frame.to_native().index
-        numbers = pandas.DataFrame(np.array(list(made.values())).T, index=index, columns=list(made))
-        return nw.concat([frame, nw.from_native(numbers, eager_only=True)], how="horizontal")
+        pandas, native = nw.dependencies.get_pandas(), frame.to_native()
+        numbers = pandas.DataFrame(np.array(list(made.values())).T, index=native.index, columns=list(made))
+        place = {name: at for at, name in enumerate([*frame.columns, *made])}
+        joined = pandas.concat([native, numbers], axis=1).take([place[name] for name in order], axis=1)
+        return nw.from_native(joined, eager_only=True)
     backend = frame.implementation
-    return frame.with_columns(*(nw.new_series(name, own, nw.Float64, backend=backend) for name, own in made.items()))
+    numbers = (nw.new_series(name, own, nw.Float64, backend=backend) for name, own in made.items())
+    return frame.with_columns(*numbers).select(order)
 
 
 def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:
