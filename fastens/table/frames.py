@@ -26,7 +26,8 @@ _FLOATS = ({nw.Float64}, {nw.Float32})
 
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table of named columns."""
-    if isinstance(X, narwhals.LazyFrame):  # of which older releases warn
+    # Asked of each table of each call: narwhals looks for a long time. Of lazy frames its older releases warn.
+    if X is None or isinstance(X, np.ndarray | narwhals.LazyFrame):
         return False
     kinds = Table, narwhals.DataFrame  # of any version of narwhals, whose own question knows only those of one
     return isinstance(X, kinds) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
