@@ -7,6 +7,7 @@ what is best for its rows.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import entr, xlogy
 
 
 class NaiveForest:
@@ -21,23 +22,31 @@ class NaiveForest:
 
     def impurity(self, rows):
         """Weight times impurity, the mean over the targets."""
-        return float(np.mean([self._of_target(rows, t) for t in range(self.y.shape[1])])) if len(rows) else 0.0
+        return float(self._impurities(rows, self.weight[rows][None])[0]) if len(rows) else 0.0
 
-    def _of_target(self, rows, t):
-        y, w = self.y[rows, t], self.weight[rows]
+    def _impurities(self, rows, weights):
+        """That of each set of some rows, which is a row of weights."""
+        return np.mean([self._of_target(self.y[rows, t], t, weights) for t in range(self.y.shape[1])], axis=0)
+
+    def _of_target(self, y, t, w):
+        total = w.sum(axis=1, keepdims=True)
         if self.n_classes is not None:
-            share = np.bincount(y, w, self.n_classes[t]) / w.sum()
+            share = w @ (y[:, None] == np.arange(self.n_classes[t])) / total
             if self.rules.criterion == "gini":
-                return w.sum() * (1 - (share**2).sum())
-            share = share[share > 0]
-            return -w.sum() * (share * np.log2(share)).sum()
-        mean = (w * y).sum() / w.sum()
+                return total[:, 0] * (1 - (share**2).sum(axis=1))
+            return total[:, 0] * entr(share).sum(axis=1) / np.log(2)
+        mean = (w @ y)[:, None] / total
         if self.rules.criterion == "squared_error":
-            return (w * (y - mean) ** 2).sum()
+            return (w * (y - mean) ** 2).sum(axis=1)
         if self.rules.criterion == "poisson":
             positive = y > 0
-            return (w[positive] * y[positive] * np.log(y[positive] / mean)).sum()
-        return (w * np.abs(y - weighted_median(y, w))).sum()
+            with np.errstate(divide="ignore"):  # where all rows of weight have 0
+                return xlogy(w[:, positive] * y[positive], y[positive] / mean).sum(axis=1)
+        # From the smaller of two medians the distances are those from any value between them.
+        order = np.argsort(y, kind="stable")
+        until = np.cumsum(w[:, order], axis=1)
+        median = y[order][(until >= until[:, -1:] / 2).argmax(axis=1)]
+        return (w * np.abs(y - median[:, None])).sum(axis=1)
 
     def value(self, rows):
         """One column of the second class's share for two classes, K columns for K; mean or median of numbers."""
@@ -54,19 +63,23 @@ class NaiveForest:
                 columns.append((w * y).sum() / w.sum())
         return np.array(columns)
 
-    def gain(self, rows, left):
-        return self.impurity(rows) - self.impurity(rows[left]) - self.impurity(rows[~left])
+    def gains(self, rows, left):
+        """What the splits of the rows gain; each row of `left` is one, and says which of the rows go left."""
+        weight = self.weight[rows]
+        return self.impurity(rows) - self._impurities(rows, weight * left) - self._impurities(rows, weight * ~left)
 
-    def is_allowed(self, rows, feature, left):
-        for side in (rows[left], rows[~left]):
-            if len(side) < max(self.rules.min_samples_leaf, 1) or self.weight[side].sum() < self.rules.min_weight_leaf:
-                return False
-            if self.rules.criterion == "poisson" and (self.y[side] * self.weight[side, None]).sum(axis=0).min() <= 0:
-                return False
-        if self.rules.monotone is not None:
-            step = self.value(rows[~left])[0] - self.value(rows[left])[0]
-            return step * self.rules.monotone[feature] >= 0
-        return True
+    def are_allowed(self, rows, feature, left):
+        """Whether the rules allow the splits."""
+        y, weight, rules = self.y[rows], self.weight[rows], self.rules
+        found = np.ones(len(left), dtype=bool)
+        for side in (left, ~left):
+            found &= (side.sum(axis=1) >= max(rules.min_samples_leaf, 1)) & (side @ weight >= rules.min_weight_leaf)
+            if rules.criterion == "poisson":
+                found &= ((side * weight) @ y > 0).all(axis=1)
+        if rules.monotone is not None:
+            step = np.array([self.value(rows[~each])[0] - self.value(rows[each])[0] for each in left[found]])
+            found[found] = step * rules.monotone[feature] >= 0
+        return found
 
     def may_split(self, rows, depth):
         is_pure = bool((self.y[rows] == self.y[rows[0]]).all())
@@ -83,9 +96,14 @@ class NaiveForest:
 
     def best_gain(self, rows, path):
         """The largest gain of an allowed split; minus infinity where there is none."""
-        features = [f for f in range(len(self.codes)) if self.may_use(f, path)]
-        questions = [(f, left) for f in features for left in self._questions(rows, f)]
-        return max((self.gain(rows, left) for f, left in questions if self.is_allowed(rows, f, left)), default=-np.inf)
+        best = -np.inf
+        for feature in range(len(self.codes)):
+            questions = self._questions(rows, feature) if self.may_use(feature, path) else []
+            if questions:
+                left = np.array(questions)
+                gains = self.gains(rows, left)[self.are_allowed(rows, feature, left)]
+                best = max(best, gains.max(initial=-np.inf))
+        return best
 
     def _questions(self, rows, feature):
         codes = self.codes[feature, rows]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from reference.growth import NaiveGrower
@@ -16,9 +14,8 @@ class NaiveJointGrower(NaiveGrower):
         """Return a list of nodes as `NaiveGrower` does; their values are vectors."""
         self.parts = []
         for g, h in zip(gradients, hessians, strict=True):
-            # One that only holds the quantised sums of its output: it may not split.
-            part = NaiveGrower(self.codes, self.n_codes, self.is_categorical, replace(self.rules, max_leaf_nodes=1))
-            part.grow(g, h, weights, constant_hessian)
+            part = NaiveGrower(self.codes, self.n_codes, self.is_categorical, self.rules)
+            part.learn(g, h, weights, constant_hessian)
             self.parts.append(part)
         self.shares = 1 / len(self.parts)
         return super().grow(gradients[0], hessians[0], weights, constant_hessian, seed)
@@ -46,31 +43,24 @@ class NaiveJointGrower(NaiveGrower):
             for goes_left in self._sets(feature, codes, part._category_order(codes, node["rows"]))
         ]
 
-    def _gain(self, node, goes_left, feature):
-        rules, rows = self.rules, node["rows"]
-        sides = rows[goes_left], rows[~goes_left]
-        if min(self.parts[0].w[side].sum() for side in sides) < rules.min_samples_leaf:
-            return -np.inf, None
-        if min(self.w[side].sum() for side in sides) < rules.min_weight_leaf:
-            return -np.inf, None
-        hessians = [self.shares * sum(self._sums(part, side)[1] for part in self.parts) for side in sides]
-        if min(hessians) < rules.min_child_weight:
-            return -np.inf, None
-        penalised = self.is_categorical[feature] and not self._is_one_hot(feature)
-        gain = 0.0
+    def _gains(self, node, goes_left, feature):
+        rules, l2 = self.rules, self.rules.l2_regularization
+        sign = self._sign(feature)
+        is_penalised = self.is_categorical[feature] and not self._is_one_hot(feature)
+        is_allowed, gain, hessians = True, 0.0, np.zeros((2, len(goes_left)))
         for part in self.parts:
-            l2 = rules.l2_regularization
-            side_l2 = l2 + (rules.category_l2 * part.mean_hessian / part.hessian_scale if penalised else 0.0)
-            sums = [self._sums(part, side) for side in sides]
-            g, h = self._sums(part, rows)
-            left, right = (-g_side / (h_side + side_l2) for g_side, h_side in sums)
-            if rules.monotone is not None and rules.monotone[feature] * (right - left) < 0:
-                gain += g**2 / (h + 2 * side_l2)  # one value for both sides
-            else:
-                gain += sum(g_side**2 / (h_side + side_l2) for g_side, h_side in sums)
-            gain -= g**2 / (h + l2)
-        return gain, None
-
-    @staticmethod
-    def _sums(part, rows):
-        return (part.w * part.g)[rows].sum() / part.gradient_scale, (part.w * part.h)[rows].sum() / part.hessian_scale
+            side_l2 = l2 + (rules.category_l2 * part.mean_hessian / part.hessian_scale if is_penalised else 0.0)
+            sides = part.sums_of_sides(node["rows"], goes_left)
+            (copies, g_left, h_left), (others, g_right, h_right), (_, g, h) = (
+                (n, gradient / part.gradient_scale, hessian / part.hessian_scale)
+                for n, gradient, hessian in (*sides, sides[0] + sides[1])
+            )
+            is_allowed &= np.minimum(copies, others) >= max(rules.min_samples_leaf, rules.min_weight_leaf)
+            hessians += [h_left, h_right]
+            with np.errstate(invalid="ignore", divide="ignore"):  # where one side is empty
+                left, right = -g_left / (h_left + side_l2), -g_right / (h_right + side_l2)
+                apart = g_left**2 / (h_left + side_l2) + g_right**2 / (h_right + side_l2)
+            together = g**2 / (h + 2 * side_l2)  # one value for both sides
+            gain = gain + np.where(sign * (right - left) < 0, together, apart) - g**2 / (h + l2)
+        is_allowed &= self.shares * hessians.min(axis=0) >= rules.min_child_weight
+        return (np.where(is_allowed, gain, -np.inf),)

@@ -70,10 +70,10 @@ def check_nodes(tree, matrix, target, rules, weight=None, *, optimal=True, toler
         np.testing.assert_allclose(tree.value[node], twin.value(here), rtol=1e-4, atol=1e-5)
         split = tree.feature[node] >= 0
         if split:
-            left = np.isin(here, rows[tree.left_child[node]])
-            gain = twin.gain(here, left)
+            left = np.isin(here, rows[tree.left_child[node]])[None]
+            [gain] = twin.gains(here, left)
             assert tree.gain[node] == pytest.approx(gain, rel=1e-4, abs=tolerance * scale)
-            assert twin.is_allowed(here, tree.feature[node], left)
+            assert twin.are_allowed(here, tree.feature[node], left).all()
             assert twin.may_use(tree.feature[node], path[node])
         assert not split or twin.may_split(here, depth[node])
         if optimal and twin.may_split(here, depth[node]):
