@@ -25,8 +25,8 @@ QUICK = {"AdaBoostClassifier", "GaussianNB", "GradientBoostingRegressor", "Isola
 
 
 @parametrize_with_checks([make(name) for name in BY_DEFAULT if name not in WITH_MEMBERS], quick=QUICK)
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 @pytest.fixture
@@ -35,5 +35,5 @@ def few_trees(monkeypatch):
 
 
 @parametrize_with_checks([make(name) for name in BY_DEFAULT if name in WITH_MEMBERS])
-def test_sklearn_check_with_default_members(estimator, check, few_trees):
-    check(estimator)
+def test_sklearn_check_with_default_members(check, few_trees):
+    check()

@@ -16,5 +16,5 @@ VARIANTS = [
 
 
 @parametrize_with_checks(VARIANTS)
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()

@@ -16,8 +16,8 @@ ENCODED = {"categories": Categories(encoding="ordered", missing="category"), "ra
 
 
 @parametrize_with_checks([GradientBoostingClassifier(**ENCODED), GradientBoostingRegressor(**ENCODED)])
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def make_frame(rng, n_rows=3000, n_categories=300, noise=1.0):

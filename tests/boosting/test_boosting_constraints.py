@@ -21,8 +21,8 @@ CONSTRAINED = {
 
 
 @parametrize_with_checks([GradientBoostingClassifier(**CONSTRAINED), GradientBoostingRegressor(**CONSTRAINED)])
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def make_rows(seed, n_rows=400, n_features=4):

@@ -30,8 +30,8 @@ def skewed(rng, n_rows=3000):
         GradientBoostingClassifier(loss="exponential", n_estimators=20),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def test_quantiles_cover_and_never_cross(rng):

@@ -422,8 +422,8 @@ def test_callbacks_of_scikit_learn(X, y):
         GradientBoostingClassifier(subsample=0.6, warm_start=True, n_estimators=20),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def test_rows_to_validate_on_are_given_once(rng):

@@ -61,8 +61,8 @@ def y(X, rng):
 
 
 @parametrize_with_checks([GradientBoostingClassifier(LogLoss(), n_estimators=20)])
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 @pytest.mark.parametrize("options", [{}, {"subsample": 0.5}, {"boosting": "dart"}, {"linear_leaves": True}], ids=str)

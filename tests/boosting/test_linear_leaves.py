@@ -34,8 +34,8 @@ def X(rng):
 @parametrize_with_checks(
     [GradientBoostingClassifier(**LINEAR, n_estimators=20), GradientBoostingRegressor(**LINEAR, n_estimators=20)]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def test_a_line_needs_one_leaf(rng):

@@ -70,8 +70,8 @@ def assert_same_rounds(model, X, y, tmp_path):
         GradientBoostingRegressor(**LINEAR, boosting=Dart(skip_drop=0.0), n_estimators=20),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def test_a_naive_twin(X, rng):
@@ -150,16 +150,16 @@ KINDS = {
 }
 
 
-@parametrize_with_checks(
-    [
-        GradientBoostingClassifier(**LINEAR, n_estimators=20),
-        GradientBoostingRegressor("log_cosh", **LINEAR, n_estimators=20),
-    ]
-)
-def test_sklearn_check_of_several_targets(estimator, check):
-    tags = estimator.__sklearn_tags__()
-    assert tags.target_tags.multi_output
-    check(estimator)
+OF_SEVERAL_TARGETS = [
+    GradientBoostingClassifier(**LINEAR, n_estimators=20),
+    GradientBoostingRegressor("log_cosh", **LINEAR, n_estimators=20),
+]
+
+
+@parametrize_with_checks(OF_SEVERAL_TARGETS)
+def test_sklearn_check_of_several_targets(check):
+    assert all(estimator.__sklearn_tags__().target_tags.multi_output for estimator in OF_SEVERAL_TARGETS)
+    check()
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "poisson", "log_cosh", "cross_entropy"])

@@ -51,8 +51,8 @@ def worst_step(model, X, signs=SIGNS):
         GradientBoostingRegressor(**LINEAR, growth=Growth(max_delta_step=10.0), n_estimators=20),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 @pytest.mark.slow

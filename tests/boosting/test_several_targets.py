@@ -367,8 +367,8 @@ def test_the_number_of_targets_stays(X, Y):
         GradientBoostingClassifier(n_estimators=20, sampling="mvs", subsample=0.7, oob_score=True, min_samples_leaf=1),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 @pytest.mark.parametrize(

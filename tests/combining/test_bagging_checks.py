@@ -18,5 +18,5 @@ from reference.sklearn_checks import parametrize_with_checks
         BaggingRegressor(Ridge(), 5, bootstrap_features=True),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()

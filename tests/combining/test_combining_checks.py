@@ -38,5 +38,5 @@ REGRESSORS = [
         WeightedMajorityClassifier(CLASSIFIERS, cv=3, algorithm="hedge", weighting="covariance"),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()

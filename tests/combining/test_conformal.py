@@ -53,8 +53,8 @@ SMALL = {"n_estimators": 6, "min_samples_leaf": 1}
         ConformalClassifier(LogisticRegression(), conformity="aps"),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def make_rows(rng, n_rows):

@@ -33,8 +33,8 @@ OOB = PosteriorAverage(evidence="oob")
         ExtraTreesRegressor(10, averaging="posterior"),
     ]
 )
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 @pytest.fixture

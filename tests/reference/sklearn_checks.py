@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from functools import partial
 from typing import Any
+from unittest import SkipTest
 
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -33,20 +35,40 @@ OF_CLASSES = {
 }
 
 
-def parametrize_with_checks(estimators: Iterable[Any], *, quick: Container[str] = ()) -> pytest.MarkDecorator:
-    """As scikit-learn's function of that name, which writes each estimator out anew for each of its checks.
+def parametrize_with_checks(
+    estimators: Iterable[Any], *, quick: Container[str] = (), leave_out: Callable[[Any, str], bool] | None = None
+) -> pytest.MarkDecorator:
+    """All of scikit-learn's checks of an estimator as one test: as many tests would cost more than what they do.
 
-    Checks of a class alone are of its defaults. Those of the classes named in `quick` are not marked as slow.
+    Checks of a class alone are of its defaults. Estimators of classes named in `quick` are not marked as slow.
+    `leave_out` says of an estimator and a check whether it is not for it.
     """
     cases = []
     for estimator in estimators:
         marks = [] if type(estimator).__name__ in quick else [pytest.mark.slow]
         text = re.sub(r"\s", "", repr(estimator))
-        is_default = text.endswith("()")
+        checks = []
         for checked, check in estimator_checks_generator(estimator):
-            if check.func.__name__ in OF_CLASSES and not is_default:
+            name = check.func.__name__
+            if name in OF_CLASSES and not text.endswith("()"):
                 continue
-            options = ",".join(f"{name}={value}" for name, value in check.keywords.items())
-            name = check.func.__name__ + (f"({options})" if options else "")
-            cases.append(pytest.param(checked, check, marks=marks, id=f"{text}-{name}"))
-    return pytest.mark.parametrize(("estimator", "check"), cases)
+            if leave_out is None or not leave_out(estimator, name):
+                checks.append(partial(check, checked))
+        cases.append(pytest.param(partial(_run, checks), marks=marks, id=text))
+    return pytest.mark.parametrize("check", cases)
+
+
+def _run(checks: list[partial]) -> None:
+    """Run all checks, also after some that fail; those that find nothing to check are passed over."""
+    failures = []
+    for check in checks:
+        try:
+            check()
+        except (SkipTest, pytest.skip.Exception):
+            continue
+        except Exception as failure:
+            options = ", ".join(f"{name}={value}" for name, value in check.keywords.items())
+            failure.add_note(f"in {check.func.__name__}({options})")
+            failures.append(failure)
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} of {len(checks)} checks failed", failures)

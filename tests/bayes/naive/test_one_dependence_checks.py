@@ -13,5 +13,5 @@ MODELS = [
 
 
 @parametrize_with_checks(MODELS)
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()

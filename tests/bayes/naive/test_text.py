@@ -20,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 
 import fastens
 from fastens import ModelFileError, TextClassifier
-from reference.sklearn_checks import parametrize_with_checks
 
 TEXTS = [
     "Win a prize now, win money",
@@ -38,11 +37,6 @@ PEERS = {
     "pairs of words": (MultinomialNB, {"ngram_range": (1, 2), "min_df": 2}),
     "few terms": (MultinomialNB, {"max_features": 3, "lowercase": False}),
 }
-
-
-@parametrize_with_checks([TextClassifier()])
-def test_sklearn_check(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("name", PEERS)

@@ -18,8 +18,8 @@ MODELS = [
 
 
 @parametrize_with_checks(MODELS)
-def test_sklearn_check(estimator, check):
-    check(estimator)
+def test_sklearn_check(check):
+    check()
 
 
 def test_scores_of_networks_without_a_class_are_mean_log_probabilities():
