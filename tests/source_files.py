@@ -57,9 +57,12 @@ def imported_modules(path: Path) -> set[str]:
     return found - {module_name(path)}
 
 
+parsed = cache(ast.parse)
+
+
 def python_imports(text: str) -> Iterator[tuple[str, str]]:
     """Each imported module with a name that is taken from it, or none."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -97,7 +100,7 @@ def functions(path: Path) -> list[Function]:
 
 
 def python_functions(text: str) -> Iterator[Function]:
-    lines, tree = text.splitlines(), ast.parse(text)
+    lines, tree = text.splitlines(), parsed(text)
     owners = {
         member: node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for member in ast.walk(node)
     }

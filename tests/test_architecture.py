@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter, defaultdict
 
@@ -145,20 +146,24 @@ def room_of(module: str) -> str:
     return room or "fastens"
 
 
-ARROWS = defaultdict(set)  # module -> modules; a .pyx and its .pxd are one
-for source in SOURCES:
-    ARROWS[module_name(source)] |= {m for m in imported_modules(source) if m.split(".")[0] == "fastens"}
+@functools.cache
+def arrows():
+    """For each module those that it imports; a .pyx and its .pxd are one. All files are read, but by one worker."""
+    found = defaultdict(set)
+    for source in SOURCES:
+        found[module_name(source)] |= {m for m in imported_modules(source) if m.split(".")[0] == "fastens"}
+    return dict(found)
 
 
 def test_imports_point_one_way():
-    pairs = {(room_of(module), room_of(other)) for module, others in ARROWS.items() for other in others}
+    pairs = {(room_of(module), room_of(other)) for module, others in arrows().items() for other in others}
     assert [f"{room} must not know {other}" for room, other in pairs if ROOMS.index(other) > ROOMS.index(room)] == []
 
 
 def test_arrows_are_read_from_every_kind_of_file():
     assert "fastens.engine.team.h" in imported_modules(PACKAGE / "engine/team.pyx")
     assert (
-        "fastens.engine.structs" in imported_modules(PACKAGE / "engine/team.pxd") | ARROWS["fastens.engine.bins.bins"]
+        "fastens.engine.structs" in imported_modules(PACKAGE / "engine/team.pxd") | arrows()["fastens.engine.bins.bins"]
     )
     assert "fastens.engine.dispatch.h" in imported_modules(PACKAGE / "engine/histograms/quantise_loops.h")
     assert absolute("..bins.binning", PACKAGE / "engine/grow/growth.py") == "fastens.engine.bins.binning"
@@ -166,29 +171,29 @@ def test_arrows_are_read_from_every_kind_of_file():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    check_cycles(ARROWS, MODULE_CYCLES)
+    check_cycles(arrows(), MODULE_CYCLES)
 
 
 def test_no_folder_imports_itself_by_way_of_others():
     folders = {module_name(path): module_name(path.parent) for path in SOURCES if path.name != "__init__.py"}
-    arrows = defaultdict(set)
+    between = defaultdict(set)
     for module, folder in folders.items():
-        arrows[folder] |= {folders[other] for other in ARROWS[module] if other in folders} - {folder, "fastens"}
-    check_cycles(arrows, FOLDER_CYCLES)
+        between[folder] |= {folders[other] for other in arrows()[module] if other in folders} - {folder, "fastens"}
+    check_cycles(between, FOLDER_CYCLES)
 
 
-def check_cycles(arrows, exceptions):
+def check_cycles(arrows_between, exceptions):
     """Each cycle must lie within an exception, and each exception must hold one."""
-    found = [{name.removeprefix("fastens.") for name in cycle} for cycle in cycles(arrows)]
+    found = [{name.removeprefix("fastens.") for name in cycle} for cycle in cycles(arrows_between)]
     assert [cycle for cycle in found if not any(cycle <= allowed for allowed in exceptions)] == []
     assert [allowed for allowed in exceptions if not any(cycle <= allowed for cycle in found)] == []
 
 
 def test_bayes_knows_few_rooms():
-    for module in ARROWS:
+    for module in arrows():
         room = room_of(module)
         if room.split(".")[0] == "bayes":
-            known = {other for other in map(room_of, ARROWS[module]) if other.split(".")[0] != "bayes"}
+            known = {other for other in map(room_of, arrows()[module]) if other.split(".")[0] != "bayes"}
             allowed = BAYES_ROOMS | MORE_OF_BAYES.get(room, set())
             assert known <= allowed, f"{module} must not know {known - allowed}"
 
