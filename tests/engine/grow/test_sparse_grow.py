@@ -59,17 +59,18 @@ def test_trees_are_those_of_the_twin(rules, rng):
 @pytest.mark.parametrize(
     ("n_rows", "rules"), [(50, 0), (3000, 2), (3000, 3), (20_000, 0), (20_000, 2), (70_000, 0), (70_000, 3)]
 )
-@pytest.mark.parametrize("heavy", [False, True])
-def test_all_forms_of_cells_and_any_number_of_threads(n_rows, rules, heavy, rng):
+def test_all_forms_of_cells_and_any_number_of_threads(n_rows, rules, rng):
     """More rows than packed cells hold, or than have words made ready; gradients too wide for them."""
     X = sparse_rows(rng, n_rows)
     binning = learn_binning(X)
-    given = derivatives(rng, X, heavy)
-    expected = TreeGrower(binning.transform(X), RULES[rules]).grow(*given)
-    for n_threads in (1, 2, 5):
-        grower = TreeGrower(sparse_matrix(binning, X), RULES[rules], n_threads=n_threads)
-        for _ in range(2):
-            assert_equal(grower.grow(*given), expected)
+    codes, cells = binning.transform(X), sparse_matrix(binning, X)
+    for heavy in (False, True):
+        given = derivatives(rng, X, heavy)
+        expected = TreeGrower(codes, RULES[rules]).grow(*given)
+        for n_threads in (1, 2, 5):
+            grower = TreeGrower(cells, RULES[rules], n_threads=n_threads)
+            for _ in range(2):
+                assert_equal(grower.grow(*given), expected)
 
 
 @pytest.mark.parametrize("weights", ["whole", "real"])
