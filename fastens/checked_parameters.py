@@ -35,6 +35,8 @@ class ChecksParameters(BaseEstimator):
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
     # Descriptions of parameters and fitted attributes that several classes share.
     _docs: ClassVar[Docs] = {}
+    # The constructor and its parameters, once they were asked for.
+    _names_of_parameters: ClassVar[tuple[Any, list[str]]]
     # What the parameters that were set after `fit` were in it.
     _parameters_of_fit: Mapping[str, Any] = MappingProxyType({})
 
@@ -60,6 +62,14 @@ class ChecksParameters(BaseEstimator):
                 text = f"{type(self).__name__!r} object has no attribute {name!r}.{hint}"
                 raise AttributeError(text, name=name, obj=self)
             return object.__getattribute__(self, name)  # raises the error of its own
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """The names of the constructor's parameters: scikit-learn reads its signature again for each copy."""
+        constructor, names = vars(cls).get("_names_of_parameters", (None, ()))
+        if constructor is not cls.__init__:
+            constructor, names = cls._names_of_parameters = cls.__init__, super()._get_param_names()
+        return list(names)
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.

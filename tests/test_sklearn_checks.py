@@ -7,7 +7,7 @@ import pytest
 from reference.public_estimators import CLASSES, REQUIRED, make, shrink_default_members
 from reference.sklearn_checks import parametrize_with_checks
 
-# Default members are ensembles, fitted several times: here of fewer trees.
+# Default members are ensembles, fitted several times: here of fewer trees, and not as often.
 WITH_MEMBERS = {
     "BayesOptimalClassifier",
     "CascadeForestClassifier",
@@ -17,6 +17,8 @@ WITH_MEMBERS = {
     "MLClassifier",
     "StackingClassifier",
     "StackingRegressor",
+    "VotingClassifier",
+    "VotingRegressor",
     "WeightedMajorityClassifier",
 }
 BY_DEFAULT = sorted(CLASSES.keys() - REQUIRED.keys())

@@ -27,7 +27,9 @@ def make(name, **parameters):
 
 
 def shrink_default_members(monkeypatch, n_estimators):
-    """Let the ensembles that ensembles are made of by default, and fitted several times, have fewer trees."""
+    """Let the ensembles that ensembles are made of by default have fewer trees, and be fitted on two folds."""
+    for kind in (members.BaseMembers, cascade.BaseCascade):
+        monkeypatch.setattr(kind, "_default_cv", 2)
     for module, function in ((members, "default_members"), (cascade, "default_forests")):
         make_members = getattr(module, function)
 
