@@ -13,6 +13,7 @@ from fastens.boosting.classifier import most_probable
 from fastens.engine.elementary import exp
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
+from fastens.engine.sums import sum_in_order
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes, name_ticks, plain, shortened
@@ -197,7 +198,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         if self._algorithm in CLASS_VOTES:
             return float(self.estimator_weights_.sum())
         if "_ensemble" not in vars(self):
-            return float(sum(np.ptp(values, axis=1).max() for values in self._values))
+            return sum_in_order(np.ptp(values, axis=1).max() for values in self._values)
         first, value = self._ensemble.node_offsets[:-1], np.array(self._ensemble.value)
         spread = np.abs(value[:, 0]) if value.shape[1] == 1 else np.ptp(value, axis=1)
         spread[self._ensemble.left_child > 0] = 0

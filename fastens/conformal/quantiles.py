@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.conformal.fold_quantiles import upper_ends as upper_ends_of_folds
+from fastens.engine.sums import sum_in_order
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]
@@ -73,7 +74,7 @@ class ConformalScores:
 
 def needed_weight(parts: Sequence[ConformalScores], coverage: float) -> float:
     """The weight of all parts that must lie at or below a score; the new row counts 1."""
-    return coverage * (sum(part.total for part in parts) + 1.0) * (1.0 - _SLACK)
+    return coverage * (sum_in_order(part.total for part in parts) + 1.0) * (1.0 - _SLACK)
 
 
 def upper_ends(

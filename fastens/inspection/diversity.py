@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.engine.sums import sum_in_order
 from fastens.inspection.arguments import as_labels, as_numbers, as_truths, check_same_kind, check_same_rows
 from fastens.inspection.plotting import axes, plain, shortened
 from fastens.parameters import Rule, one_of
@@ -102,7 +103,7 @@ def kappa(first: ArrayLike, second: ArrayLike) -> float:
     check_same_rows(first=a, second=b)
     check_same_kind("first", a, "second", b)
     labels = np.unique(np.concatenate([a, b]))
-    by_chance = sum(float(np.mean(a == label) * np.mean(b == label)) for label in labels)
+    by_chance = sum_in_order(np.mean(a == label) * np.mean(b == label) for label in labels)
     observed = float(np.mean(a == b))
     return (observed - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan")
 

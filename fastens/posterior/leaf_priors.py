@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betaincinv, gammainc, gammaincinv, ndtr, ndtri, stdtr, stdtrit
 
 from fastens.engine.elementary import exp, gammaln, log, log1p
+from fastens.engine.sums import sum_in_order
 from fastens.engine.whole import are_whole
 from fastens.posterior.averages import class_posterior, number_posterior
 from fastens.posterior.pruning_passes import dirichlet_evidence, posterior_shares
@@ -161,7 +162,7 @@ class ClassPrior:
         """Log gammas of the alphas and of their sum, each plus 0, 1, ..."""
         if isinstance(self.alpha, tuple):
             steps = np.arange(_SMALL_TABLE)
-            return gammaln(np.array(self.alpha)[:, None] + steps), gammaln(sum(self.alpha) + steps)
+            return gammaln(np.array(self.alpha)[:, None] + steps), gammaln(sum_in_order(self.alpha) + steps)
         of_one = np.broadcast_to(_log_gammas(self.alpha), (n_classes, _TABLE))
         return of_one, _log_gammas(n_classes * self.alpha)
 

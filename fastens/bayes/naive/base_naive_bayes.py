@@ -18,6 +18,7 @@ from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.docstrings import Docs
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.parts import RowSource
+from fastens.engine.sums import sum_in_order
 from fastens.engine.threads import resolve_n_jobs
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
@@ -388,7 +389,7 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
         values = [likelihood.log_evidence() for likelihood in self._likelihoods]
         if any(value is None for value in values):
             raise AttributeError("log_evidence_ needs a proper prior of the parameters of every column; there is none.")
-        return float(sum(values))
+        return sum_in_order(values)
 
     @property
     def n_parameters_(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastens.engine.comm import Comm
 from fastens.engine.losses.losses import Array, Floats, Loss
+from fastens.engine.sums import sum_in_order
 
 
 class ColumnLosses(Loss):
@@ -110,7 +111,7 @@ class ColumnLosses(Loss):
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """The mean of the parts' losses."""
         losses = [part.loss(column, raw[rows], sample_weight, n_threads) for part, rows, column in self._targets(y)]
-        return sum(losses) / len(losses)
+        return sum_in_order(losses) / len(losses)
 
     def split(self, raw: Array) -> list[Array]:
         """Raw predictions of shape (n_rows, n_outputs) by target."""

@@ -23,6 +23,7 @@ from fastens.engine.losses.losses import (
     weighted_mean,
     weighted_quantile,
 )
+from fastens.engine.sums import sum_in_order
 
 Array = NDArray[np.float64]
 BLOCK = 1 << 14  # rows whose formulas are evaluated at a time, so that what they make stays in the cache
@@ -328,8 +329,8 @@ class SeveralLevels(Loss):
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """The mean over the levels."""
-        parts = enumerate(self._parts)
-        return sum(part.loss(y, raw[k : k + 1], sample_weight, n_threads) for k, part in parts) / self.n_outputs
+        losses = (part.loss(y, raw[k : k + 1], sample_weight, n_threads) for k, part in enumerate(self._parts))
+        return sum_in_order(losses) / self.n_outputs
 
     def row_losses(self, y: Array, raw: Array) -> Array:
         """The loss of each row, where there is one level."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fastens.engine.elementary import logaddexp
 from fastens.engine.losses.losses import Array, BinaryLogLoss, Loss, MulticlassLogLoss, SquaredError
 from fastens.engine.losses.numeric_losses import CrossEntropy
+from fastens.engine.sums import sum_in_order
 
 
 class RootSquaredError(SquaredError):
@@ -90,7 +91,7 @@ class OneVsRest(MulticlassLogLoss):
         """The sum over the classes."""
         loss: Loss = BinaryLogLoss()
         pairs = ((_is_class(y, k), np.ascontiguousarray(raw[k : k + 1])) for k in range(self.n_outputs))
-        return sum(loss.loss(of_class, own, sample_weight, n_threads) for of_class, own in pairs)
+        return sum_in_order(loss.loss(of_class, own, sample_weight, n_threads) for of_class, own in pairs)
 
     def predict(self, raw: Array) -> Array:
         """The probability of each class against all others."""
