@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
 from fastens.boosting.classifier import most_probable
-from fastens.engine.elementary import exp
+from fastens.engine.elementary import exp, sum_in_order
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.grow.stumps import feature_table
-from fastens.engine.sums import sum_in_order
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.error_curves import plot_errors, staged_errors
 from fastens.inspection.plotting import axes, name_ticks, plain, shortened

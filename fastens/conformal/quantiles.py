@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.conformal.fold_quantiles import upper_ends as upper_ends_of_folds
-from fastens.engine.sums import sum_in_order
+from fastens.engine.elementary import sum_in_order
 from fastens.engine.threads import threads_for
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.engine.sums import sum_in_order
+from fastens.engine.elementary import sum_in_order
 from fastens.inspection.arguments import as_labels, as_numbers, as_truths, check_same_kind, check_same_rows
 from fastens.inspection.plotting import axes, plain, shortened
 from fastens.parameters import Rule, one_of

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betaincinv, gammainc, gammaincinv, ndtr, ndtri, stdtr, stdtrit
 
-from fastens.engine.elementary import exp, gammaln, log, log1p
-from fastens.engine.sums import sum_in_order
+from fastens.engine.elementary import exp, gammaln, log, log1p, sum_in_order
 from fastens.engine.whole import are_whole
 from fastens.posterior.averages import class_posterior, number_posterior
 from fastens.posterior.pruning_passes import dirichlet_evidence, posterior_shares

@@ -101,3 +101,8 @@ def test_what_is_made_of_them(rng):
     np.testing.assert_allclose(elementary.softmax(x[1:3], axis=1), special.softmax(x[1:3], axis=1), rtol=1e-14)
     z = np.concatenate([rng.normal(scale=20, size=99), [-800.0, 800.0, 0.0]])
     np.testing.assert_allclose(elementary.expit(z), special.expit(z), rtol=1e-15)
+
+
+def test_sums_are_the_same_on_every_release_of_python():
+    assert elementary.sum_in_order([0.1] * 10) == 0.9999999999999999
+    assert elementary.sum_in_order([1e308, 1e308, -1e308]) == np.inf

@@ -16,9 +16,8 @@ from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.docstrings import Docs
-from fastens.engine.elementary import exp, log, logsumexp
+from fastens.engine.elementary import exp, log, logsumexp, sum_in_order
 from fastens.engine.parts import RowSource
-from fastens.engine.sums import sum_in_order
 from fastens.engine.threads import resolve_n_jobs
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.comm import Comm
+from fastens.engine.elementary import sum_in_order
 from fastens.engine.losses.losses import Array, Floats, Loss
-from fastens.engine.sums import sum_in_order
 
 
 class ColumnLosses(Loss):

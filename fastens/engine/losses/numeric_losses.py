@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import fastens.engine.losses.gradients as kernels
 from fastens.engine.comm import Comm, gathered
-from fastens.engine.elementary import log, log1p
+from fastens.engine.elementary import log, log1p, sum_in_order
 from fastens.engine.losses.losses import (
     BinaryLogLoss,
     Floats,
@@ -23,7 +23,6 @@ from fastens.engine.losses.losses import (
     weighted_mean,
     weighted_quantile,
 )
-from fastens.engine.sums import sum_in_order
 
 Array = NDArray[np.float64]
 BLOCK = 1 << 14  # rows whose formulas are evaluated at a time, so that what they make stays in the cache

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.elementary import logaddexp
+from fastens.engine.elementary import logaddexp, sum_in_order
 from fastens.engine.losses.losses import Array, BinaryLogLoss, Loss, MulticlassLogLoss, SquaredError
 from fastens.engine.losses.numeric_losses import CrossEntropy
-from fastens.engine.sums import sum_in_order
 
 
 class RootSquaredError(SquaredError):
