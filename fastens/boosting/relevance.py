@@ -138,11 +138,11 @@ def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
 
 def check_weights_of_rows(sample_weight: Any, n_rows: int, qid: Any, group: Any) -> None:
     """Raise ValueError for weights of queries, as XGBoost takes them, in place of those of rows."""
-    n_weights = np.size(sample_weight)
-    if np.ndim(sample_weight) != 1 or n_weights == n_rows:
+    weights = np.asarray(sample_weight)
+    if weights.ndim != 1 or len(weights) == n_rows:
         return
     n_queries = len(np.unique(RelevanceLabels(None, qid, group).query(n_rows)))
-    if n_weights == n_queries > 1:
+    if len(weights) == n_queries > 1:
         raise ValueError(
             f"sample_weight must have one weight for each of the {n_rows} rows; got one for each of the {n_queries} "
             "queries, which query_weight takes."
