@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 
@@ -58,8 +60,7 @@ CASES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "size"), [*zip(CASES, cycle(SIZES))])
 def test_a_fit_goes_on_from_the_file_of_the_first_rank(case, size, tmp_path):
     kind, y, options = CASES[case]
     options = COMMON | {"categorical_features": [4]} | options
@@ -98,14 +99,13 @@ def test_a_warm_start_goes_on():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-def test_offsets_and_a_second_fit_to_all_rows(size):
+def test_offsets_and_a_second_fit_to_all_rows():
     offset = np.random.default_rng(3).normal(size=N_ROWS)
     begun = lambda: GradientBoostingRegressor(early_stopping=True, **COMMON)  # noqa: E731
-    assert_same_models(size, begun, T, WEIGHTS["fractional"], init_score=offset)
+    assert_same_models(5, begun, T, WEIGHTS["fractional"], init_score=offset)
     options = COMMON | {"early_stopping": EarlyStopping(refit=True), "categorical_features": [4]}
     again = lambda: GradientBoostingClassifier(categories=Categories(encoding="target"), **options)  # noqa: E731
-    assert_same_models(size, again, BINARY, WEIGHTS["whole"])
+    assert_same_models(3, again, BINARY, WEIGHTS["whole"])
 
 
 def test_rows_of_no_weight_have_no_prediction_out_of_bag():
