@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Read when libraries are loaded. SciPy: scikit-learn's checks of array API input run instead of being skipped. Threads
@@ -21,6 +21,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import settings
+
+from properties.worker import Worker
 
 # Shells let what they start in the background ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,6 +57,14 @@ def pytest_collection_finish() -> None:
     """Leave what was collected, some millions of objects, out of every later search for garbage."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    """A process for what may crash, hang or take all memory."""
+    worker = Worker()
+    yield worker
+    worker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -9,18 +9,10 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from properties.inputs import CHECKS, check_all, seeds
-from properties.worker import Worker
 
 INPUTS = {"model": 150, "state": 60, "text": 40, "stream": 30, "parquet": 30, "parameter": 40, "twin": 30}
 INPUTS |= {"scikit-learn": 30}
 SLOW = {"command": 40, "fit": 20, "lightgbm": 60}
-
-
-@pytest.fixture(scope="module")
-def worker():
-    worker = Worker(max_seconds=120.0)
-    yield worker
-    worker.stop()
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CHECKS])

@@ -8,7 +8,6 @@ same predictions from a pickle and with two threads. How many tables each estima
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ import fastens
 from properties.parameters import TABLES, quick_parameters, values_for, wrong_values_for
 from properties.tables import FORMS, LABELS, NUMBERS, OTHERS, TARGETS, WEIGHTS
 from properties.trial import Case, refuse, run
-from properties.worker import Worker
 
 N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "12"))
 EXAMPLES = settings(
@@ -30,13 +28,6 @@ EXAMPLES = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=False,
 )
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    worker = Worker()
-    yield worker
-    worker.stop()
 
 
 def parameters(estimator: str) -> st.SearchStrategy[dict[str, Any]]:

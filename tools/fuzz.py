@@ -47,7 +47,7 @@ def by_chance(name: str, seconds: float | None, start_of_chance: int) -> int:
     from properties.inputs import IN_A_MINUTE, check_all, seeds
     from properties.worker import Worker
 
-    worker, known, chance = Worker(max_seconds=120.0), seeds(name), random.Random(f"{name} {start_of_chance}")
+    worker, known, chance = Worker(), seeds(name), random.Random(f"{name} {start_of_chance}")
     start, n_inputs = time.monotonic(), 0
     inputs = known
     while n_inputs < IN_A_MINUTE[name] if seconds is None else time.monotonic() - start < seconds:

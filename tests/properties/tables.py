@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 
 import numpy as np
 import pandas as pd
@@ -85,7 +86,8 @@ OTHERS: dict[str, Draw] = {
     "complex": _objects([1 + 2j, 3.0]),
 }
 
-FORMS = ("array", "float32", "columns first", "list", "pandas", "polars", "sparse")
+_ALL_FORMS = ("array", "float32", "columns first", "list", "pandas", "polars", "sparse")
+FORMS = tuple(form for form in _ALL_FORMS if form != "polars" or PathFinder.find_spec("polars"))
 
 
 def make_table(kinds: tuple[str, ...], form: str, rng: np.random.Generator, n_rows: int) -> object:

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-MAX_SECONDS = 20.0
+MAX_SECONDS = 120.0
 MAX_MEMORY = 2 * 2**30
 
 
