@@ -173,14 +173,12 @@ def _as_numpy(parts: list[Any], type_: Any) -> NDArray[Any]:
 
 def is_source(X: Any) -> bool:
     """Whether `X` is opened by `open_batches`: paths, streams, lazy frames, or a function that gives one of them."""
-    if X is None or isinstance(X, np.ndarray):
+    if X is None or isinstance(X, np.ndarray) or issparse(X):
         return False
     if isinstance(X, str | os.PathLike):
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(item, str | os.PathLike) and _format_of(item) for item in X)
-    if isinstance(X, np.ndarray) or issparse(X):
-        return False
     X = nw.to_native(X, pass_through=True)
     if is_frame(X) or nw.dependencies.is_into_series(X):
         return False
