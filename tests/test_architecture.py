@@ -155,6 +155,7 @@ def arrows():
     return dict(found)
 
 
+@pytest.mark.slow
 def test_imports_point_one_way():
     pairs = {(room_of(module), room_of(other)) for module, others in arrows().items() for other in others}
     assert [f"{room} must not know {other}" for room, other in pairs if ROOMS.index(other) > ROOMS.index(room)] == []
@@ -244,6 +245,7 @@ def test_functions_fit_on_a_screen():
     assert {function: n for function, n in n_lines.items() if n > MAX_FUNCTION_LINES} == {}
 
 
+@pytest.mark.slow
 def test_signatures_stay_short():
     long = Counter()
     for path in SOURCES:

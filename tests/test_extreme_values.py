@@ -153,6 +153,7 @@ SEARCHED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize("model", SEARCHED, ids=lambda model: type(model).__name__)
 def test_trees_of_extreme_values_are_those_of_their_ranks(model, column):

@@ -42,6 +42,7 @@ def after_calls(n, fit):
     return n_calls, False
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:No conjunction agrees")
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_memory_anywhere(name, monkeypatch):

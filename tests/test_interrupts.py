@@ -75,6 +75,7 @@ def sides_of_thresholds():
     return midpoints._middles, tree, binning.transform(X), X, 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize(
     "kernel",

@@ -64,6 +64,7 @@ def quick_switches():
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["VersionSpaceClassifier", "ExactTreeAverageClassifier", "BayesTreeClassifier"])
 def test_what_is_computed_when_first_needed_disturbs_no_other_thread(kind, quick_switches):
     """A model that was loaded keeps it while others ask whether it is fitted, or pickle it."""
@@ -93,6 +94,7 @@ def test_what_is_computed_when_first_needed_disturbs_no_other_thread(kind, quick
     assert errors == []
 
 
+@pytest.mark.slow
 def test_a_thread_that_goes_on_after_the_main_one(tmp_path):
     done = run_child(AFTER_MAIN, folder=tmp_path)
     assert done.stdout.splitlines() == ["vote True", "bag True", "boosting True", "forest True", "batches 6000"], (

@@ -46,6 +46,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CLASSES if name not in REQUIRED])
 def test_arrays_are_no_values_of_parameters(name):
     """Where a parameter has no use for one, its rule says so; nothing asks an array whether it is true."""

@@ -87,6 +87,7 @@ def test_estimators_leave_for_later_what_a_fit_does_without():
     assert imported(f"from fastens import {names}") & {*later, "matplotlib"} == set()
 
 
+@pytest.mark.slow
 def test_models_within_models_are_loaded_where_nothing_has_been_imported(tmp_path):
     """Both as members and as parameters."""
     X = np.random.default_rng(0).random((60, 2))

@@ -96,6 +96,7 @@ def assert_same(found, wanted):
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No conjunction agrees")
 @pytest.mark.parametrize(("name", "given", "later"), CHANGES)
 def test_fitted_models_stay(name, given, later, tmp_path):

@@ -22,6 +22,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "weights"), [(2, "whole"), (4, "fractional"), (5, None)])
 @pytest.mark.parametrize("name", MODELS)
 def test_saved_models_are_the_same(name, size, weights, tmp_path):

@@ -75,6 +75,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the likelihood still rises")
 @pytest.mark.parametrize(("size", "weights"), [(2, "whole"), (4, "fractional"), (5, None)])
 @pytest.mark.parametrize("name", MODELS)

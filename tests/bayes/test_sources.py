@@ -105,6 +105,7 @@ PASSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PASSES)
 def test_counts_take_one_pass(kind, tmp_path, monkeypatch):
     model, columns = MODELS[kind]

@@ -77,6 +77,7 @@ def assert_same(case, one, other):
     np.testing.assert_array_equal(one.train_score_, other.train_score_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_warm_start_resume_and_threads(options, case, tmp_path):
     at_once = case.fit(case.model(**options))

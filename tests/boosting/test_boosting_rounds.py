@@ -254,6 +254,7 @@ SAMPLING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", SAMPLING, ids=str)
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "binary", "multiclass"])
 def test_sampling_acts_and_does_not_depend_on_threads_or_order(options, loss, rng):

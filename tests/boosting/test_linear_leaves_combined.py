@@ -92,6 +92,7 @@ def test_a_naive_twin(X, rng):
     assert model.score(X, y) > constant.score(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("normalize", ["tree", "forest"])
 def test_more_rounds_of_dart_later_are_all_at_once(loss, normalize, X, rng, tmp_path):

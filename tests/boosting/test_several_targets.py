@@ -73,6 +73,7 @@ def test_it_learns_all_targets_with_one_tree_a_round(X, Y):
     assert not hasattr(model, "classes_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_rounds_later_are_all_at_once(loss, kind, X, Y, tmp_path):
@@ -101,6 +102,7 @@ def test_weights_are_repetition(loss, X, Y, rng):
 SIGNS = [1, -1, 0, 1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_constraints_hold_for_every_target(loss, kind, X, Y):

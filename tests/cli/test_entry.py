@@ -197,6 +197,7 @@ def test_warnings_are_a_line_each_once(run, monkeypatch):
     assert run("train").err == "fastens: warning: the fit did not converge.\nfastens: no more\n"
 
 
+@pytest.mark.slow
 def test_defaults_that_differ_by_task_name_the_task(tmp_path):
     """AdaBoost grows stumps for classes, and deeper trees for numbers."""
     shown = " ".join(fastens_command("train", "--help", folder=tmp_path).stdout.split())

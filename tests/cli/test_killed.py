@@ -88,6 +88,7 @@ def test_a_search_that_is_killed_goes_on(forked, houses, write_csv, tmp_path):
     assert fastens.load(tmp_path / "model.fastens").n_features_in_ > 3
 
 
+@pytest.mark.slow
 def test_training_that_is_interrupted_goes_on(run, forked, houses, write_csv, tmp_path):
     """Ctrl-C at any moment of a fit with codes in files leaves at most a checkpoint, and the same model comes of it."""
     given = ("train", write_csv(houses), "--target", "price", "--n-estimators", "300", "--n-jobs", "1")

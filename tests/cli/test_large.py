@@ -306,6 +306,7 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     assert (best.code, "--checkpoint is for a single model" in best.err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [("table.csv", pa.string()), ("table.parquet", pa.string()), ("table.parquet", pa.string_view())],
@@ -354,6 +355,7 @@ def test_numbers_in_parentheses_beyond_the_first_batch(run, monkeypatch):
     assert predicted.code == 0, predicted.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
 @pytest.mark.parametrize("first", [5, 450])
 def test_what_is_no_number_in_a_column_of_numbers_is_missing_in_predictions_too(run, monkeypatch, name, first):

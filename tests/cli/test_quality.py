@@ -19,6 +19,7 @@ def table(tmp_path):
     return str(path)
 
 
+@pytest.mark.slow
 def test_best_within_a_time(table, tmp_path):
     model = str(tmp_path / "model.fastens")
     assert main(["train", table, "--target", "y", "--quality", "best", "--time-limit", "1", "-o", model]) == 0

@@ -91,6 +91,7 @@ def test_names_of_columns(client, tmp_path, n_workers, n_parts):
     assert list(model.feature_names_in_) == ["size", "number", "word"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DecisionTreeRegressor, ExtraTreesRegressor, RandomForestRegressor])
 def test_forests(client, tmp_path, kind):
     options = {"random_state": 4} | ({} if kind is DecisionTreeRegressor else {"n_estimators": 4})

@@ -15,6 +15,7 @@ SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 13)
 LENGTHS = [(0,), (1,), (3, 4), (20_001,), (9000, 1, 5000)]  # some of which are halved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_sums_and_maxima(lengths, size):
@@ -101,6 +102,7 @@ def test_a_rank_that_is_lost_ends_the_waiting_of_all():
         by_messages(3, fail_on_one)
 
 
+@pytest.mark.slow
 def test_waiting_ends_with_the_patience():
     box, start = Mailbox(0.3), time.monotonic()
     with pytest.raises(RankLostError, match=r"not been heard of for 0\.3 seconds"):

@@ -85,6 +85,7 @@ def test_sums_that_travel_are_larger_than_what_is_buffered():
             np.testing.assert_array_equal(array, np.arange(200_000) * 2 * n * 10**12)
 
 
+@pytest.mark.slow
 def test_waiting_ends():
     first, second = connected(2)
     with pytest.raises(RankLostError, match="looked at four times"):

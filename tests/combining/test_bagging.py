@@ -153,6 +153,7 @@ def test_our_trees_take_the_engines_path(patients):
         assert set(np.flatnonzero(tree.feature_importances_)) <= set(columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [None, LinearRegression(), DecisionTreeRegressor(splitter="random"), Ridge()])
 @pytest.mark.parametrize("options", [{}, {"max_features": 0.5, "sampling": "rows"}, {"bootstrap": False}], ids=str)
 def test_several_targets(patients, tmp_path, estimator, options):
@@ -239,6 +240,7 @@ def test_nothing_stays_of_members_that_trees_replace(patients):
     assert not {"_members", "_bags", "_rows"} & vars(model).keys()
 
 
+@pytest.mark.slow
 def test_saving(tumours, tmp_path):
     X, y = tumours
     path = tmp_path / "bag.fastens"

@@ -241,6 +241,7 @@ def test_every_class_is_covered_by_itself(cv, rng):
 # Definitions --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cv", [KFold(4), KFold(7, shuffle=True, random_state=3), LeaveOneOut(), ShuffleSplit(1)], ids=str
 )

@@ -87,6 +87,7 @@ def test_numbers(table, name):
     assert found.output_names == "prediction"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classes(table, name, n_classes):
@@ -192,6 +193,7 @@ def test_numbers_that_are_no_sums_of_trees(table, model, message):
         model.explain(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interactions", [False, True])
 def test_dates_are_explained_by_their_parts(interactions):
     rng = np.random.default_rng(0)

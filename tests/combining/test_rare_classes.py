@@ -41,6 +41,7 @@ def X(rng):
     return rng.normal(size=(60, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", ["ab", "abc"])
 @pytest.mark.parametrize("name", ENSEMBLES)
 def test_a_class_of_one_row(name, labels, X):

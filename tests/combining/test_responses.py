@@ -434,6 +434,7 @@ def test_stacked_classes_of_a_row_alone(y):
         np.testing.assert_array_equal(own, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passthrough", [False, True])
 @pytest.mark.parametrize("y", [NAMES, Y > 0, Y.astype(float)], ids=["classes", "two", "numbers"])
 def test_stacks_answer_a_row_alone_as_among_others(y, passthrough):

@@ -208,6 +208,7 @@ def routed_and_not(make, names):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

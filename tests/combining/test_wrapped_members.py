@@ -51,12 +51,14 @@ def ensembles(member):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda stack: stack, make_pipeline])
 def test_stacks_of_scikit_learn_know_their_methods_once_they_are_fitted(wrap):
     for model in ensembles(wrap(OtherStack([("nb", GaussianNB())], cv=2))):
         assert model.fit(X, Y).score(X, Y) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrap", [lambda frozen: frozen, lambda frozen: make_pipeline("passthrough", frozen), CalibratedClassifierCV]
 )
@@ -112,6 +114,7 @@ def test_what_wraps_a_model_without_weights_is_named(member):
         VotingClassifier([("wrapped", member)]).fit(X, Y, sample_weight=WEIGHT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrap",
     [

@@ -176,6 +176,7 @@ def targets(name, n):
     return np.column_stack([y, -y]) if name == "two targets" else y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "whole", "fractional"])
 @pytest.mark.parametrize("name", list(losses()))
 def test_losses_of_all_ranks_are_those_of_the_whole(name, kind):
@@ -221,6 +222,7 @@ def test_targets_are_checked_over_all_ranks():
         on_ranks(2, lambda comm: work(comm, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "whole", "fractional"])
 @pytest.mark.parametrize("size", [2, 3, 7])  # 7: more than columns
 @pytest.mark.parametrize("is_sparse", [False, True])

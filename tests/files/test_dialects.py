@@ -123,6 +123,7 @@ def written(table: dict[str, list], dialect: Dialect) -> bytes:
     return text.getvalue().encode(dialect.encoding)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(tables(), dialects())
 def test_what_was_written_is_read(tmp_path_factory, table, dialect):

@@ -89,6 +89,7 @@ def test_a_feature_of_weight_0_is_in_no_tree(kind, max_features, rows):
     assert set().union(*paths(model)) == {"b", "c", "d"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("parameter", ["max_features", "max_features_per_tree"])
 def test_weights_are_chances(kind, parameter):

@@ -29,6 +29,7 @@ def through_pickle(model, folder):
     return pickle.loads(pickle.dumps(model))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Some rows are in all bags")
 @pytest.mark.parametrize("send", [through_file, through_pickle])
 @pytest.mark.parametrize(("kind", "target"), CASES)

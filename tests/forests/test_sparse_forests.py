@@ -44,6 +44,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weighted"])
 @pytest.mark.parametrize(("kind", "options", "y"), MODELS)
 @pytest.mark.filterwarnings("ignore:Some rows are in all bags", "ignore:All rows are in all bags")

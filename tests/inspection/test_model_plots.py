@@ -260,6 +260,7 @@ def test_dependence_of_targets_far_from_0_fills_the_axes(rng):
     assert high - low < 10
 
 
+@pytest.mark.slow
 def test_dependence_on_days_shows_dates(rng):
     days = pd.date_range("2020-01-01", periods=80)
     hours = pd.date_range("2020-01-01", periods=80, freq="h")

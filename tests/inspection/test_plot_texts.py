@@ -59,6 +59,7 @@ def _check_ticks(ax):
     assert ax.xaxis.label.get_window_extent().x0 >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["kind", "many", "half", LONG, "same"])
 def test_pictures_of_one_column_have_ticks_that_can_be_read(table, models, column):
     _check_ticks(models["stumps"].plot_contribution(column))
@@ -89,6 +90,7 @@ def test_a_pair_of_numbers_and_categories_is_an_error_before_a_figure(table, mod
     assert not pyplot.get_fignums()
 
 
+@pytest.mark.slow
 def test_a_curve_beside_a_picture_of_two_columns_has_numbers(table, models):
     _, beside = models["numbers"].plot_dependence(table[0], [(0, 3), 0])
     beside.figure.canvas.draw()

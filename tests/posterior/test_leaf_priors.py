@@ -157,6 +157,7 @@ def test_counts_of_many_rows_are_poisson(n_rows):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [1e12, 3e15, 1e18, 1e29])
 def test_large_counts_are_normal(mean):
     statistics, prior = np.array([[50.0], [50.0 * mean], [0.0]]), RatePrior(np.array([mean]), 1.0)

@@ -86,6 +86,7 @@ def test_every_method_answers_streams(kind, tmp_path):
     assert asked > 0
 
 
+@pytest.mark.slow
 def test_stacks_that_see_the_columns_read_tables_in_batches():
     frame = X.assign(day=pd.Timestamp("2026-01-01") + pd.to_timedelta(RNG.integers(0, 99, N_ROWS), unit="D"))
     table = pa.Table.from_pandas(frame.assign(kind=KINDS))

@@ -90,6 +90,7 @@ def failing(rows, at, fault):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize("fault", ["truncated", "vanished"])
 def test_files_that_break_while_they_are_read(kind, fault, rows):
@@ -109,6 +110,7 @@ def test_types_that_change_between_files(kind, rows):
         fit(kind, str(rows / "*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(FAMILIES.keys() - {"gaussian", "mixed", "network", "texts"}))
 def test_other_rows_the_second_time(kind, rows):
     """Of the families that read features more than once."""
@@ -153,6 +155,7 @@ def test_a_disk_too_full_for_a_stream(kind, rows):
             fit(kind, stream())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

@@ -20,6 +20,7 @@ def test_missing_strings_of_any_length_are_no_class(missing):
         fe.DecisionTreeClassifier().fit(X, y)
 
 
+@pytest.mark.slow
 def test_strings_of_any_length_are_labels():
     y = LABELS.astype(np.dtypes.StringDType())
     assert fe.BinnedTable.from_source(X, y).y.tolist() == LABELS.tolist()

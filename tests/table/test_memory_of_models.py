@@ -56,6 +56,7 @@ def made(name):
     return model.set_params(**drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "FiniteHypothesisLearner"])
 def test_the_least_that_is_named_is_enough_and_makes_the_same_model(name):
     if name == "TextClassifier":

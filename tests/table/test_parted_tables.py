@@ -98,6 +98,7 @@ def answers_of(model, X):
             yield name, np.array(list(getattr(model, name)(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("name", "options"), SETTINGS)
 def test_same_model_to_the_bit(name, options, dtype, rng):
@@ -202,6 +203,7 @@ def test_these_tests_would_fail_with_the_whole_table(rng):
             whole(PartsOnly(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, "500MB"])
 def test_a_source_of_an_array_is_read_as_the_array(limit, rng):
     X, words = rng.normal(size=(90, 2)), rng.choice(["low", "high"], 90)

@@ -41,6 +41,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("missing", ["missing", "category"])
 @pytest.mark.parametrize("size", [2, 4])

@@ -216,6 +216,7 @@ def test_queries_and_rows_to_validate_on_are_columns_too(folder):
     assert model.score(table, "copies", qid="query") == whole.score(X, y, qid=qid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [1, 13, 5000])
 def test_batches_of_any_size(n_rows, monkeypatch):
     monkeypatch.setattr(sources, "BATCH_ROWS", n_rows)

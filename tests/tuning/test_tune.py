@@ -72,6 +72,7 @@ def test_weights_count():
     assert np.mean((found.best_estimator.predict(X[rows]) - Y[rows]) ** 2) < np.var(Y[rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, coo_matrix, bsr_matrix, dia_matrix])
 def test_rows_without_weight_are_left_out(kind):
     weight = np.arange(len(Y)) % 3

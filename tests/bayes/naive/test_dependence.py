@@ -34,6 +34,7 @@ def test_families(rng, dtype, n_threads):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("order", [1, 2])

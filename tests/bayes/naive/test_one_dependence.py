@@ -38,6 +38,7 @@ def same_model(one, other, X):
     np.testing.assert_array_equal(one.predict_joint_log_proba(X), other.predict_joint_log_proba(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("smoothing", "name", "value"), SMOOTHINGS)
 def test_joints_are_those_of_the_twins(rng, smoothing, name, value, weighted):

@@ -56,6 +56,7 @@ def test_rows_with_missing_values(seed):
         assert np.exp(found[row]) == pytest.approx(plain.query(network, [], evidence)[1], rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("share", [0, 0.35])
 def test_posteriors_of_rows(seed, share):

@@ -32,6 +32,7 @@ PUBLISHED = {
 N_ROWS = 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_round_trip(read_published, name, tmp_path):
     model = read_published(name)
@@ -43,6 +44,7 @@ def test_round_trip(read_published, name, tmp_path):
         np.testing.assert_array_equal(again.tables_[variable], table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_answers(read_published, name):
     # What elimination says of the variables is what comes of drawing each after its parents

@@ -61,6 +61,7 @@ def test_values_are_those_of_the_twin(rng, max_bins, dtype, n_threads):
         np.testing.assert_array_equal(dense, of_sparse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["numbers", "two classes", "more classes"])
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 def test_thresholds_are_uniform_over_the_range(column, kind):

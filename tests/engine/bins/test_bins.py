@@ -116,6 +116,7 @@ def test_category_without_categories():
     assert codes_of([np.zeros(0)], x, category_codes=[np.zeros(0, np.uint16)]).tolist() == [[0, 0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code_type", [np.uint8, np.uint16])
 @pytest.mark.parametrize("value_type", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (511, 3), (512, 64), (1500, 65), (3, 200)])

@@ -225,6 +225,7 @@ BOUND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{}, {"max_leaf_nodes": 12}, {"random_thresholds": True}])
 @pytest.mark.parametrize("rules", BOUND.values(), ids=BOUND)
 def test_features_bound_by_those_above(rules, limits):
@@ -288,6 +289,7 @@ def test_best_first_splits_the_largest_gains(kind, criterion):
     np.testing.assert_array_equal(tree.n_samples, full.n_samples[: tree.n_nodes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "criterion"), CASES)
 @pytest.mark.parametrize("max_bins", [255, 2000])
 def test_random_thresholds(kind, criterion, max_bins):
@@ -313,6 +315,7 @@ def test_random_thresholds_spread_over_the_values_and_not_over_the_rows():
     assert np.mean(cut) == pytest.approx(5.0, abs=0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["two classes", "four classes", "numbers"])
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "uniform", "to the left", "few values"])
 @pytest.mark.parametrize("max_bins", [255, 3000])

@@ -175,6 +175,7 @@ def test_constant_hessians_have_finer_gradients():
     assert_like_twin(tree, twin.grow(gradients, ones, constant_hessian=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [300, 60_000])
 @pytest.mark.parametrize("n_features", [8, 40])
 @pytest.mark.parametrize("heavy", [False, True])

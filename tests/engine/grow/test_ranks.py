@@ -80,6 +80,7 @@ def arrays_of(trees):
     return [getattr(tree, field.name) for tree in trees for field in fields(tree)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ENDS)
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("name", RULES)
@@ -158,6 +159,7 @@ def test_leaves_are_renewed_from_the_rows_of_all_ranks(loss, size):
     assert_same_trees(work, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ENDS)
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("name", RULES)

@@ -108,6 +108,7 @@ def test_features_drawn_from_very_many(rng):
         assert_equal(tree, dense.grow(*given, None, seed))
 
 
+@pytest.mark.slow
 def test_a_permutation_draws_all_features_alike():
     places = np.array([[permuted(seed, 300, f) for f in range(300)] for seed in range(1000, 1400)])
     assert (np.sort(places) == np.arange(300)).all()

@@ -49,6 +49,7 @@ def test_least_impurity(rng, criterion, n_classes, dtype):
         assert found_impurity(found, codes, y, w, n_classes, criterion) == pytest.approx(best, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "error"])
 @pytest.mark.parametrize("most", [999, 2])
 def test_best_of_all_subsets_of_categories(rng, criterion, most):

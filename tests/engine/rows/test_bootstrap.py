@@ -21,6 +21,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("n_strata", [1, 3])
 @pytest.mark.parametrize("n_rows", [4, 97, 400])

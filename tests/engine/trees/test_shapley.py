@@ -50,6 +50,7 @@ def test_equals_the_definition(binning, make, n_leaves):
         np.testing.assert_allclose(pairs[row], twin.interactions(ensemble, codes[:, row]), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [random_ensemble, random_forest])
 @pytest.mark.parametrize("n_leaves", [[1], [2, 3], [8, 1, 31], [60]])
 @pytest.mark.parametrize("is_scaled", [False, True])
@@ -107,6 +108,7 @@ def test_adds_up_to_the_prediction(binning, make):
     np.testing.assert_array_equal(found[0, :, -1], ensemble.predict_raw(reference.X).mean(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explain", [contributions, interactions])
 @pytest.mark.parametrize("reference", ["none", "rows", "scales"])
 def test_same_for_any_threads_and_rows(binning, explain, reference):

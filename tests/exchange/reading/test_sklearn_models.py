@@ -47,6 +47,7 @@ TREES = {"max_depth": 6, "random_state": 0}
 FORESTS = {"n_estimators": 13, "max_depth": 6, "random_state": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options", "missing"),
     [
@@ -66,6 +67,7 @@ def test_numbers(kind, options, missing, n_targets, tmp_path):
     check(kind(**options), y if n_targets == 1 else np.column_stack([y, -y * X[:, 0]]), tmp_path, missing=missing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

@@ -74,6 +74,7 @@ def check_classes(model, X, dtype=np.float64, expected_for=None):
     assert np.array_equal(found["label"][is_clear], labels[is_clear])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", [*BOOSTED, *SEVERAL, *AVERAGED])
 def test_every_family_from_frames_and_arrays(name, dtype):

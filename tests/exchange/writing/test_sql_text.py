@@ -36,6 +36,7 @@ def check(model, X):
     assert (found["prediction"].to_numpy() == model.predict(X)).mean() > 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BOOSTED, *SEVERAL, *AVERAGED])
 def test_same_predictions(name):
     check(fitted(name), rows_for(fitted(name), n_rows=400))

@@ -40,6 +40,7 @@ def check(X, dtype=np.uint8, n_threads=1, coded=None):
     assert apart.categories == categories
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (70, 3), (3, 70), (64, 64), (129, 65), (2500, 2), (200, 1)])
 def test_codes_are_those_of_the_twin(rng, dtype, shape):

@@ -144,6 +144,7 @@ def test_many_numbers(dtype, step, rng):
         assert factorize(column).decoded() == [None if np.isnan(x) else x for x in column.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"])
 @pytest.mark.parametrize("late", [[], [2], [100], [-1], [255], [256], [-1, 0, 100, 255]])
 def test_numbers_that_come_late(dtype, late, rng):
