@@ -89,6 +89,7 @@ def send_answers(name, rows, sender):
     sender.send(answers(name, 2, rows))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", ["AdaBoost", "forest", "tree"])

@@ -172,6 +172,7 @@ def test_trees_of_extreme_values_are_those_of_their_ranks(model, column):
     np.testing.assert_array_equal(*said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_of_extreme_values(name):
     """Of a model of ordinary numbers."""

@@ -113,6 +113,7 @@ def test_forks_within_a_fit():
     assert ended_well(*children)
 
 
+@pytest.mark.slow
 def test_servers_workers():
     """A model loaded, and used, before the workers are forked; each answers in threads, and is replaced when killed."""
     model = MODELS["boosting"]().fit(X, Y)

@@ -41,6 +41,7 @@ threading.Thread(target=fit).start()
 """
 
 
+@pytest.mark.slow
 def test_threads_side_by_side(tmp_path):
     stress = Stress(tmp_path)
     stress.run([range(12)] * 6)

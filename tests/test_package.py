@@ -44,6 +44,7 @@ def test_kernels_do_not_bring_the_gil_back(name):
     assert not sys._is_gil_enabled()
 
 
+@pytest.mark.slow
 def test_big_endian_processors_are_refused(tmp_path):
     pytest.importorskip("setuptools", minversion="77")  # an older one does not read pyproject.toml
     run = "import runpy, sys; sys.byteorder = 'big'; runpy.run_path('setup.py', run_name='__main__')"

@@ -176,6 +176,7 @@ def test_counts_of_claims(split):
 BUNDLED = {"breast_cancer": load_breast_cancer, "digits": load_digits, "diabetes": load_diabetes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUNDLED)
 def test_tables_of_scikit_learn(name):
     """Needs no folder of tables and no peer but scikit-learn."""

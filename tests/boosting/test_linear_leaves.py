@@ -87,6 +87,7 @@ def on_path(tree, leaf):
     return sorted(set(features))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("options", [{}, {"subsample": 0.6}, {"sampling": "goss"}, {"max_bins": 400}], ids=str)
 def test_staged_saved_and_threads(loss, options, X, rng, tmp_path):

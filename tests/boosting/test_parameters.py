@@ -179,6 +179,7 @@ def test_every_parameter_is_here():
         assert all(f"{name}" in (kind.__doc__ or "") for name in RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EFFECTS)
 def test_it_acts(name, table):
     X, y = table

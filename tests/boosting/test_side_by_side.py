@@ -31,6 +31,7 @@ def counted(monkeypatch):
     return rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"subsample": 0.6}, {"boosting": "dart"}, {"early_stopping": True}, {"max_features": 3, "oob_score": True}],

@@ -126,6 +126,7 @@ def test_rows_without_target_or_weight_are_left_out(run, houses, large_files, mo
         np.testing.assert_array_equal(trees_of("large.fastens")[name], array, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", ["out.parquet", "out.csv"])
 def test_predictions_part_by_part(run, houses, large_files, out):
     run("train", "*.parquet", "--target", "sold", "--drop", "price", "--n-estimators", 4)

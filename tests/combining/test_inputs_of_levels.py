@@ -164,6 +164,7 @@ def test_other_inputs_are_refused(kind):
         kind(inputs_from="first").fit([[0.0], [1.0]], [0, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outer", ["final estimator", "member", "cascade"])
 def test_names_that_are_taken_by_columns(outer):
     X, y = load_iris(return_X_y=True, as_frame=True)

@@ -225,6 +225,7 @@ def test_members_that_come_with_the_ensemble_get_weights_with_routing_on(kind):
     assert_array_equal(routed, plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

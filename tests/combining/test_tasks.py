@@ -68,6 +68,7 @@ class _Rows:
     """What a frame holds while its function fails."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("alone", [True, False])
 def test_errors_that_were_handled_hold_nothing(n_threads, alone):

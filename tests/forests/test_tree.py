@@ -89,6 +89,7 @@ def test_numbers_far_from_zero_are_split(rng):
 # Pruning --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "squared_error", "absolute_error", "poisson"])
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_pruning_is_scikit_learns(criterion, n_targets, rows):

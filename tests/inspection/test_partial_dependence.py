@@ -114,6 +114,7 @@ def test_in_a_pipeline(table):
     assert found["average"].shape == (1, 5)
 
 
+@pytest.mark.slow
 def test_names_that_are_texts_and_numbers(table):
     X, y = table
     mixed = X.set_axis([1, "b", 2, "kind"], axis=1)

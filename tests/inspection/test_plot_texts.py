@@ -133,6 +133,7 @@ def test_legends_hold_names_that_begin_with_an_underscore(table):
     assert _legend(tossed.plot_posterior()) == [r"_fair \$^\$", "c"]
 
 
+@pytest.mark.slow
 def test_figures_beside_bars_keep_clear_of_names_and_ends(table, models):
     X, y = table
     X = X.assign(**{"zip code": np.linspace(20_150, 20_269, 120)})

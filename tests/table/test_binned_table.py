@@ -228,6 +228,7 @@ SEVERAL_FITS = {
 QUICK_SEARCH = fe.RandomSearch(families=("boosting", "forest"), n_trials=3, n_folds=3, n_iter_no_change=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fits", SEVERAL_FITS)
 def test_many_fits_of_a_table_read_and_bin_it_once(fits, n_binned):
     """Where every fold has every value, so that its bins are those of all rows, the models are those of the table."""

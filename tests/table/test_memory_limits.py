@@ -69,6 +69,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "options"), MODELS)
 def test_codes_in_files_make_the_same_model(kind, options, placed, tmp_path):
     known = kind().get_params()

@@ -25,6 +25,7 @@ def test_folds_are_those_of_scikit_learn(n_classes):
                 assert all(map(np.array_equal, rows, expected))
 
 
+@pytest.mark.slow
 def test_fits_at_once_leave_the_filters_of_warnings_as_they_were():
     """Each keeps no warning back, as the filters are the whole process's."""
     y = np.repeat([0, 1, 2], [30, 27, 3])

@@ -251,6 +251,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_every_type_of_column(kind):
     table = pa.table({"count": COUNT % 9, "column": COLUMNS[kind]})

@@ -56,6 +56,7 @@ def ids(model):
     return type(model).__name__ + getattr(model, "algorithm", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("model", CLASSIFIERS + REGRESSORS, ids=ids)
 def test_categories_that_say_nothing_do_no_harm(table, model, method):

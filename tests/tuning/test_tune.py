@@ -97,6 +97,7 @@ def test_labels_are_objects_and_those_without_weight_anything():
         fastens.tune(X, [], "classification", search=search)
 
 
+@pytest.mark.slow
 def test_forms_of_a_table():
     mask = X > 1
     rows = [[*row, "north" if is_north else "south"] for row, is_north in zip(X.tolist(), Y > 0, strict=True)]

@@ -54,6 +54,7 @@ def make_frame(rng, n_rows=300):
 # As scikit-learn's --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PEERS)
 @pytest.mark.parametrize("kind", ["int", "float", "float32", "sparse"])
 @pytest.mark.parametrize("weighted", [False, True])

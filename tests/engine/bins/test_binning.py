@@ -52,6 +52,7 @@ def mixed_table(rng, n_rows):
 # As specified ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("max_bins", [2, 3, 10, 60, 255])
 @pytest.mark.parametrize("value_type", [np.float32, np.float64])

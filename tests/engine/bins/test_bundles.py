@@ -61,6 +61,7 @@ def test_the_records_still_tell_every_code(rows, n_threads):
     np.testing.assert_array_equal(decoded(matrix), matrix.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("weights", [None, "whole", "real"])
 @pytest.mark.parametrize(

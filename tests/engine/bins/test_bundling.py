@@ -51,6 +51,7 @@ def check_numbers(columns, n_codes, joined):
         assert n_combinations[bundle] == plain.combinations(columns[bundle_of == bundle]).shape[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [1, 100, 1000])
 @pytest.mark.parametrize("most_cost", [6, 20, 80, 10_000])
 @pytest.mark.parametrize("seed", range(3))

@@ -36,6 +36,7 @@ def binning(request):
     return learn_binning(table(rng, 2000), None, request.param, np.array([False, False, True, False]), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [random_ensemble, random_forest])
 @pytest.mark.parametrize("n_leaves", [[1], [2, 3], [8, 1, 31], [60]])
 def test_equals_the_definition(binning, make, n_leaves):

@@ -32,6 +32,7 @@ def unseen_categories(rows):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "parameters"),
     [

@@ -89,6 +89,7 @@ def test_classes(kind, options, target, tmp_path):
         np.testing.assert_allclose(ours, model.predict_proba(rows), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", "quantile"])
 @pytest.mark.parametrize("init", [None, "zero"])
 def test_boosting_of_numbers(loss, init, tmp_path):

@@ -39,6 +39,7 @@ def agree(theirs, folder, *, infinite=False, missing=True, rtol=1e-12, atol=1e-1
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theirs", "target"),
     [

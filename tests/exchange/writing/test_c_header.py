@@ -109,6 +109,7 @@ def test_missing_values_that_are_a_category_of_their_own(run):
     assert np.array_equal(both(run, model, rows)[0], raw_of(model, rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

@@ -47,6 +47,7 @@ def test_same_predictions(name):
     check(fitted(name), rows_for(fitted(name)), 1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BOOSTED, *SEVERAL, *AVERAGED])
 def test_older_runtimes_get_single_precision(name):
     check(fitted(name), rows_for(fitted(name)), 2e-6, ml_opset=3)

@@ -39,6 +39,7 @@ def check(model):
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BOOSTED, *SEVERAL, *AVERAGED])
 def test_same_raw_predictions(name):
     check(fitted(name))
