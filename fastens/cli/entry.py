@@ -111,13 +111,12 @@ def _short_warnings() -> Iterator[None]:
 
 def _run(argv: Sequence[str] | None) -> None:
     """Import the command given, which needs the optional libraries, and run it; of none or another, tell of all."""
-    given = sys.argv[1:] if argv is None else argv
+    given = list(sys.argv[1:] if argv is None else argv)
     parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    asked = next((word for word in given if word in COMMANDS), None)
     for name, summary in COMMANDS.items():
-        if name == asked:
+        if given[:1] == [name]:
             _command(name).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
