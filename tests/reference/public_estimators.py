@@ -26,10 +26,10 @@ def make(name, **parameters):
     return CLASSES[name](*REQUIRED.get(name, ()), **parameters)
 
 
-def shrink_default_members(monkeypatch, n_estimators):
-    """Let the ensembles that ensembles are made of by default have fewer trees, and be fitted on two folds."""
+def shrink_default_members(monkeypatch, n_estimators, n_folds=2):
+    """Let the ensembles that ensembles are made of by default have fewer trees, and be fitted on fewer folds."""
     for kind in (members.BaseMembers, cascade.BaseCascade):
-        monkeypatch.setattr(kind, "_default_cv", 2)
+        monkeypatch.setattr(kind, "_default_cv", n_folds)
     for module, function in ((members, "default_members"), (cascade, "default_forests")):
         make_members = getattr(module, function)
 
