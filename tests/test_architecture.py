@@ -76,8 +76,8 @@ ROOMS = [
     "cli.page",
     "cli",
 ]
-MAX_FOLDER_FILES = 25
-MAX_FILE_LINES = 500
+# A file is one subject that a reader wants to see whole: normally 200 to 500 lines.
+MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = {".py": 6, ".pyx": 8, ".pxd": 8, ".h": 8}
 MAX_CONSTRUCTOR_PARAMETERS = 32
@@ -222,11 +222,6 @@ def test_pages_name_files_that_exist():
     ]:
         named = re.findall(r"\b(?:fastens|tests|asv_benchmarks)/[\w/]+\.\w+", page.read_text(encoding="utf-8"))
         assert [name for name in named if not (root / name).exists()] == [], page.name
-
-
-def test_folders_stay_small():
-    n_files = Counter(relative(path.parent) for path in SOURCES)
-    assert {folder: n for folder, n in n_files.items() if n > MAX_FOLDER_FILES} == {}
 
 
 def test_engine_knows_no_scikit_learn():

@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", *GUIDE, *sorted(DOCS.glob("measured/*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 WITH_EXAMPLES = [page for page in PAGES if EXAMPLE.search(page.read_text(encoding="utf-8"))]
 LINK = re.compile(r"\]\((?!http)([^)#\s]*)(?:#([^)\s]*))?\)")
-MAX_WORDS = 30
+MAX_WORDS = 45
 # A number with a point or a unit; and those that are settings, or bounds that other tests hold.
 RESULT = re.compile(r"(?<![\w.,])(\d[\d,]*\.\d+(?!\.?\d)|\d[\d,]*(?= ?%|x\b| (?:times|[mun]?s|[KMG]i?B)\b))")
 SETTING = re.compile(
