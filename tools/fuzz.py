@@ -1,8 +1,9 @@
 """Inputs of the kinds in tests/properties/inputs.py until one crashes, hangs, or is answered wrongly: files and fits.
 
-Those of a minute on a machine of two cores, so that they are the same anywhere, or those of N seconds.
+By default, as many inputs as a machine with two cores tries in a minute, so that the inputs are the same anywhere.
+--share S takes that share of them, and --seconds N as many as fit into N seconds.
 
-    python tools/fuzz.py NAME [--seconds N] [--chance N] [--folder FOLDER]
+    python tools/fuzz.py NAME [--share S | --seconds N] [--chance N] [--folder FOLDER]
     python tools/fuzz.py --names
     python tools/fuzz.py NAME --seeds N
 
@@ -42,15 +43,15 @@ def any_input(known: list[bytes], chance: random.Random) -> bytes:
     return bytes(altered)
 
 
-def by_chance(name: str, seconds: float | None, start_of_chance: int) -> int:
-    """In a process of its own, those of a minute, or for a time; 1 with the input that failed."""
+def by_chance(name: str, seconds: float | None, share: float, start_of_chance: int) -> int:
+    """Try inputs in a process of its own, a share of a minute's or for a time; return 1 if one failed."""
     from properties.inputs import IN_A_MINUTE, check_all, seeds
     from properties.worker import Worker
 
     worker, known, chance = Worker(), seeds(name), random.Random(f"{name} {start_of_chance}")
     start, n_inputs = time.monotonic(), 0
     inputs = known
-    while n_inputs < IN_A_MINUTE[name] if seconds is None else time.monotonic() - start < seconds:
+    while n_inputs < share * IN_A_MINUTE[name] if seconds is None else time.monotonic() - start < seconds:
         try:
             worker.call(check_all, (name, inputs))
         except AssertionError as error:
@@ -125,6 +126,7 @@ def main() -> int:
     parser.add_argument("name", nargs="?")
     parser.add_argument("--names", action="store_true")
     parser.add_argument("--seconds", type=float)
+    parser.add_argument("--share", type=float, default=1.0, help="of the inputs of a minute (default: 1)")
     parser.add_argument("--chance", type=int, default=0, metavar="N", help="another number gives other inputs")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     parser.add_argument("--seeds", type=int, metavar="N")
@@ -140,7 +142,7 @@ def main() -> int:
     try:
         import atheris  # noqa: F401
     except ImportError:
-        return by_chance(arguments.name, arguments.seconds, arguments.chance)
+        return by_chance(arguments.name, arguments.seconds, arguments.share, arguments.chance)
     by_coverage(arguments.name, arguments.seconds or 60, arguments.folder / arguments.name)
     return 0
 
