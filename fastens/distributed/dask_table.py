@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastens.distributed.spread_table import FitProgress, SpreadTable, joined_parts, tables_in
+from fastens.table.spread import cluster_of
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
 
@@ -53,6 +54,8 @@ class DaskTable(SpreadTable):
     True
     """
 
+    _fastens_cluster = "dask"
+
     def __init__(
         self,
         table: Any,
@@ -73,14 +76,8 @@ class DaskTable(SpreadTable):
 
 
 def is_collection(X: Any) -> bool:
-    """Whether a table is one of Dask, or a list of its partitions."""
-    if isinstance(X, list | tuple):
-        return bool(X) and all(_is_lazy(part) for part in X)
-    return _is_lazy(X)
-
-
-def _is_lazy(X: Any) -> bool:
-    return hasattr(type(X), "__dask_graph__") or type(X).__module__ == "distributed.client"
+    """True for a table of Dask and for a list of its partitions."""
+    return cluster_of(X) == "dask" and not isinstance(X, SpreadTable)
 
 
 # Partitions --------------------------------------------------
