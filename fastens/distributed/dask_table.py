@@ -155,6 +155,10 @@ def in_parts(name: str, values: Any) -> list[Any]:
             f"{name} must be a Dask dataframe, a Dask array or a list of delayed partitions; "
             f"got {type(values).__name__}."
         )
+    if hasattr(values, "simplify"):
+        # Dask optimizes each collection by itself and fuses the partitions of narrow ones, so that y would have others
+        # than X. Projections still reach the files, since simplifying moves them there.
+        return list(values.simplify().to_delayed(optimize_graph=False))
     return list(values.to_delayed())
 
 
