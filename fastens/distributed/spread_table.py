@@ -89,8 +89,8 @@ def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[
     for name, parts in columns.items():
         if len(parts) != n_parts:
             raise ValueError(
-                f"{name} must have the {n_parts} partitions of {table}; it has {len(parts)}. Name a column of {table}, or "
-                f"take both from one dataframe without turning them into arrays."
+                f"{name} must have the {n_parts} partitions of {table}; it has {len(parts)}. Name a column of {table}, "
+                "or take both from one dataframe without turning them into arrays."
             )
     return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
 

@@ -31,6 +31,7 @@ from fastens import (
     TextClassifier,
 )
 from fastens.distributed import DaskTable
+from fastens.distributed.leading import ClusterLostError
 from fastens.options import Categories, EarlyStopping
 from reference.cluster_rows import content, make_frame
 
@@ -343,3 +344,73 @@ def _wait_for(path):
     while not path.exists():
         assert time.monotonic() < ends
         time.sleep(0.01)
+
+
+def local_cluster(n_workers=2):
+    return distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", ["client", "cluster"])
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_closed_during_a_fit_leaves_the_last_checkpoint(tmp_path, closed):
+    path = tmp_path / "checkpoint.fastens"
+    with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+
+        def close(env):
+            if env.iteration == 6:
+                {"client": client, "cluster": cluster}[closed].close()
+
+        model = GradientBoostingRegressor(callbacks=[close], **COMMON | {"n_estimators": 9})
+        table = DaskTable(da.from_array(X, chunks=(500, 2)), client=client, checkpoint_every=3, patience=10)
+        with pytest.raises(ClusterLostError, match="the client or its cluster was closed during the fit") as error:
+            model.fit(table, da.from_array(T, chunks=500))
+    assert "6 rounds of the last checkpoint" in error.value.__notes__[0]
+    assert model.n_estimators_ == 6
+    model.set_params(callbacks=None).save(path)
+    resumed = GradientBoostingRegressor(**COMMON | {"n_estimators": 9}).fit(X, T, resume=path)
+    np.testing.assert_array_equal(
+        resumed.predict(X), GradientBoostingRegressor(**COMMON | {"n_estimators": 9}).fit(X, T).predict(X)
+    )
+
+
+@pytest.mark.slow
+def test_tasks_that_are_cancelled_twice_end_the_fit():
+    cancelled = []
+    with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+
+        def cancel(env):
+            if env.iteration == 1:
+                cancelled.append(env.iteration)
+                client.cancel([distributed.Future(key, client) for key in list(client.futures)], reason="by the test")
+
+        table = DaskTable(da.from_array(X, chunks=(500, 2)), client=client, patience=10)
+        with pytest.raises(ClusterLostError, match="Dask reports the tasks of the fit as cancelled"):
+            GradientBoostingRegressor(callbacks=[cancel], **COMMON).fit(table, da.from_array(T, chunks=500))
+    assert len(cancelled) == 2
+
+
+def test_what_is_wrong_is_said_before_rows_are_read(client):
+    """Once, in this process: partitions that fail would say something else."""
+
+    def fail():
+        raise ZeroDivisionError
+
+    unread = dd.from_delayed([delayed(fail)()], meta=TABLE.assign(target=T).iloc[:0])
+    model = GradientBoostingRegressor()
+    for call, error in [
+        (lambda: GradientBoostingRegressor(learning_rate=-1).fit(unread, "target"), "learning_rate must be"),
+        (lambda: GradientBoostingRegressor(quantile=0.5).fit(unread, "target"), "quantile"),
+        (lambda: RandomForestRegressor(n_estimators=0).fit(unread, "target"), "n_estimators must be"),
+        (lambda: model.fit(unread, "nothing"), "y must name a column of X; got 'nothing', and the columns are"),
+        (lambda: model.fit(unread, "target", sample_weight="none"), "sample_weight must name a column of X"),
+        (lambda: model.fit(unread, "target", X_val=unread, y_val="no"), "y_val must name a column of X_val"),
+        (lambda: model.fit(unread, "target", eval_set=[]), "Use X_val and y_val"),
+        (lambda: model.fit(unread, "target", eval_metric="mae"), "EarlyStopping"),
+        (lambda: model.fit(unread, "target", group=[3]), "Queries are for GradientBoostingRanker"),
+        (lambda: model.fit(unread, "target", client=client), r"DaskTable\(X, client=...\)"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=error):
+            call()
