@@ -130,7 +130,7 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
         if columns is None or callable(columns):
             continue  # arrays have no names, and delayed partitions do not say theirs
         for argument in BY_ROW[name]:
-            value = given.get(argument)
+            value: Any = given.get(argument)
             for column in [value] if isinstance(value, str) else value if are_texts(value) else ():
                 if column not in list(columns):
                     raise ValueError(

@@ -414,3 +414,42 @@ def test_what_is_wrong_is_said_before_rows_are_read(client):
     ]:
         with pytest.raises((TypeError, ValueError), match=error):
             call()
+
+
+def with_partition(change):
+    """Four delayed partitions, of which the third is changed."""
+    pieces = [TABLE.assign(target=T, weight=1.0)[first : first + 300] for first in range(0, 1200, 300)]
+    return [delayed(change(piece) if number == 2 else piece) for number, piece in enumerate(pieces)]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda part: part.assign(target=np.nan), r"Input y contains NaN\. This is in partition 2 of X"),
+        (lambda part: part.assign(weight=-1.0), r"sample_weight must be finite .* This is in partition 2 of X"),
+        (lambda part: part.assign(size=1j), r"Column 'size' must hold numbers.* This is in partition 2 of X"),
+        (lambda part: part.assign(size=pd.Timestamp(0)), "'size' of X must have one type .* dates in partition 2"),
+        (lambda part: part.drop(columns="size"), "the same columns in all its parts; got .* in partition 2"),
+    ],
+)
+def test_errors_name_the_partition(client, change, error):
+    with pytest.raises(ValueError, match=error):
+        GradientBoostingRegressor(**COMMON).fit(with_partition(change), "target", sample_weight="weight")
+
+
+def test_errors_of_arrays_name_the_partition(client):
+    table = with_partition(lambda part: part)
+    targets = [delayed(np.where(np.arange(300) == 5, np.nan if k == 3 else 1.0, 0.5)) for k in range(4)]
+    with pytest.raises(ValueError, match=r"Input y contains NaN.* partition 3 of X"):
+        GradientBoostingRegressor(**COMMON).fit(table, targets)
+    with pytest.raises(ValueError, match="partition 3 of X_val"):
+        GradientBoostingRegressor(early_stopping=True, **COMMON).fit(table, "target", X_val=table, y_val=targets)
+
+
+def test_a_partition_of_another_type_is_warned_of_here(client):
+    parts = with_partition(lambda part: part.assign(size=part["size"].astype(str)))
+    said = "Column 'size' of X must have one type in all partitions; it has numbers in partition 0 and categories"
+    with pytest.warns(UserWarning, match=said) as caught:
+        model = GradientBoostingRegressor(**COMMON).fit(parts, "target", sample_weight="weight")
+    assert [warning.filename for warning in caught if "Column" in str(warning.message)] == [__file__]
+    assert model.n_features_in_ == 3
