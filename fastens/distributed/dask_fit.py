@@ -141,7 +141,7 @@ class _Cluster:
             raise RankLostError(f"{address} does not answer: {answer!r}")
 
     def _close(self, crew: _DaskCrew) -> None:
-        for future in crew.futures:
+        for future in [*crew.futures, *crew.taken.values()]:
             with suppress(Exception):
                 future.cancel()
         with suppress(Exception):
@@ -152,7 +152,7 @@ class _Cluster:
 
     def _submit(self, crew: _DaskCrew, owned: Sequence[range]) -> list[Future]:
         """Send the partitions to their workers, and let these train once they have them."""
-        ranks = []
+        ranks, taken = [], {}
         take, train = (dask.delayed(function, pure=False) for function in (remote.take_partition, remote.train_rank))
         shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(crew.addresses))}
         for rank, address in enumerate(crew.addresses):
@@ -165,9 +165,12 @@ class _Cluster:
                 if not shares[name][rank]:  # a rank without rows to validate on must know their columns
                     contents[name, 0] = {each: value[:0] for each, value in found[0].items()}
             with dask.annotate(workers=[address], allow_other_workers=False, retries=0):
-                own = [take(crew.key, *place, [*found], *found.values()) for place, found in contents.items()]
-                ranks.append(train(crew.key, *own))
-        return list(self.client.compute(ranks, optimize_graph=False))
+                own = {place: take(crew.key, *place, [*found], *found.values()) for place, found in contents.items()}
+                ranks.append(train(crew.key, *own.values()))
+            taken |= own
+        futures = list(self.client.compute([*ranks, *taken.values()], optimize_graph=False))
+        crew.taken = dict(zip(taken, futures[len(ranks) :], strict=True))
+        return futures[: len(ranks)]
 
 
 class _DaskCrew(Crew):
@@ -176,6 +179,7 @@ class _DaskCrew(Crew):
     def __init__(self, cluster: _Cluster, key: remote.Key, addresses: list[str]) -> None:
         self._cluster, self.key = cluster, key
         self.futures: list[Future] = []
+        self.taken: dict[tuple[str, int], Future] = {}  # by the names of tables and the numbers of partitions
         self.seat(addresses)
 
     def seat(self, addresses: list[str]) -> None:
@@ -224,6 +228,9 @@ class _DaskCrew(Crew):
         errors = [_error_of(future) for future in ended]
         for raised in errors:
             if not isinstance(raised, _LOST):
+                failed = [place for place, future in self.taken.items() if future.status == "error"]
+                for table, number in failed[:1]:  # computing it failed: the error may be of any type
+                    raised.add_note(f"This is in partition {number} of {table}.")
                 raise raised
         for raised in errors:
             if isinstance(raised, TasksCancelledError):

@@ -446,6 +446,17 @@ def test_errors_of_arrays_name_the_partition(client):
         GradientBoostingRegressor(early_stopping=True, **COMMON).fit(table, "target", X_val=table, y_val=targets)
 
 
+def test_a_partition_that_cannot_be_computed_is_named(client):
+    def fail(part):
+        raise OSError("the file is gone")
+
+    parts = with_partition(lambda part: part)
+    parts[1] = delayed(fail)(parts[1])
+    with pytest.raises(OSError, match="the file is gone") as error:
+        GradientBoostingRegressor(**COMMON).fit(parts, "target")
+    assert error.value.__notes__ == ["This is in partition 1 of X."]
+
+
 def test_a_partition_of_another_type_is_warned_of_here(client):
     parts = with_partition(lambda part: part.assign(size=part["size"].astype(str)))
     said = "Column 'size' of X must have one type in all partitions; it has numbers in partition 0 and categories"
