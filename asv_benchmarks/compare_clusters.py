@@ -6,9 +6,9 @@ python asv_benchmarks/compare_clusters.py --rows 2e5 --trees 10 --repeats 1
 Workers are processes of one thread, and hold the table, as arrays of float32, before the clock starts. Each fit has a
 process and a cluster of its own; libraries and numbers of workers take turns. "plain" is a fit in one thread without a
 cluster. Memory is the peak of a worker above what it held before the table, for each of its rows. The efficiency is the
-time of one worker over that of all, times their number. Of fastens, what `plan` foretells of a tree is printed besides;
-the time of a tree is the mean after the first. With more workers than processors, their threads take turns, of which a
-plan knows nothing. Linux only: memory is read from /proc.
+time of one worker over that of all, times their number. For fastens, the time and the bytes sent per tree are means of
+the trees after the first. With more workers than processors, their threads take turns. Linux only: memory is read from
+/proc.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from comparison.scale_fits import N_LEAVES, xgboost_parameters
 
 N_COLUMNS, CHUNK = 28, 250_000
 PLAIN = "plain"
-HEADER = ["library", "workers", "seconds", "least", "memory a row", "efficiency", "ms a tree", "foretold"]
-HEADER += ["bytes a tree and worker", "bytes foretold"]
+HEADER = ["library", "workers", "seconds", "least", "memory a row", "efficiency", "ms a tree"]
+HEADER += ["bytes a tree and worker"]
 
 
 def rows_of(seed: int, n_rows: int) -> np.ndarray:
@@ -144,22 +144,6 @@ def plain(n_rows: int, n_trees: int) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - start, "memory": (memory("VmHWM") - before) / n_rows}
 
 
-def foretold(n_workers: int, n_rows: int, n_trees: int) -> dict[str, Any]:
-    """What `plan` says of all rounds, from small tables and the network that it measures itself."""
-    from distributed import Client, LocalCluster
-
-    from fastens.distributed import Network, measured_counting, measured_network, plan
-
-    network = Network()
-    if n_workers > 1:
-        setup = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.ERROR}
-        with LocalCluster(**setup) as cluster, Client(cluster) as client:
-            network = measured_network(client)
-    counting = measured_counting(our_model(n_trees), N_COLUMNS)
-    found = plan(n_rows, N_COLUMNS, n_workers, model=our_model(n_trees), network=network, counting=counting)
-    return {"tree": found.seconds, "sent": found.n_bytes}
-
-
 def run(kind: str, n_workers: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure in a process of its own; a failure is a result."""
     numbers = [str(number) for number in (n_workers, options.rows, options.trees)]
@@ -172,9 +156,7 @@ def run(kind: str, n_workers: int, options: argparse.Namespace) -> dict[str, Any
 
 def one(kind: str, n_workers: int, n_rows: int, n_trees: int) -> dict[str, Any]:
     """What a process measures."""
-    if kind == PLAIN:
-        return plain(n_rows, n_trees)
-    return foretold(n_workers, n_rows, n_trees) if kind == "plan" else on_cluster(kind, n_workers, n_rows, n_trees)
+    return plain(n_rows, n_trees) if kind == PLAIN else on_cluster(kind, n_workers, n_rows, n_trees)
 
 
 Found = dict[Any, list[dict[str, Any]]]
@@ -190,11 +172,10 @@ def row(kind: str, n_workers: int, found: Found) -> list[str]:
     efficiency = ""
     if (kind, 1) in found and kind != PLAIN:
         efficiency = f"{median(found, kind, 1, 'seconds') / (n_workers * seconds):.0%}"
-    of_tree = [""] * 4
+    of_tree = ["", ""]
     if kind == "fastens":
-        pairs = [(each, name) for name in ("tree", "sent") for each in (kind, "plan")]
-        numbers = [median(found, each, n_workers, name) for each, name in pairs]
-        of_tree = [*(f"{1e3 * number:.0f}" for number in numbers[:2]), *(f"{number:,.0f}" for number in numbers[2:])]
+        tree, sent = (median(found, kind, n_workers, name) for name in ("tree", "sent"))
+        of_tree = [f"{1e3 * tree:.0f}", f"{sent:,.0f}"]
     least = min(each["seconds"] for each in found[kind, n_workers])
     cells = [f"{seconds:.1f}", f"{least:.1f}", f"{mem:.0f} B", efficiency, *of_tree]
     return [kind if kind != PLAIN else "fastens without a cluster", str(n_workers), *cells]
@@ -228,13 +209,13 @@ def main() -> None:
         return
     runs = [(library, n) for library in options.libraries for n in options.workers]
     if "fastens" in options.libraries:
-        runs += [(PLAIN, 1), *(("plan", n) for n in options.workers)]
+        runs.append((PLAIN, 1))
     found: Found = {key: [] for key in runs}
     for _ in range(options.repeats):
         for key in runs:
             found[key].append(run(*key, options))
             print(*key, found[key][-1], file=sys.stderr, flush=True)
-    rows = [row(*key, found) for key in runs if key[0] != "plan"]
+    rows = [row(*key, found) for key in runs]
     print(machine(), table([HEADER, *rows]), in_words(found), sep="\n\n")
 
 

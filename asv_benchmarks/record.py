@@ -143,6 +143,9 @@ def main() -> None:
     else:
         for name in args.names:
             record = read(name)
+            if "removed" in record:
+                print(f"{name} stays as it is: its command no longer exists", file=sys.stderr)
+                continue
             write(name, measured(record["title"], shlex.split(record["command"])[1:], record["timed"]))
 
 

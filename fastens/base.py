@@ -16,13 +16,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fastens.checked_parameters import ChecksParameters
-from fastens.distributed.door import answer_on_clusters, is_spread, on_clusters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
-from fastens.table.answers import answer_streams
+from fastens.table.answers import ANSWERS, answer_streams
 from fastens.table.arrays import is_plain
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
@@ -33,8 +32,12 @@ from fastens.table.present_rows import present_table
 from fastens.table.sample_weights import as_multiples, class_factors, multiplied, rows_to_score, unless_ones
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
+from fastens.table.spread import on_clusters, refuse_clusters
 from fastens.table.targets import check_magnitude
 from fastens.table.training_data import TrainingData
+
+# The methods that take tables of a cluster, and scikit-learn's that call them.
+_ON_CLUSTERS = frozenset({*ANSWERS, "fit", "score", "fit_transform", "fit_predict"})
 
 
 class BaseFastens(SavedEstimator, ChecksParameters):
@@ -68,24 +71,21 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _statistics: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Open the tables of public methods before they see them; let those that predict take streams."""
+        """Open the tables of public methods before they see them; let those that predict take streams.
+
+        `fit`, `score` and methods that predict take tables of a cluster; all others refuse them.
+        """
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                setattr(cls, name, on_clusters(opening_tables(method)))
+                opened = opening_tables(method)
+                setattr(cls, name, on_clusters(opened) if name in ("fit", "score") else opened)
         answer_streams(cls)
+        refuse_clusters(cls, _ON_CLUSTERS)
 
     def _is_source(self, X: Any) -> bool:
         """Whether a table is to be opened and read in batches."""
         return isinstance(X, Batches | TableParts | Source) or is_source(X)
-
-    def _is_spread(self, X: Any) -> bool:
-        """Whether a table is spread over a cluster."""
-        return is_spread(X)
-
-    def _answer_spread(self, method: str, X: Any, **given: Any) -> Any:
-        """What a method answers for such a table."""
-        return answer_on_clusters(self, method, X, given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

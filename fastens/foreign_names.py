@@ -156,6 +156,8 @@ _ABSENT = {
     "text_features": "Texts are categories here; TextClassifier learns from their words.",
     "feature_name feature_names": "The names of columns are those of the data frame.",
     "reset_parameter learning_rates": "Parameters stay as they are during a fit; one with warm_start=True goes on.",
+    "client": "The cluster is that of the last distributed.Client, or fastens.distributed.DaskTable(X, client=...).",
+    "ray_params ray_remote": "fastens.distributed.RayTable(X, n_actors=..., cpus_per_actor=...) says how to use Ray.",
     "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
 }
 # What some estimators have, and others do not.

@@ -163,7 +163,8 @@ class EarlyStopping(Options):
     eval_metric : str, callable or list of such, default="loss"
         What the rows are measured by: "loss", names of scikit-learn's scorers, scorers, and functions of (y,
         predictions), the predictions being probabilities in classification (of the second of two classes), that return
-        a number, better if smaller, or (name, number, whether larger is better). The first one decides when to stop.
+        a number, better if smaller, or (name, number, whether larger is better). Functions that scikit-learn calls
+        ``..._score``, such as `r2_score`, are maximized. The first one decides when to stop.
     validation : splitter or None, default=None
         A splitter of scikit-learn, such as GroupShuffleSplit or TimeSeriesSplit, whose last split gives the rows to
         train on and those to validate on, in place of `validation_fraction`; `fit` takes `groups` for it. It splits the

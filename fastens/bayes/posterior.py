@@ -27,6 +27,7 @@ from fastens.table.labels import index_of_labels
 from fastens.table.opening import opening_tables, split_columns
 from fastens.table.present_rows import present_rows
 from fastens.table.sample_weights import check_weights
+from fastens.table.spread import in_memory_only
 
 Array = NDArray[np.float64]
 VOTES = 100  # draws that stand for the posterior where votes are counted
@@ -220,6 +221,7 @@ class ErrorEstimate(NamedTuple):
         return self.gibbs / self.bayes if self.bayes > 0 else (np.inf if self.gibbs > 0 else np.nan)
 
 
+@in_memory_only
 def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample_weight: Any = None) -> ErrorEstimate:
     """Estimate the errors of the Bayes-optimal prediction and of Gibbs, in expectation over its draws.
 

@@ -348,6 +348,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     ) -> Any:
         """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
 
+        Use it when the target has drifted, the structure of the trees still holds, and there are hundreds of new rows
+        or more. Each new leaf value is regularised as in `fit`, so a leaf with few rows is shrunk towards 0. For this
+        reason a few rows can raise the loss even on themselves, especially where the model already predicts them well:
+        compare the loss before and after, and raise `decay_rate` or collect more rows if it went up.
+
         Parameters
         ----------
         X, y : table and array

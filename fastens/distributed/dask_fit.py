@@ -16,7 +16,7 @@ from distributed.comm import CommClosedError
 
 from fastens.distributed import dask_worker as remote
 from fastens.distributed.dask_table import DaskTable, own_value, split
-from fastens.distributed.leading import ClusterLostError, Crew, check_takes_parts, lead
+from fastens.distributed.leading import ClusterLostError, Crew, TasksCancelledError, check_before_reading, lead
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
@@ -30,7 +30,7 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
     """Train on a Dask collection; return the model. The rest is as `lead` says."""
-    check_takes_parts(model)
+    check_before_reading(model, X, given)
     table = X if isinstance(X, DaskTable) else DaskTable(X)
     client, parts = _client_of(table), split(table.table, given)
     return lead(model, table, parts, given, _Cluster(client, table, parts).crew)
@@ -63,17 +63,28 @@ class _Cluster:
     @contextmanager
     def crew(self, task: FitTask) -> Iterator[Crew]:
         """The workers of another attempt, with their partitions, which train."""
-        workers = self._workers()
-        owned = blocks(len(self._parts["X"]), min(len(workers), len(self._parts["X"])))
-        addresses = [workers[place] for place in placed(owned, self._holders(), workers)]
-        crew = _DaskCrew(self, (self._name, self._n_attempts), addresses)
+        crew = _DaskCrew(self, (self._name, self._n_attempts), [])
         self._n_attempts += 1
         try:
+            workers = self._workers()
+            owned = blocks(len(self._parts["X"]), min(len(workers), len(self._parts["X"])))
+            crew.seat([workers[place] for place in placed(owned, self._holders(), workers)])
             self._open(crew, task)
             crew.futures = self._submit(crew, owned)
             yield crew
+        except Exception as error:
+            if self.is_open or isinstance(error, ClusterLostError):
+                raise
+            # What Dask raises then depends on where the fit was: also AttributeError and its own CancelledError.
+            raise ClusterLostError(f"the client or its cluster was closed during the fit: {error!r}") from error
         finally:
-            self._close(crew)
+            if self.is_open:
+                self._close(crew)
+
+    @property
+    def is_open(self) -> bool:
+        """False once the client was closed, or has given the scheduler up."""
+        return self.client.status not in ("closing", "closed")
 
     def known(self) -> set[str]:
         """The workers that the scheduler knows."""
@@ -130,7 +141,7 @@ class _Cluster:
             raise RankLostError(f"{address} does not answer: {answer!r}")
 
     def _close(self, crew: _DaskCrew) -> None:
-        for future in crew.futures:
+        for future in [*crew.futures, *crew.taken.values()]:
             with suppress(Exception):
                 future.cancel()
         with suppress(Exception):
@@ -141,7 +152,7 @@ class _Cluster:
 
     def _submit(self, crew: _DaskCrew, owned: Sequence[range]) -> list[Future]:
         """Send the partitions to their workers, and let these train once they have them."""
-        ranks = []
+        ranks, taken = [], {}
         take, train = (dask.delayed(function, pure=False) for function in (remote.take_partition, remote.train_rank))
         shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(crew.addresses))}
         for rank, address in enumerate(crew.addresses):
@@ -154,18 +165,26 @@ class _Cluster:
                 if not shares[name][rank]:  # a rank without rows to validate on must know their columns
                     contents[name, 0] = {each: value[:0] for each, value in found[0].items()}
             with dask.annotate(workers=[address], allow_other_workers=False, retries=0):
-                own = [take(crew.key, *place, [*found], *found.values()) for place, found in contents.items()]
-                ranks.append(train(crew.key, *own))
-        return list(self.client.compute(ranks, optimize_graph=False))
+                own = {place: take(crew.key, *place, [*found], *found.values()) for place, found in contents.items()}
+                ranks.append(train(crew.key, *own.values()))
+            taken |= own
+        futures = list(self.client.compute([*ranks, *taken.values()], optimize_graph=False))
+        crew.taken = dict(zip(taken, futures[len(ranks) :], strict=True))
+        return futures[: len(ranks)]
 
 
 class _DaskCrew(Crew):
     """The workers of an attempt at a fit, each in its seat."""
 
     def __init__(self, cluster: _Cluster, key: remote.Key, addresses: list[str]) -> None:
-        self._cluster, self.key, self.addresses = cluster, key, addresses
-        self.n_ranks = len(addresses)
+        self._cluster, self.key = cluster, key
         self.futures: list[Future] = []
+        self.taken: dict[tuple[str, int], Future] = {}  # by the names of tables and the numbers of partitions
+        self.seat(addresses)
+
+    def seat(self, addresses: list[str]) -> None:
+        """Take the workers of these addresses, one for each rank."""
+        self.addresses, self.n_ranks = addresses, len(addresses)
 
     def renew(self) -> None:
         """Let workers hear that the fit is wanted; RankLostError where one does not answer, or has left."""
@@ -191,7 +210,9 @@ class _DaskCrew(Crew):
 
     def answer(self, number: int, value: Any) -> None:
         """Hand the answer to a question to the first rank."""
-        while isinstance(self._on_first(remote.give_answer, number, value), BaseException) and self.lost is None:
+        while isinstance(self._on_first(remote.give_answer, number, value), BaseException):
+            if self.lost is not None or not self._cluster.is_open:
+                return
             time.sleep(0.1)
 
     def result(self) -> dict[str, Any] | None:
@@ -204,9 +225,15 @@ class _DaskCrew(Crew):
                 raise RankLostError(f"{self.addresses[0]} does not hand over the model: {error!r}") from error
             return found
         ended = [future for future in self.futures if future.status in ("error", "cancelled", "lost")]
-        errors = [future.exception(timeout=10) or RankLostError(f"its task is {future.status}") for future in ended]
+        errors = [_error_of(future) for future in ended]
         for raised in errors:
             if not isinstance(raised, _LOST):
+                failed = [place for place, future in self.taken.items() if future.status == "error"]
+                for table, number in failed[:1]:  # computing it failed: the error may be of any type
+                    raised.add_note(f"This is in partition {number} of {table}.")
+                raise raised
+        for raised in errors:
+            if isinstance(raised, TasksCancelledError):
                 raise raised
         if self.lost is not None or errors:
             raise RankLostError(self.lost or str(errors[0]))
@@ -218,11 +245,25 @@ class _DaskCrew(Crew):
         called = _on_each(client, function, calls, self._cluster.table.patience)
         loop: Any = client.loop
         future = asyncio.run_coroutine_threadsafe(called, loop.asyncio_loop)
-        while self.lost is None:
+        while self.lost is None and self._cluster.is_open:
             if wait([future], timeout=0.2).done:
                 return future.result()[0]
         future.cancel()
-        return RankLostError(self.lost)
+        return RankLostError(self.lost or "the client is closed")
+
+
+def _error_of(future: Future) -> BaseException:
+    """Why a task has not finished; for a cancelled one, the reason that Dask gives."""
+    if future.status == "error":
+        found: BaseException = future.exception(timeout=10)
+        return found
+    try:
+        found = future.exception(timeout=10) or RankLostError(f"its task is {future.status}")
+    except Exception as error:  # as Dask raises for cancelled tasks
+        found = error
+    except asyncio.CancelledError as error:
+        found = error
+    return TasksCancelledError(f"Dask reports the tasks of the fit as {future.status}: {found}")
 
 
 async def _addresses(client: Client) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastens.distributed.spread_table import FitProgress, SpreadTable, joined_parts, tables_in
+from fastens.table.spread import cluster_of
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
 
@@ -53,6 +54,8 @@ class DaskTable(SpreadTable):
     True
     """
 
+    _fastens_cluster = "dask"
+
     def __init__(
         self,
         table: Any,
@@ -73,14 +76,8 @@ class DaskTable(SpreadTable):
 
 
 def is_collection(X: Any) -> bool:
-    """Whether a table is one of Dask, or a list of its partitions."""
-    if isinstance(X, list | tuple):
-        return bool(X) and all(_is_lazy(part) for part in X)
-    return _is_lazy(X)
-
-
-def _is_lazy(X: Any) -> bool:
-    return hasattr(type(X), "__dask_graph__") or type(X).__module__ == "distributed.client"
+    """True for a table of Dask and for a list of its partitions."""
+    return cluster_of(X) == "dask" and not isinstance(X, SpreadTable)
 
 
 # Partitions --------------------------------------------------
@@ -158,6 +155,10 @@ def in_parts(name: str, values: Any) -> list[Any]:
             f"{name} must be a Dask dataframe, a Dask array or a list of delayed partitions; "
             f"got {type(values).__name__}."
         )
+    if hasattr(values, "simplify"):
+        # Dask optimizes each collection by itself and fuses the partitions of narrow ones, so that y would have others
+        # than X. Projections still reach the files, since simplifying moves them there.
+        return list(values.simplify().to_delayed(optimize_graph=False))
     return list(values.to_delayed())
 
 

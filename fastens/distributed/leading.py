@@ -20,6 +20,9 @@ from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
 from fastens.distributed.spread_table import FitProgress, SpreadTable
 from fastens.storage import load_model
+from fastens.table.opening import are_texts
+from fastens.table.spread import refuse
+from fastens.warn import warn
 
 # Attempts in a row that bring no new checkpoint.
 _MOST_ATTEMPTS = 8
@@ -29,6 +32,10 @@ _END_SECONDS = 0.005
 
 class ClusterLostError(RuntimeError):
     """The cluster has no workers, or no scheduler, any more; the model is that of the last checkpoint."""
+
+
+class TasksCancelledError(RankLostError):
+    """The scheduler has cancelled tasks of the fit; the message is its reason."""
 
 
 class Crew:
@@ -92,8 +99,8 @@ def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict
     ClusterLostError
         Where no worker is left to go on with.
     ValueError
-        For arguments that break their rules; for an estimator that needs all rows on one machine: see
-        `check_takes_parts`, which the functions of each kind of cluster call before they divide a table.
+        For arguments that break their rules: see `check_before_reading`, which the functions of each kind of cluster
+        call before they divide a table.
     """
     resume = given.pop("resume", None)
     by_row = {name for names in BY_ROW.values() for name in names} | {"X_val"}
@@ -108,12 +115,27 @@ def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict
     return model
 
 
-def check_takes_parts(model: Any) -> None:
-    """Raise ValueError for an estimator that needs all rows on one machine."""
+def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
+    """Raise ValueError for what is wrong before any partition is read: it is raised once, and not by each rank.
+
+    That is an estimator that needs all rows on one machine, parameters that break their rules, and names of columns
+    that a table does not have.
+    """
     if not model._takes_parts:
-        raise ValueError(
-            f"X must be a table in memory for {type(model).__name__}; got one that is spread over a cluster."
-        )
+        raise ValueError(f"{refuse('X', X, f'{type(model).__name__}.fit')}")
+    model._check_parameters()
+    model._check_all_read()
+    for name, table in (("X", X), ("X_val", given.get("X_val"))):
+        columns = getattr(getattr(table, "table", table), "columns", None)
+        if columns is None or callable(columns):
+            continue  # arrays have no names, and delayed partitions do not say theirs
+        for argument in BY_ROW[name]:
+            value: Any = given.get(argument)
+            for column in [value] if isinstance(value, str) else value if are_texts(value) else ():
+                if column not in list(columns):
+                    raise ValueError(
+                        f"{argument} must name a column of {name}; got {column!r}, and the columns are {list(columns)}."
+                    )
 
 
 def _take(model: Any, found: dict[str, Any]) -> None:
@@ -142,11 +164,12 @@ class _Leader:
                     with self._start(task) as crew, self._kept_alive(crew):
                         return self._follow(crew)
                 except RankLostError as error:
-                    left -= 1
+                    # What Dask cancels once may be a restart; what it cancels twice, it would cancel each time.
+                    left = min(left - 1, 1) if isinstance(error, TasksCancelledError) else left - 1
                     if self._checkpoint is not None and self._checkpoint is not task.checkpoint:
                         task, left = replace(task, checkpoint=self._checkpoint), _MOST_ATTEMPTS
-                    if not left:
-                        raise ClusterLostError(f"workers were lost {_MOST_ATTEMPTS} times in a row: {error}") from error
+                    if left <= 0:
+                        raise ClusterLostError(f"the fit was begun again without getting further: {error}") from error
         except (ClusterLostError, KeyboardInterrupt) as error:
             self._go_back(error)
             raise
@@ -218,6 +241,8 @@ class _Leader:
                 self._table.on_progress(FitProgress(index + 1, n_rounds, train, validation, crew.n_ranks, *sent))
         elif kind == "checkpoint":
             self._checkpoint = content
+        elif kind == "warning":
+            warn(*content)
         elif kind == "callbacks":
             self._question = number
             answer = self._call_back(crew, content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,20 +14,39 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 
 from fastens.distributed.reduction import RanksComm
 from fastens.distributed.whole_queries import with_whole_queries
+from fastens.engine.comm import LOCAL
 from fastens.storage import save_model
+from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
+from fastens.table.labels import learn_labels
+from fastens.table.opening import split_columns
+from fastens.table.parted import table_of_part
 from fastens.table.source import TableParts
+from fastens.table.training_data import TrainingData
+from fastens.warn import relayed, warn
 
 # What `fit` is given besides X and y, by the table whose rows it belongs to.
 BY_ROW = {
     "X": ("y", "sample_weight", "init_score", "qid", "groups"),
     "X_val": ("y_val", "sample_weight_val", "init_score_val", "qid_val"),
 }
+# What a column holds, by whether it is categorical.
+_WORDS = {True: "categories or text", False: "numbers", None: None}
+_DATES = "dates"
 _QUERIES = {"X": "qid", "X_val": "qid_val"}
 Parts = Sequence[Mapping[str, Any]]
+
+
+class Partition(dict[str, Any]):
+    """A partition's table and what belongs to its rows, by their names, with its number among all partitions."""
+
+    def __init__(self, number: int, contents: Mapping[str, Any]) -> None:
+        super().__init__(contents)
+        self.number = number
 
 
 @dataclass(frozen=True)
@@ -81,43 +100,127 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
     watcher : Watcher
         Who is told of the rounds; only of the first rank.
     """
+    with relayed(lambda *warning: watcher.report("warning", warning)) if comm.rank == 0 else nullcontext():
+        return _fit(task, comm, tables, watcher)
+
+
+def _fit(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: Watcher) -> Any:
     model = task.model
-    arguments = _arguments(task, comm, tables)
+    arguments, places = _arguments(task, comm, tables)
     if comm.rank == 0:
         model._on_round = lambda *scores: watcher.report("round", (*scores, comm.n_exchanges, comm.n_bytes))
     if hasattr(model, "callbacks"):
         model.callbacks = [_Relay(task, comm, watcher)]
-    with _as_file(task.checkpoint) as path, model._over(comm):
-        model.fit(**arguments, **({} if path is None else {"resume": path}))
+    try:
+        with _as_file(task.checkpoint) as path, model._over(comm):
+            model.fit(**arguments, **({} if path is None else {"resume": path}))
+    except (TypeError, ValueError) as error:
+        raise _located(error, model, arguments, places) from None
     return model
 
 
-def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> dict[str, Any]:
-    """The arguments of `fit`, with the partitions, which are taken out of the tables."""
-    arguments = dict(task.arguments)
+# By the name of a table, the number of each partition of a rank and its rows.
+Places = dict[str, list[tuple[Any, int]]]
+
+
+def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tuple[dict[str, Any], Places]:
+    """The arguments of `fit`, with the partitions, which are taken out of the tables, and what these partitions are."""
+    arguments: dict[str, Any] = dict(task.arguments)
+    places: Places = {}
     for table in sorted(tables):  # in the same order on all ranks
         found = tables.pop(table)
         qid = _QUERIES[table]
         if comm.size > 1 and (qid in found[0] or isinstance(arguments.get(qid), str)):
             found = with_whole_queries(comm, found, table, arguments.get(qid, qid))
         parts = [part for part in found if part[table].shape[0]] or found[:1]
-        _check_columns(comm, parts[0][table], table)
+        _check_columns(comm, parts, table)
+        places[table] = [(getattr(part, "number", None), part[table].shape[0]) for part in parts]
         for name in parts[0]:
             arguments[name] = joined([part[name] for part in parts], is_table=name == table)
-    return arguments
+    return arguments, places
 
 
-def _check_columns(comm: RanksComm, part: Any, table: str) -> None:
-    """Raise ValueError where ranks have other columns; parts of one rank are compared as they are joined."""
-    own: Any = None
-    if is_frame(part):
-        own = list(nw.from_native(part, eager_only=True).columns)
-    elif len(part.shape) > 1:
-        own = part.shape[1]
-    found = [columns for columns in comm.gather(own if part.shape[0] else None) if columns is not None]
-    for columns in found[1:]:
-        if columns != found[0]:
-            raise ValueError(f"{table} must have the same columns in all its parts; got {found[0]} and {columns}.")
+def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
+    """Raise ValueError where partitions of any rank have other columns; warn where one makes numbers categories."""
+    own = [(_number(part), *_columns_of(part[table])) for part in parts if part[table].shape[0]]
+    found = [each for of_rank in comm.gather(own) for each in of_rank]
+    known: dict[int, tuple[str, str]] = {}
+    for number, columns, kinds in found:
+        first, expected = found[0][:2]
+        if columns != expected:
+            raise ValueError(
+                f"{table} must have the same columns in all its parts; got {expected} in partition {first} and "
+                f"{columns} in partition {number}."
+            )
+        for place, kind in enumerate(kinds):
+            first, expected = (number, kind) if kind is None else known.setdefault(place, (number, kind))
+            if expected and kind != expected:
+                name = repr(columns[place]) if isinstance(columns, list) else str(place)
+                got = f"it has {expected} in partition {first} and {kind} in partition {number}"
+                _report_types(
+                    comm, f"Column {name} of {table} must have one type in all partitions; {got}.", kind, expected
+                )
+                known[place] = number, ""  # one warning for a column
+
+
+def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:
+    """Raise ValueError for dates in some partitions only; warn of text in some, since numbers become categories."""
+    remedy = "Convert the column before the fit, for example with astype."
+    if _DATES in kinds:
+        raise ValueError(f"{text} {remedy}")
+    if comm.rank == 0:
+        warn(f"{text} All its values are read as categories. {remedy}")
+
+
+def _number(part: Any) -> str:
+    """What errors call a partition; rankings that moved whole queries have lost the numbers."""
+    return str(getattr(part, "number", "?"))
+
+
+def _columns_of(part: Any) -> tuple[Any, list[str | None]]:
+    """The names of columns, or how many there are, and what each holds, None where nothing shows it."""
+    if not is_frame(part):
+        if len(part.shape) < 2:
+            return None, []
+        if sparse.issparse(part) or part.dtype.kind != "O":
+            return part.shape[1], [_WORDS[part.dtype.kind in "UST"]] * part.shape[1]
+        return part.shape[1], [_WORDS[kind] for kind in table_of_part(part).categorical_by_type()]
+    schema = nw.from_native(part, eager_only=True).schema
+    kinds = zip(schema.values(), table_of_part(part).categorical_by_type(), strict=True)
+    return list(schema), [_DATES if dtype.is_temporal() else _WORDS[kind] for dtype, kind in kinds]
+
+
+def _located(error: Exception, model: Any, arguments: Mapping[str, Any], places: Places) -> Exception:
+    """The error of a fit with the partition that has it, if one has it by itself."""
+    for table, numbers in places.items():
+        names = [name for name in BY_ROW[table][:2] if arguments.get(name) is not None]
+        first = 0
+        for place, (number, n_rows) in enumerate(numbers):
+            rows, first = slice(first, first + n_rows), first + n_rows
+            held = getattr(arguments[table], "_tables", None)
+            part = arguments[table][rows] if held is None else nw.to_native(held[place], pass_through=True)
+            by_row = {name: arguments[name] for name in names}
+            by_row = {name: each if isinstance(each, str | list) else each[rows] for name, each in by_row.items()}
+            try:
+                if n_rows and part is not None:
+                    _check_partition(model, part, by_row)
+            except (TypeError, ValueError) as own:
+                if number is not None:
+                    return type(error)(f"{own} This is in partition {number} of {table}.")
+    return error
+
+
+def _check_partition(model: Any, part: Any, by_row: dict[str, Any]) -> None:
+    """Raise the error that a partition alone gives: for its target, its weights, or its table."""
+    X, *values = split_columns(part, **{name.removesuffix("_val"): value for name, value in by_row.items()})
+    given = dict(zip([name.removesuffix("_val") for name in by_row], values, strict=True))
+    if given.get("y") is not None:
+        y = TrainingData.of_target(model._read_target(given["y"]), given.get("sample_weight")).y
+        if not is_classifier(model):
+            model._encode_target(y)
+        for column in y.reshape(len(y), -1).T if is_classifier(model) else ():
+            learn_labels(column, LOCAL, 1)
+    InputEncoder.learn(X, model._reading(), type(model).__name__)
 
 
 class _OwnParts(TableParts):

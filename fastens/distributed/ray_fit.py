@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from fastens.distributed.leading import ClusterLostError, Crew, check_takes_parts, lead
+from fastens.distributed.leading import ClusterLostError, Crew, check_before_reading, lead
 from fastens.distributed.rank_fit import FitTask
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
@@ -29,7 +29,7 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
     """Train on a table of a Ray cluster; return the model. The rest is as `lead` says."""
-    check_takes_parts(model)
+    check_before_reading(model, X, given)
     table = X if isinstance(X, RayTable) else RayTable(X)
     parts = split_on_ray(table.table, given)
     return lead(model, table, parts, given, lambda task: _crew(table, parts, task))

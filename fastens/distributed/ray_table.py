@@ -7,6 +7,7 @@ from typing import Any
 
 from fastens.distributed.spread_table import FitProgress, SpreadTable, joined_parts, tables_in
 from fastens.parameters import real, whole
+from fastens.table.spread import cluster_of
 
 RAY_EXTRA = "tables on a Ray cluster need Ray, which is not installed: pip install fastens[ray]"
 _KINDS = "a ray.data.Dataset or a list of object references to partitions"
@@ -49,6 +50,8 @@ class RayTable(SpreadTable):
     ValueError: table must be a ray.data.Dataset or a list of object references to partitions; got list.
     """
 
+    _fastens_cluster = "ray"
+
     def __init__(
         self,
         table: Any,
@@ -70,14 +73,8 @@ class RayTable(SpreadTable):
 
 
 def is_on_ray(X: Any) -> bool:
-    """Whether a table is a dataset of Ray, or a list of references to its objects."""
-    if isinstance(X, list | tuple):
-        return bool(X) and all(_is_reference(part) for part in X)
-    return type(X).__module__ == "ray.data.dataset"
-
-
-def _is_reference(part: Any) -> bool:
-    return type(part).__name__ in ("ObjectRef", "ClientObjectRef") and type(part).__module__.partition(".")[0] == "ray"
+    """True for a dataset of Ray and for a list of references to its objects."""
+    return cluster_of(X) == "ray" and not isinstance(X, SpreadTable)
 
 
 def split_on_ray(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fastens.distributed.mailbox import Mailbox
-from fastens.distributed.rank_fit import FitTask, Parts, Watcher, fit_rank, fitted_state
+from fastens.distributed.rank_fit import FitTask, Partition, Parts, Watcher, fit_rank, fitted_state
 from fastens.distributed.reduction import RanksComm, Tag
 from fastens.engine.threads import limited_threads
 
@@ -122,7 +122,7 @@ class Session(Watcher):
     def train(self, n_threads: int) -> Any:
         """Train on the partitions; return what the first rank has learned, and None on others."""
         tables: dict[str, Parts] = {
-            name: [found[number] for number in sorted(found)] for name, found in self._tables.items()
+            name: [Partition(number, found[number]) for number in sorted(found)] for name, found in self._tables.items()
         }
         self._tables.clear()
         try:

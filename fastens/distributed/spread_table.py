@@ -88,7 +88,10 @@ def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[
     n_parts = len(columns[table])
     for name, parts in columns.items():
         if len(parts) != n_parts:
-            raise ValueError(f"{name} must have the {n_parts} partitions of {table}; it has {len(parts)}.")
+            raise ValueError(
+                f"{name} must have the {n_parts} partitions of {table}; it has {len(parts)}. Name a column of {table}, "
+                "or take both from one dataframe without turning them into arrays."
+            )
     return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
 
 

@@ -21,6 +21,7 @@ from fastens.inspection.plotting import axes, name_ticks
 from fastens.parameters import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
 from fastens.table.arrays import check_places
 from fastens.table.opening import split_columns
+from fastens.table.spread import in_memory_only
 
 Array = NDArray[np.float64]
 LOSSES = ("squared_error", "zero_one")
@@ -57,6 +58,7 @@ class BiasVariance:
     row_variance: Array
 
 
+@in_memory_only
 def bias_variance_decomposition(
     estimator: Any,
     X: Any,
@@ -149,6 +151,7 @@ def bias_variance_decomposition(
     return _squared_parts(predictions.astype(np.float64), rows.y_test, rows.optimal)
 
 
+@in_memory_only
 def plot_bias_variance(
     estimator: Any,
     X: Any,

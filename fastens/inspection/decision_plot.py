@@ -14,6 +14,7 @@ from fastens.inspection.arguments import POSITION, as_labels, as_numbers, check_
 from fastens.inspection.planes import BAND, MISSING, Axis, Plane
 from fastens.inspection.plotting import axes, name_ticks, number_text, number_ticks, plain, shortened
 from fastens.parameters import Rule
+from fastens.table.spread import in_memory_only
 
 Array = NDArray[np.float64]
 N_PLACES = 160  # along each axis
@@ -33,6 +34,7 @@ class Predictions:
     what: str
 
 
+@in_memory_only
 def plot_decision_boundary(
     estimator: Any,
     X: Any,

@@ -156,6 +156,9 @@ class OptunaPruning:
 
     Raises
     ------
+    ValueError
+        From `fit`, after the first round: without rows to validate on, for a metric that was not measured, and if the
+        study maximizes a metric where smaller values are better, or the other way round.
     optuna.TrialPruned
         From `fit`, where the trial is to be pruned.
 
@@ -189,12 +192,31 @@ class OptunaPruning:
         self._is_over = self._is_over or (is_first and env.iteration <= self._last)
         if self._is_over or not is_first:
             return
+        if self._last < 0:
+            self._check_direction(found[0])
         self._last = env.iteration
         self.trial.report(found[0].metric_value, step=env.iteration)
         if self.trial.should_prune():
             import optuna
 
             raise optuna.TrialPruned(f"pruned after round {env.iteration + 1}")
+
+    def _check_direction(self, measured: Evaluation) -> None:
+        """Raise ValueError if the study would prune the better trials, because it ranks them the other way round."""
+        study = getattr(self.trial, "study", None)  # trials with fixed parameters belong to no study
+        direction = "minimize" if study is None else study.direction.name.lower()
+        wanted = "maximize" if measured.maximize else "minimize"
+        if study is None or direction == wanted:
+            return
+        better, other, example = "smaller", "larger", "'r2' or 'accuracy'"
+        if measured.maximize:
+            better, other, example = "larger", "smaller", "'loss'"
+        raise ValueError(
+            f"metric must have the direction of the study, which is to {direction}; got {measured.metric_name!r}, "
+            f"where {better} is better. Create the study with direction={wanted!r} and return this metric from the "
+            f"objective, or choose a metric where {other} is better by EarlyStopping(eval_metric=...), such as "
+            f"{example}. A function states its direction by returning (name, value, larger_is_better)."
+        )
 
 
 # Progress --------------------------------------------------

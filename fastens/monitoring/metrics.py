@@ -120,7 +120,7 @@ class Metrics:
             result = self._call(metric, self._raw_of_all())
             if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], str):
                 return result[0], bool(result[2])
-        return metric_name(metric), _is_scorer(metric)
+        return metric_name(metric), _is_scorer(metric) or _is_score(metric)
 
     @property
     def decide_by_loss(self) -> bool:
@@ -186,6 +186,12 @@ def _number_of(result: Any) -> float:
     if len(result) != 3 or not isinstance(result[0], str) or not FLAG.holds(result[2]):
         raise ValueError(f"it must return a number or (name, number, whether larger is better); got {result!r}.")
     return float(result[1])
+
+
+def _is_score(metric: Any) -> bool:
+    """True for functions that scikit-learn names `..._score`, by its convention for larger is better."""
+    module, name = getattr(metric, "__module__", None) or "", getattr(metric, "__name__", "")
+    return module.startswith("sklearn.metrics.") and name.endswith("_score")
 
 
 def _is_scorer(metric: Any) -> bool:

@@ -18,6 +18,7 @@ from fastens.table.frames import is_frame
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
 from fastens.table.sources import Batches, is_stream, open_stream
+from fastens.table.spread import call_on_cluster, cluster_of
 
 # The methods whose answer has something for each row, by what their columns are called in a stream.
 ANSWERS = {
@@ -63,7 +64,7 @@ def transforms_streams(cls: Any) -> Any:
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        chosen = own if is_stream(X) or self._is_spread(X) else method
+        chosen = own if is_stream(X) or cluster_of(X) else method
         return chosen(self, X, *args, **kwargs)
 
     cls.transform = answer
@@ -86,9 +87,9 @@ def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-    if self._is_spread(X):
+    if cluster_of(X):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
-        return self._answer_spread(method.__name__, **{name: given[name] for name in [*given][1:]})
+        return call_on_cluster(method, self, X, {name: given[name] for name in [*given][2:]})
     if is_stream(X) or (not self._reads_parts and (self._is_source(X) or _is_parted(X))):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return _answer_in_parts(method, **given)

@@ -35,6 +35,7 @@ from fastens.table.opening import are_texts, in_passes, open_table, split_column
 from fastens.table.present_rows import present_table
 from fastens.table.sample_weights import unless_ones
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
+from fastens.table.spread import in_memory_only
 from fastens.table.training_data import TrainingData
 
 _FORMAT = 1
@@ -132,6 +133,7 @@ class BinnedTable(RowSource):
     # Making --------------------------------------------------
 
     @classmethod
+    @in_memory_only
     def from_source(
         cls,
         source: Any,

@@ -22,6 +22,7 @@ from fastens.table.memory_limits import FitNeeds, MemoryLimits
 from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
+from fastens.table.spread import cluster_of, refuse
 from fastens.table.tables import Table
 
 # What may be the name of a column of a table, by the parameters that take both.
@@ -36,6 +37,8 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 
     ValueError for one of fewer rows. Behind it, nothing sees what the table was given as.
     """
+    if cluster_of(X) is not None:
+        raise refuse("X", X, owner)
     is_named = is_frame(X)
     X = X if is_named else in_parts(X)
     if isinstance(X, RowSource):

@@ -19,6 +19,7 @@ from fastens.table.columns.vectors import array_of
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryLimits, checked_folder, in_bytes
 from fastens.table.sources import BATCH_ROWS, Batches, is_source, open_batches
+from fastens.table.spread import in_memory_only
 
 
 class Source:
@@ -58,6 +59,7 @@ class Source:
     ValueError: max_memory must be at least ...
     """
 
+    @in_memory_only
     def __init__(
         self,
         table: Any,

@@ -23,6 +23,7 @@ from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
 from fastens.table.sample_weights import check_weights
 from fastens.table.sources import is_source
+from fastens.table.spread import in_memory_only
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
 from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
 from fastens.tuning.state import SearchFile, Trial, fingerprint
@@ -141,6 +142,7 @@ def ranked(trials: list[Trial]) -> list[Trial]:
     return sorted((trial for trial in trials if trial.is_complete), key=lambda trial: trial.loss)
 
 
+@in_memory_only
 def tune(
     X: Any,
     y: Any,

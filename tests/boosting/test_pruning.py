@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.model_selection import cross_val_score
 
 from fastens import BaggingRegressor, EarlyStopping, GradientBoostingRegressor, OptunaPruning
@@ -59,3 +60,64 @@ def test_copies_tell_the_trial_itself(fit, X, y):
     trial = Trial(0)
     fit(GradientBoostingRegressor(n_estimators=3, early_stopping=True, callbacks=[OptunaPruning(trial)]), X, y)
     assert [step for step, _ in trial.reported] == [0, 1, 2]
+
+
+def scaled_r2(y, predicted):
+    return "scaled_r2", 1 - float(((y - predicted) ** 2).mean() / y.var()), True
+
+
+@pytest.mark.parametrize(
+    ("metric", "wrong", "right"),
+    [
+        ("loss", "maximize", "minimize"),
+        ("r2", "minimize", "maximize"),
+        ("neg_mean_squared_error", "minimize", "maximize"),
+        (scaled_r2, "minimize", "maximize"),
+        (r2_score, "minimize", "maximize"),
+        (mean_squared_error, "maximize", "minimize"),
+    ],
+)
+def test_a_study_of_the_other_direction_is_an_error(X, y, metric, wrong, right):
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+    def fit(direction):
+        trial = optuna.create_study(direction=direction).ask()
+        stopping = EarlyStopping(eval_metric=metric)
+        return GradientBoostingRegressor(n_estimators=3, early_stopping=stopping, callbacks=[OptunaPruning(trial)]).fit(
+            X, y
+        )
+
+    fit(right)
+    with pytest.raises(ValueError, match=f"which is to {wrong}; got .*Create the study with direction='{right}'"):
+        fit(wrong)
+
+
+@pytest.mark.parametrize(("metric", "direction"), [("loss", "minimize"), ("r2", "maximize")])
+def test_the_worse_trial_is_pruned_in_both_directions(X, y, metric, direction):
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    rates = {0: 0.3, 1: 0.001, 2: 0.4}
+
+    def objective(trial):
+        model = GradientBoostingRegressor(
+            n_estimators=8,
+            learning_rate=rates[trial.number],
+            early_stopping=EarlyStopping(eval_metric=metric),
+            n_iter_no_change=8,
+            callbacks=[OptunaPruning(trial)],
+            random_state=0,
+        )
+        return model.fit(X, y).validation_scores_[metric][-1]
+
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=1, n_warmup_steps=3)
+    study = optuna.create_study(direction=direction, pruner=pruner)
+    study.optimize(objective, n_trials=3)
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
+
+
+def test_scores_of_scikit_learn_given_as_functions_are_maximized(X, y):
+    stopping = EarlyStopping(eval_metric=[r2_score, "loss"])
+    model = GradientBoostingRegressor(n_estimators=40, early_stopping=stopping, n_iter_no_change=5).fit(X, y)
+    assert model.best_iteration_ > 5
+    assert model.validation_scores_["r2_score"].argmax() == model.validation_scores_["loss"].argmin()

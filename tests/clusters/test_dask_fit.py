@@ -31,6 +31,7 @@ from fastens import (
     TextClassifier,
 )
 from fastens.distributed import DaskTable
+from fastens.distributed.leading import ClusterLostError
 from fastens.options import Categories, EarlyStopping
 from reference.cluster_rows import content, make_frame
 
@@ -343,3 +344,123 @@ def _wait_for(path):
     while not path.exists():
         assert time.monotonic() < ends
         time.sleep(0.01)
+
+
+def local_cluster(n_workers=2):
+    return distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", ["client", "cluster"])
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_closed_during_a_fit_leaves_the_last_checkpoint(tmp_path, closed):
+    path = tmp_path / "checkpoint.fastens"
+    with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+
+        def close(env):
+            if env.iteration == 6:
+                {"client": client, "cluster": cluster}[closed].close()
+
+        model = GradientBoostingRegressor(callbacks=[close], **COMMON | {"n_estimators": 9})
+        table = DaskTable(da.from_array(X, chunks=(500, 2)), client=client, checkpoint_every=3, patience=10)
+        with pytest.raises(ClusterLostError, match="the client or its cluster was closed during the fit") as error:
+            model.fit(table, da.from_array(T, chunks=500))
+    assert "6 rounds of the last checkpoint" in error.value.__notes__[0]
+    assert model.n_estimators_ == 6
+    model.set_params(callbacks=None).save(path)
+    resumed = GradientBoostingRegressor(**COMMON | {"n_estimators": 9}).fit(X, T, resume=path)
+    np.testing.assert_array_equal(
+        resumed.predict(X), GradientBoostingRegressor(**COMMON | {"n_estimators": 9}).fit(X, T).predict(X)
+    )
+
+
+@pytest.mark.slow
+def test_tasks_that_are_cancelled_twice_end_the_fit():
+    cancelled = []
+    with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+
+        def cancel(env):
+            if env.iteration == 1:
+                cancelled.append(env.iteration)
+                client.cancel([distributed.Future(key, client) for key in list(client.futures)], reason="by the test")
+
+        table = DaskTable(da.from_array(X, chunks=(500, 2)), client=client, patience=10)
+        with pytest.raises(ClusterLostError, match="Dask reports the tasks of the fit as cancelled"):
+            GradientBoostingRegressor(callbacks=[cancel], **COMMON).fit(table, da.from_array(T, chunks=500))
+    assert len(cancelled) == 2
+
+
+def test_what_is_wrong_is_said_before_rows_are_read(client):
+    """Once, in this process: partitions that fail would say something else."""
+
+    def fail():
+        raise ZeroDivisionError
+
+    unread = dd.from_delayed([delayed(fail)()], meta=TABLE.assign(target=T).iloc[:0])
+    model = GradientBoostingRegressor()
+    for call, error in [
+        (lambda: GradientBoostingRegressor(learning_rate=-1).fit(unread, "target"), "learning_rate must be"),
+        (lambda: GradientBoostingRegressor(quantile=0.5).fit(unread, "target"), "quantile"),
+        (lambda: RandomForestRegressor(n_estimators=0).fit(unread, "target"), "n_estimators must be"),
+        (lambda: model.fit(unread, "nothing"), "y must name a column of X; got 'nothing', and the columns are"),
+        (lambda: model.fit(unread, "target", sample_weight="none"), "sample_weight must name a column of X"),
+        (lambda: model.fit(unread, "target", X_val=unread, y_val="no"), "y_val must name a column of X_val"),
+        (lambda: model.fit(unread, "target", eval_set=[]), "Use X_val and y_val"),
+        (lambda: model.fit(unread, "target", eval_metric="mae"), "EarlyStopping"),
+        (lambda: model.fit(unread, "target", group=[3]), "Queries are for GradientBoostingRanker"),
+        (lambda: model.fit(unread, "target", client=client), r"DaskTable\(X, client=...\)"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=error):
+            call()
+
+
+def with_partition(change):
+    """Four delayed partitions, of which the third is changed."""
+    pieces = [TABLE.assign(target=T, weight=1.0)[first : first + 300] for first in range(0, 1200, 300)]
+    return [delayed(change(piece) if number == 2 else piece) for number, piece in enumerate(pieces)]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda part: part.assign(target=np.nan), r"Input y contains NaN\. This is in partition 2 of X"),
+        (lambda part: part.assign(weight=-1.0), r"sample_weight must be finite .* This is in partition 2 of X"),
+        (lambda part: part.assign(size=1j), r"Column 'size' must hold numbers.* This is in partition 2 of X"),
+        (lambda part: part.assign(size=pd.Timestamp(0)), "'size' of X must have one type .* dates in partition 2"),
+        (lambda part: part.drop(columns="size"), "the same columns in all its parts; got .* in partition 2"),
+    ],
+)
+def test_errors_name_the_partition(client, change, error):
+    with pytest.raises(ValueError, match=error):
+        GradientBoostingRegressor(**COMMON).fit(with_partition(change), "target", sample_weight="weight")
+
+
+def test_errors_of_arrays_name_the_partition(client):
+    table = with_partition(lambda part: part)
+    targets = [delayed(np.where(np.arange(300) == 5, np.nan if k == 3 else 1.0, 0.5)) for k in range(4)]
+    with pytest.raises(ValueError, match=r"Input y contains NaN.* partition 3 of X"):
+        GradientBoostingRegressor(**COMMON).fit(table, targets)
+    with pytest.raises(ValueError, match="partition 3 of X_val"):
+        GradientBoostingRegressor(early_stopping=True, **COMMON).fit(table, "target", X_val=table, y_val=targets)
+
+
+def test_a_partition_that_cannot_be_computed_is_named(client):
+    def fail(part):
+        raise OSError("the file is gone")
+
+    parts = with_partition(lambda part: part)
+    parts[1] = delayed(fail)(parts[1])
+    with pytest.raises(OSError, match="the file is gone") as error:
+        GradientBoostingRegressor(**COMMON).fit(parts, "target")
+    assert error.value.__notes__ == ["This is in partition 1 of X."]
+
+
+def test_a_partition_of_another_type_is_warned_of_here(client):
+    parts = with_partition(lambda part: part.assign(size=part["size"].astype(str)))
+    said = "Column 'size' of X must have one type in all partitions; it has numbers in partition 0 and categories"
+    with pytest.warns(UserWarning, match=said) as caught:
+        model = GradientBoostingRegressor(**COMMON).fit(parts, "target", sample_weight="weight")
+    assert [warning.filename for warning in caught if "Column" in str(warning.message)] == [__file__]
+    assert model.n_features_in_ == 3

@@ -22,6 +22,7 @@ from fastens import (
     RandomTreesEmbedding,
 )
 from fastens.distributed import DaskTable
+from fastens.distributed.dask_table import split
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -132,7 +133,7 @@ def test_what_belongs_to_rows_is_divided_with_them():
     model = GradientBoostingRegressor(n_estimators=3).fit(X, T[:, 0])
     found = model.predict(da.from_array(X, chunks=(90, 2)), init_score=da.from_array(T[:, 1], chunks=70))
     np.testing.assert_array_equal(found.compute(), model.predict(X, init_score=T[:, 1]))
-    with pytest.raises(ValueError, match=r"init_score must have the 4 partitions of X; it has 2\."):
+    with pytest.raises(ValueError, match=r"init_score must have the 4 partitions of X; it has 2\. Name a column of X"):
         model.predict(frame_of(), init_score=frame_of(n_parts=2)["target"])
 
 
@@ -180,3 +181,58 @@ def test_workers(tmp_path):
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         np.testing.assert_array_equal(client.compute(model.predict(table), sync=True), model.predict(X))
         assert model.score(DaskTable(table, client=client), target) == model.score(X, T[:, 0])
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory):
+    """A lazy table of 20 files, of whose single columns Dask fuses the partitions, and its rows."""
+    folder = tmp_path_factory.mktemp("parquet")
+    columns = {f"c{k}": np.random.default_rng(k).normal(size=2000) for k in range(20)}
+    rows = pd.DataFrame(columns).assign(y=columns["c0"] > 0, w=1.0 + np.arange(2000) % 3, q=np.arange(2000) // 100)
+    dd.from_pandas(rows, npartitions=20).to_parquet(folder)
+    return dd.read_parquet(folder), rows
+
+
+@pytest.mark.parametrize(
+    "table_of",
+    [
+        lambda frame: frame[[f"c{k}" for k in range(20)]],
+        lambda frame: frame.drop(columns=["y", "w", "q"]),
+        lambda frame: frame[frame["c1"] > 0][["c0", "c1"]],
+        lambda frame: frame[["c0"]],
+    ],
+)
+def test_partitions_of_files_are_aligned(parquet, table_of):
+    frame, _ = parquet
+    assert len(frame["y"].to_delayed()) < 20  # what this is about
+    table = table_of(frame)
+    frame = frame[frame["c1"] > 0] if len(table) < len(frame) else frame
+    given = {"y": frame["y"], "sample_weight": frame["w"] * 2, "qid": frame["q"], "init_score": frame["c3"]}
+    given |= {"X_val": table, "y_val": frame["y"], "qid_val": frame["q"]}
+    found = split(table, given)
+    for name, parts in found.items():
+        assert len(parts) == 20
+        whole = dask.compute(parts, scheduler="sync")[0]
+        for key, values in ({"X": table} | given).items():
+            if key in whole[0] and (name == "X") != key.endswith("_val"):
+                expected = values.compute(scheduler="sync")
+                assert pd.concat([part[key] for part in whole]).equals(expected)
+                assert all(part[key].index.equals(part[name].index) for part in whole)
+
+
+def test_only_the_columns_needed_are_read_from_files(parquet):
+    frame, _ = parquet
+    part = split(frame[["c0", "c1"]], {"y": frame["y"]})["X"][3]
+    assert "columns=['y']" in str(frame["y"].simplify().expr.tree_repr())
+    assert list(part["X"].compute(scheduler="sync").columns) == ["c0", "c1"]
+
+
+def test_predictions_and_scores_of_files(parquet):
+    frame, rows = parquet
+    columns = ["c0", "c1"]
+    model = GradientBoostingClassifier(n_estimators=3).fit(rows[columns], rows["y"])
+    with dask.config.set(scheduler="sync"):
+        found = model.predict_proba(frame[columns]).compute()
+        np.testing.assert_array_equal(found, model.predict_proba(rows[columns]))
+        score = model.score(frame[columns], frame["y"], frame["w"])
+    assert score == model.score(rows[columns], rows["y"], rows["w"])

@@ -22,6 +22,7 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 from fastens.exchange.writing.sklearn_histograms import predictors
 from fastens.exchange.writing.targets import CannotHoldError, Target
 from fastens.exchange.writing.view import Column, FlatTree, ModelView
+from fastens.warn import warn
 
 _MOST_CATEGORIES = 255
 _FOREST_OF = {
@@ -62,6 +63,11 @@ def _boosting(view: ModelView) -> Any:
             raise CannotHoldError("several predictions" if view.n_outputs > 1 else f"the link {target.link!r}")
         model = HistGradientBoostingRegressor(loss=_LOSSES[target.link], max_iter=1, early_stopping=False)
     X, is_categorical = _example(view, 2 * view.n_outputs)
+    if any(is_categorical):
+        warn(
+            "format='sklearn' holds categories for predictions only: shap.TreeExplainer ignores them in scikit-learn's "
+            "trees and gives other values. For shap, export with format='lightgbm', which is exact."
+        )
     model.set_params(categorical_features=is_categorical if any(is_categorical) else None)
     labels = np.ones(1) if target.classes is None else target.classes
     model.fit(X, labels[np.arange(len(X)) % len(labels)])

@@ -159,3 +159,21 @@ def test_named_columns_without_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="format='sklearn' needs pandas for columns with names: pip install pandas"):
         model.export(format="sklearn")
+
+
+def test_boosting_with_categories_is_explained_by_its_lightgbm_export():
+    shap, lightgbm = pytest.importorskip("shap"), pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=300), "town": pd.Categorical(rng.choice(list("abcd"), 300))})
+    X.loc[::9, "size"] = np.nan
+    effects = dict(zip("abcd", rng.normal(size=4) * 3, strict=True))
+    y = X["size"].fillna(1.0) + X["town"].map(effects).astype(float)
+    model = fastens.GradientBoostingRegressor(n_estimators=10).fit(X, y)
+    with pytest.warns(UserWarning, match="For shap, export with format='lightgbm', which is exact"):
+        exported = model.export(format="sklearn")
+    np.testing.assert_array_equal(exported.predict(X), model.predict(X))
+    booster = lightgbm.Booster(model_str=model.export(format="lightgbm"))
+    contributions = model.predict_contributions(X)[:, :-1]
+    np.testing.assert_allclose(shap.TreeExplainer(booster).shap_values(X), contributions, atol=1e-12)
+    coded = X.assign(town=X["town"].cat.codes.astype(float))
+    assert abs(shap.TreeExplainer(exported).shap_values(coded) - contributions).max() > 0.5

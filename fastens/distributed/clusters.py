@@ -1,0 +1,37 @@
+"""What estimators do with tables of a cluster: each kind registers here, and is imported when its first table comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastens.distributed.dask_table import EXTRA
+from fastens.distributed.ray_table import RAY_EXTRA
+from fastens.table.spread import refuse, register_cluster
+
+
+def _on_dask(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:
+    try:
+        from fastens.distributed.dask_fit import fit_on_dask
+        from fastens.distributed.dask_predict import answer_on_dask, score_on_dask
+    except ModuleNotFoundError as error:
+        raise ImportError(EXTRA) from error
+    if method.__name__ == "fit":
+        return fit_on_dask(model, X, given)
+    if method.__name__ == "score":
+        return score_on_dask(model, method, X, given)
+    return answer_on_dask(model, method.__name__, X, given)
+
+
+def _on_ray(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:
+    if method.__name__ != "fit":
+        raise refuse("X", X, f"{type(model).__name__}.{method.__name__}")
+    try:
+        from fastens.distributed.ray_fit import fit_on_ray
+    except ModuleNotFoundError as error:
+        raise ImportError(RAY_EXTRA) from error
+    return fit_on_ray(model, X, given)
+
+
+register_cluster("dask", _on_dask)
+register_cluster("ray", _on_ray)

@@ -1,0 +1,153 @@
+"""Tables that are spread over a cluster: how they are recognised, what handles them, and which methods refuse them.
+
+`fastens.distributed` registers a handler for each kind of cluster when it is imported. The first table of a cluster
+imports it, so models of tables in memory never do.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection
+from functools import wraps
+from importlib import import_module
+from inspect import isfunction, signature
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+# Handles a call of `fit`, `score` or a method that predicts: gets the method, the model, X and the other arguments.
+Handler = Callable[[Callable[..., Any], Any, Any, dict[str, Any]], Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+_HANDLERS: dict[str, Handler] = {}
+# The module that registers handlers.
+_WING = "fastens.distributed.clusters"
+# The classes whose methods refuse such tables already.
+_GUARDED: weakref.WeakSet[type] = weakref.WeakSet()
+# The parameters of public methods and functions that are tables.
+_TABLES = ("X", "X_val", "X_test", "background", "others", "outcomes", "table", "source")
+_REMEDIES = {
+    "dask": "Pass {name}.compute(), or a sample of its rows; {name}.map_partitions calls a function for each "
+    "partition.",
+    "ray": "Pass {name}.to_pandas(), or call it for batches, such as with {name}.map_batches(lambda batch: ..., "
+    "batch_format='pyarrow').",
+}
+
+
+def register_cluster(kind: str, handler: Handler) -> None:
+    """Let a handler answer for the tables of a kind of cluster, "dask" or "ray"."""
+    _HANDLERS[kind] = handler
+
+
+def cluster_of(X: Any) -> str | None:
+    """Return the kind of cluster that a table is spread over, "dask" or "ray"; None for any other table.
+
+    Nothing is imported for the answer: a table of Dask exists only where Dask was imported.
+
+    Examples
+    --------
+    >>> from fastens.table.spread import cluster_of
+    >>> cluster_of([[1.0], [2.0]]) is None
+    True
+    """
+    kind: Any = type(X)
+    if kind is np.ndarray:
+        return None
+    if issubclass(kind, list | tuple):
+        found = cluster_of(X[0]) if X else None
+        return found if found and all(cluster_of(part) == found for part in X) else None
+    if hasattr(kind, "__dask_graph__") or kind.__module__ == "distributed.client":
+        return "dask"
+    module = kind.__module__
+    if module == "ray.data.dataset" or (kind.__name__ in ("ObjectRef", "ClientObjectRef") and module[:4] == "ray."):
+        return "ray"
+    return getattr(kind, "_fastens_cluster", None)
+
+
+def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:
+    """Return the answer of a method for a table that is spread over a cluster."""
+    if not _HANDLERS:
+        import_module(_WING)
+    return _HANDLERS[cluster_of(X) or ""](method, model, X, given)
+
+
+def refuse(name: str, X: Any, owner: str) -> TypeError:
+    """Return the error of a method or function that takes no table of a cluster as its parameter `name`."""
+    kind = cluster_of(X) or ""
+    remedy = _REMEDIES[kind].format(name=name)
+    got = f"a {kind.title()} {type(X).__name__}"
+    return TypeError(f"{name} must be a table in memory for {owner}; got {got}. {remedy}")
+
+
+def on_clusters(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fit` or `score` that takes tables of a cluster as X, and refuses others if X is a table in memory."""
+    names = [*signature(method).parameters]
+    tables = _tables_among(names)
+    if names[1:2] != ["X"]:
+        return in_memory_only(method)
+
+    @wraps(method)
+    def on_any(self: Any, *args: Any, **kwargs: Any) -> Any:
+        X = kwargs["X"] if "X" in kwargs else args[0] if args else None
+        if cluster_of(X) is not None:
+            return call_on_cluster(method, self, X, _other_arguments(method, self, args, kwargs))
+        if len(tables) > 1:
+            _check_in_memory(method, tables, (self, *args), kwargs)
+        return method(self, *args, **kwargs)
+
+    return on_any
+
+
+def _other_arguments(
+    method: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments besides X by their names; TypeError, with a hint, for names that the method does not take."""
+    model._check_names(method, kwargs)
+    signature(method).bind(model, *args, **kwargs)  # raises where an argument is lacking or given twice
+    names = [*signature(method).parameters][1:]
+    return {name: value for name, value in (dict(zip(names, args, strict=False)) | kwargs).items() if name != "X"}
+
+
+def in_memory_only(function: Function) -> Function:
+    """A public function or method that refuses tables of a cluster by its name; itself if it takes no tables."""
+    tables = _tables_among([*signature(function).parameters])
+    if not tables:
+        return function
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _check_in_memory(function, tables, args, kwargs)
+        return function(*args, **kwargs)
+
+    return cast("Function", call)
+
+
+def refuse_clusters(cls: type, answered: Collection[str]) -> None:
+    """Make all public methods of a class refuse tables of a cluster, except for those that answer them."""
+    for owner in cls.__mro__:
+        if owner in _GUARDED or not owner.__module__.startswith("fastens."):
+            continue
+        _GUARDED.add(owner)
+        for name, method in list(vars(owner).items()):
+            function = getattr(method, "fn", method)  # what scikit-learn's `available_if` holds
+            if not isfunction(function) or name.startswith("_") or name in answered:
+                continue
+            if function is method:
+                setattr(owner, name, in_memory_only(function))
+            else:
+                method.fn = in_memory_only(function)
+
+
+def _tables_among(names: list[str]) -> list[tuple[int, str]]:
+    """The places and names of the parameters that are tables."""
+    return [(place, name) for place, name in enumerate(names) if name in _TABLES]
+
+
+def _check_in_memory(
+    function: Callable[..., Any], tables: list[tuple[int, str]], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    for place, name in tables:
+        given = args[place] if place < len(args) else kwargs.get(name)
+        if given is not None and cluster_of(given) is not None:
+            method, has_owner = function.__name__, bool(args) and hasattr(args[0], function.__name__)
+            kind = "" if not has_owner else args[0].__name__ if isinstance(args[0], type) else type(args[0]).__name__
+            raise refuse(name, given, kind if method == "__init__" else f"{kind}.{method}".lstrip("."))
