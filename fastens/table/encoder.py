@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.parts import MappedRows, RowSource, is_coded, parts_of
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.at_sight import AtSight
@@ -280,22 +280,56 @@ class InputEncoder:
             return MappedRows(table.source, lambda _, part: self._of_part(part), n_columns)
         if is_ready:
             return self._changed(table.array)
+        if table.n_rows * len(table) > CONVERTED_BLOCK and self._is_converted(table):
+            return self._changed(self._converted(table, n_threads))
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
 
         def write(index: int) -> None:
-            categories = self.categories[index]
-            if categories is None:
+            if self.categories[index] is None:
                 takes_dates = table.names is None or self.names is None  # else they have become their parts
                 out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
             else:
-                if index in self.hashed:
-                    categories = table.named_by_hash(index, categories)
-                missing = float(len(categories)) if self.missing_is_category else np.nan
-                table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
+                self._find_positions(table, index, out[:, index])
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
-        return self._changed(out) if self.changes_numbers else out
+        return self._changed(out)
+
+    def _find_positions(self, table: Table, index: int, out: Floats) -> None:
+        """Write the positions of a column's categories."""
+        categories = self.categories[index] or []
+        if index in self.hashed:
+            categories = table.named_by_hash(index, categories)
+        missing = float(len(categories)) if self.missing_is_category else np.nan
+        table.find_positions(index, categories, (missing, self.unseen, 0), out)
+
+    def _is_converted(self, table: Table) -> bool:
+        """Whether columns of numbers would need a copy in float64 that float32 does not need."""
+        found = [index for index, categories in enumerate(self.categories) if categories is None]
+        is_other = [table.is_converted(index) for index in found]
+        pairs = zip(found, is_other, strict=True)
+        return any(is_other) and all(other or _is_float32(table.column(index)) for index, other in pairs)
+
+    def _converted(self, table: Table, n_threads: int) -> ConvertedRows:
+        """Return the table with its categories as positions, and with numbers that are converted as they are read."""
+        positions: dict[int, Floats] = {}
+
+        def write(index: int) -> None:
+            n_categories = len(self.categories[index] or ())
+            positions[index] = np.empty(table.n_rows, np.float32 if n_categories < _FLOAT32_WHOLE else np.float64)
+            self._find_positions(table, index, positions[index])
+
+        def read(rows: Any, columns: Any) -> Floats:
+            chosen = np.arange(len(table))[columns].tolist()
+            n_rows = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+            out = np.empty((n_rows, len(chosen)), order="F")
+            for own, index in zip(out.T, chosen, strict=True):
+                own[:] = positions[index][rows] if index in positions else table.numbers(index, rows)
+            return out
+
+        known = np.flatnonzero(self.is_categorical).tolist()
+        in_threads(write, known, table.threads_to_read(known, n_threads))
+        return ConvertedRows(read, (table.n_rows, len(table)))
 
     @property
     def changes_numbers(self) -> bool:
@@ -304,8 +338,13 @@ class InputEncoder:
 
     def _changed(self, rows: Any) -> Any:
         """Rows with NaN for zeros that are missing, and with the columns that are repeated."""
+        if not self.changes_numbers:
+            return rows
+        if not isinstance(rows, np.ndarray):
+            n_columns = len(self.categories) + len(self.repeated)
+            return MappedRows(rows, lambda _, part: self._changed(part), n_columns)
         if self.zero_is_missing:
-            rows = rows.toarray() if sparse.issparse(rows) else rows.copy()
+            rows = rows.copy()
             for column in self.zero_is_missing:
                 rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
         return rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
@@ -315,7 +354,8 @@ class InputEncoder:
         if len(table) != len(self.categories):
             n_features = len(self.categories)
             raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
-        return self.transform(table)
+        found = self.transform(table)
+        return as_array(found) if isinstance(found, RowSource) else found
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
         """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 is position p.

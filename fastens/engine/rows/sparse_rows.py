@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from fastens.engine.parts import as_floats
 from fastens.engine.rows.gather import hash_rows
 from fastens.engine.rows.stored import hash_stored, sum_duplicates
 
@@ -31,7 +32,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(X: Any) -> Columns:
-    """Return the columns of a sparse matrix of floats; values stored for the same place are added up.
+    """Return the columns of a sparse matrix of numbers as floats; values stored for the same place are added up.
 
     Examples
     --------
@@ -42,7 +43,7 @@ def columns_of(X: Any) -> Columns:
     """
     # From rows to columns scipy keeps the order of what is stored for one place: it is added up as in `toarray`.
     by_column = X.tocsr().tocsc()
-    values, rows = by_column.data, by_column.indices.astype(np.int32, copy=False)
+    values, rows = as_floats(by_column.data), by_column.indices.astype(np.int32, copy=False)
     starts = by_column.indptr.astype(np.int64)
     if not X.has_canonical_format:
         n = sum_duplicates(values, rows, starts)
@@ -76,4 +77,4 @@ def hash_table(X: Any, out: NDArray[np.uint64], n_threads: int = 1) -> None:
         hash_rows(X, out, n_threads)
     elif X.shape[0]:
         rows = canonical(X)
-        hash_stored(rows.data, rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64), out)
+        hash_stored(as_floats(rows.data), rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64), out)
