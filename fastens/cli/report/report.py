@@ -132,6 +132,9 @@ def _costs(entry: Entry) -> tuple[str, str, str]:
 class _PlainConsole(Console):
     """A console whose texts may break lines, and send no other control character."""
 
+    def on_broken_pipe(self) -> None:
+        raise  # rich ends the process here; the entry of the command line knows what to do
+
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text, but="\n\t"), **options)
 
