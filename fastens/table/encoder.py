@@ -31,8 +31,9 @@ from fastens.warn import warn
 _FLOAT32_WHOLE = 1 << 24
 # The largest number that counts as 0 where 0 is missing.
 _ZERO = float(np.float32(1e-35))
-# Columns that tables of other libraries' models treat in ways of their own.
-_CHOSEN = ("zero_is_missing", "hashed", "repeated")
+# How models of other libraries read tables: lists of columns that they treat in ways of their own, and rules for all.
+_CHOSEN = ("zero_is_missing", "hashed", "repeated", "coded", "sparse_codes")
+FOREIGN = (*_CHOSEN, "missing_number", "absent_is_missing")
 
 
 def _is_float32(column: Column) -> bool:
@@ -85,6 +86,10 @@ class InputEncoder:
     unseen: float = np.nan
     hashed: Sequence[int] = ()  # columns whose categories are known by `category_hash`, as texts or as the hashes
     zero_is_missing: Sequence[int] = ()  # columns of numbers where 0 is missing
+    coded: Sequence[int] = ()  # columns with categories of which arrays of numbers hold the positions
+    sparse_codes: Sequence[int] = ()  # columns whose categories are integers, to which numbers are truncated
+    missing_number: float | None = None  # a number that counts as missing, compared in single precision
+    absent_is_missing: bool = False  # values that a sparse table does not store are missing instead of 0
     repeated: Sequence[int] = ()  # columns that stand once more after all, for trees with too many thresholds
     has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
 
@@ -259,8 +264,8 @@ class InputEncoder:
             [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
             missing_is_category=self.missing_is_category,
         )
-        encoder.unseen, encoder.zero_is_missing, encoder.hashed = self.unseen, self.zero_is_missing, self.hashed
-        encoder.repeated, encoder.has_date_parts = self.repeated, self.has_date_parts
+        for name in ("unseen", "has_date_parts", *FOREIGN):
+            setattr(encoder, name, getattr(self, name))
         return encoder
 
     @property
@@ -301,7 +306,22 @@ class InputEncoder:
         if index in self.hashed:
             categories = table.named_by_hash(index, categories)
         missing = float(len(categories)) if self.missing_is_category else np.nan
+        is_array = table.names is None and getattr(table.arrays[index], "dtype", np.dtype(object)).kind in "biuf"
+        if index in self.sparse_codes or (index in self.coded and is_array):
+            numbers = self._marked(np.array(numbers_of(table.column(index), table.name(index))))
+            codes = np.arange(len(categories)) if index in self.coded else np.array(categories)
+            places = np.searchsorted(codes, np.trunc(numbers)).clip(max=len(codes) - 1)
+            out[:] = np.where(codes[places] == np.trunc(numbers), places, self.unseen)
+            out[np.isnan(numbers)] = missing
+            return
         table.find_positions(index, categories, (missing, self.unseen, 0), out)
+
+    def _marked(self, numbers: Floats) -> Floats:
+        """Write NaN where numbers are the one that counts as missing; they are changed."""
+        if self.missing_number is not None:
+            with np.errstate(over="ignore"):
+                numbers[numbers.astype(np.float32) == np.float32(self.missing_number)] = np.nan
+        return numbers
 
     def _is_converted(self, table: Table) -> bool:
         """Whether columns of numbers would need a copy in float64 that float32 does not need."""
@@ -334,17 +354,25 @@ class InputEncoder:
     @property
     def changes_numbers(self) -> bool:
         """Whether a table of numbers alone is not taken as it is."""
-        return bool(self.zero_is_missing) or bool(self.repeated)
+        has_rules = self.missing_number is not None or self.absent_is_missing
+        return bool(self.zero_is_missing) or bool(self.repeated) or has_rules
 
     def _changed(self, rows: Any) -> Any:
         """Rows with NaN for zeros that are missing, and with the columns that are repeated."""
         if not self.changes_numbers:
             return rows
+        if sparse.issparse(rows) and self.absent_is_missing:
+            rows = ConvertedRows(partial(_with_absent, rows), rows.shape)
+        elif isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK:
+            rows = ConvertedRows.of_array(rows)
         if not isinstance(rows, np.ndarray):
             n_columns = len(self.categories) + len(self.repeated)
             return MappedRows(rows, lambda _, part: self._changed(part), n_columns)
-        if self.zero_is_missing:
+        if self.zero_is_missing or self.missing_number is not None:
             rows = rows.copy()
+            numbers = np.flatnonzero(~self.is_categorical)
+            if self.missing_number is not None:
+                rows[:, numbers] = self._marked(rows[:, numbers])
             for column in self.zero_is_missing:
                 rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
         return rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
@@ -389,7 +417,8 @@ class InputEncoder:
         state: dict[str, Any] = {"names": self.names, "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _CHOSEN}
-        return state | {name: chosen for name, chosen in columns.items() if chosen}
+        columns |= {"missing_number": self.missing_number, "absent_is_missing": self.absent_is_missing}
+        return state | {name: chosen for name, chosen in columns.items() if chosen or chosen == 0.0}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
@@ -405,7 +434,25 @@ class InputEncoder:
             setattr(encoder, name, state.get(name, []))
             if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
                 raise ValueError("the state of the columns is malformed")
+        has_lists = all(encoder.categories[column] for column in (*encoder.coded, *encoder.sparse_codes))
+        has_integers = all(_ascend(encoder.categories[column]) for column in encoder.sparse_codes)
+        number = state.get("missing_number")
+        if not has_lists or not has_integers or not (number is None or type(number) in (int, float)):
+            raise ValueError("the state of the columns is malformed")
+        encoder.missing_number, encoder.absent_is_missing = number, state.get("absent_is_missing") is True
         return encoder
+
+
+def _ascend(values: Any) -> bool:
+    return all(type(value) is int and abs(value) < 2**53 for value in values) and sorted(values) == values
+
+
+def _with_absent(X: Any, rows: Any, columns: Any) -> Floats:
+    """Return some rows and columns of a sparse matrix as an array, NaN where it stores nothing."""
+    part = X[rows].tocoo()
+    out = np.full(part.shape, np.nan)
+    out[part.row, part.col] = part.data
+    return out[:, columns]
 
 
 def _are_distinct(values: Any, kind: Any) -> bool:
