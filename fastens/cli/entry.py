@@ -114,18 +114,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     ends.
     """
     with _outputs() as out:
+        status = 0
         try:
             try:
                 status = _status(argv)
             finally:
                 out.flush()
-        except BrokenPipeError:
-            return 128 + _SIGPIPE
-        except OSError as error:
-            if error is not out.error:
+        except (OSError, SystemExit) as error:  # argparse ends by SystemExit, and ignores errors of writing
+            if out.error is None or not (isinstance(error, SystemExit | BrokenPipeError) or error is out.error):
                 raise
-        if out.error is not None and not isinstance(out.error, BrokenPipeError):
-            print(f"fastens: cannot write to standard output: {first_line(out.error)}", file=sys.stderr)
+        if isinstance(out.error, BrokenPipeError):
+            return 128 + _SIGPIPE if out.is_needed else status
+        if out.error is not None:
+            reason = out.error.strerror or first_line(out.error)
+            print(f"fastens: cannot write to standard output: {reason}", file=sys.stderr)
             return status or 2
         return status
 

@@ -169,9 +169,13 @@ class ConvertedRows(RowSource):
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
         """Yield blocks of rows as floats."""
-        step = max(1, CONVERTED_BLOCK // max(1, self.shape[1]))
-        for start in range(0, len(self), step):
-            yield self._read(self._places(slice(start, min(start + step, len(self)))), slice(None))
+        for _, block in self.blocks(max(1, CONVERTED_BLOCK // max(1, self.shape[1]))):
+            yield block
+
+    def blocks(self, n_rows: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
+        """Yield blocks of as many rows, each with the number of its first row."""
+        for start in range(0, len(self), n_rows):
+            yield start, self._read(self._places(slice(start, min(start + n_rows, len(self)))), slice(None))
 
     def columns(self, chosen: Any) -> NDArray[np.floating]:
         """Return some columns as an array of shape (n_columns, n_rows)."""
@@ -241,7 +245,7 @@ def as_floats(values: NDArray[Any]) -> NDArray[np.floating]:
         return values
     is_exact = np.can_cast(values.dtype, np.float32)
     if not is_exact and values.dtype.kind in "iu":
-        is_exact = -MAX_FLOAT32_INTEGER <= values.min(initial=0) and values.max(initial=0) <= MAX_FLOAT32_INTEGER
+        is_exact = values.min(initial=0) >= -MAX_FLOAT32_INTEGER and values.max(initial=0) <= MAX_FLOAT32_INTEGER
     return values.astype(np.float32 if is_exact else np.float64)
 
 
@@ -260,7 +264,7 @@ def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, NDArray[np.floating]]]:
     """Blocks of as many rows of a table as arrays, each with the number of its first row; the last may have fewer."""
     if isinstance(X, RowSource):
-        yield from _regrouped(X, block_rows)
+        yield from X.blocks(block_rows) if isinstance(X, ConvertedRows) else _regrouped(X, block_rows)
         return
     for first in range(0, X.shape[0], block_rows):
         yield first, _as_array(X[first : first + block_rows])

@@ -417,8 +417,12 @@ class InputEncoder:
         state: dict[str, Any] = {"names": self.names, "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _CHOSEN}
-        columns |= {"missing_number": self.missing_number, "absent_is_missing": self.absent_is_missing}
-        return state | {name: chosen for name, chosen in columns.items() if chosen or chosen == 0.0}
+        rules = {"missing_number": self.missing_number, "absent_is_missing": self.absent_is_missing}
+        return (
+            state
+            | {name: chosen for name, chosen in columns.items() if chosen}
+            | {name: rule for name, rule in rules.items() if rule is not None and rule is not False}
+        )
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:

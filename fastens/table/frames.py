@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
+from fastens.engine.parts import FLOATS
 from fastens.table.arrays import converted, is_ready_array
 from fastens.table.columns.dates import parts_in, parts_to_learn, with_parts
 from fastens.table.columns.factorize import Factorized, factorize_array, index_values
@@ -245,7 +246,7 @@ class PandasTable(FrameTable):
     def is_converted(self, index: int) -> bool:
         """True if the column holds whole numbers, booleans or half-precision floats."""
         dtype = _numpy_type(self.arrays[index])
-        return dtype is not None and dtype != np.float32 and dtype != np.float64
+        return dtype is not None and dtype not in FLOATS
 
     def numbers(self, index: int, rows: Any) -> Any:
         """Return some rows of a column as floats."""

@@ -69,7 +69,7 @@ class Table:
         return self.arrays[index]
 
     def is_converted(self, index: int) -> bool:
-        """True if the column holds whole numbers, booleans or half-precision floats, of which `numbers` makes floats."""
+        """True if the column holds whole numbers, booleans or half-precision floats; `numbers` converts them."""
         return is_converted(self.arrays[index])
 
     def numbers(self, index: int, rows: Any) -> Floats:

@@ -24,6 +24,7 @@ _NONE, _ZERO, _NAN = range(3)
 _TINY = float(np.float32(1e-35))
 _DEFAULT_NAME = re.compile(r"Column_\d+")
 _MAX_CODE = 60_000  # larger codes are not positions in sets
+_AFTER_TREES = re.compile(r"^(?=feature.importances:|parameters:|pandas_categorical:)", re.MULTILINE)
 _CONSTANT = re.compile(r"^num_leaves=1[ \r]*$", re.MULTILINE)
 _NEEDED = ("leaf_value", "split_feature", "threshold", "left_child", "right_child")
 # Arrays with an entry for each leaf, or each split; zeros where they are not there.
@@ -51,8 +52,8 @@ def read_lightgbm(text: str) -> ForeignModel:
     head, *blocks = re.split(r"^Tree=", body, flags=re.MULTILINE)
     header = _fields(head)
     if not after and header.get("version") == "v2" and blocks:
-        # Early files of version 2 end with the last tree, or name the importances of the features after it.
-        blocks[-1], *after = re.split(r"^(?=feature.importances:|parameters:|pandas_categorical:)", blocks[-1], maxsplit=1, flags=re.MULTILINE)
+        # Early files of version 2 lack the line; what follows the last tree begins with one of these names.
+        blocks[-1], *after = _AFTER_TREES.split(blocks[-1], maxsplit=1)
         after = after or [""]
     if not after:
         raise refuse("a LightGBM model must have the line 'end of trees'; the text is truncated")

@@ -47,7 +47,9 @@ def test_the_missing_number_of_a_booster(table):
     X = np.where(np.isnan(X), -1, X)
     matrix = xgboost.DMatrix(X, y, missing=-1)
     booster = xgboost.train({}, matrix, 3)
-    np.testing.assert_allclose(from_model(booster, missing=-1).predict(X), booster.predict(matrix), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        from_model(booster, missing=-1).predict(X), booster.predict(matrix), rtol=1e-5, atol=1e-6
+    )
     with pytest.raises(TypeError, match="missing must be a number or None"):
         from_model(booster, missing="-1")
 
