@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial, reduce
@@ -252,14 +253,24 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
 
 
+_LABELS = re.compile(r"[<>|][biuf]\d{1,2}|[<>]U\d{1,9}|\|O")
+_MAX_WIDTH = 4096  # characters of labels that a file may claim beyond those it has
+
+
 def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
 def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
-    values = state["values"]
-    classes = np.array(values, dtype=state["dtype"])
-    if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or not 0 < len(values) == len(set(values)):
+    values, dtype = state["values"], state["dtype"]
+    if not isinstance(values, list) or not _LABELS.fullmatch(dtype):
+        raise ValueError("the state of the classes is malformed")
+    if dtype[1] == "U":
+        # A width that the file only claims could take any amount of memory.
+        width = max(map(len, values), default=0)
+        dtype = f"{dtype[:2]}{max(width, min(int(dtype[2:]), _MAX_WIDTH))}"
+    classes = np.array(values, dtype=dtype)
+    if classes.ndim != 1 or not 0 < len(values) == len(set(values)):
         raise ValueError("the state of the classes is malformed")
     return classes
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fastens.options import Options
-from fastens.storage import ModelFileError, class_of_part, from_pickle, pickles_allowed, save_model, to_pickle
+from fastens.storage import ModelFileError, class_of_part, from_pickle, parsed, pickles_allowed, save_model, to_pickle
 
 STATISTICS = "statistics."
 
@@ -264,5 +264,5 @@ def restored_model(own: dict[str, np.ndarray], what: str) -> Any:
     """The model of arrays whose names have lost their prefix."""
     if "pickle" in own:
         return from_pickle(own["pickle"], what)
-    state = json.loads(own.pop("state").tobytes().decode())
+    state = parsed(own.pop("state").tobytes())
     return _kind(state["kind"])._from_state(own, state["meta"])

@@ -44,6 +44,8 @@ ALIGNMENT = 64
 # Booleans, integers, floats and fixed-width text: what can be read without running anything.
 DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[48]|<U[1-9][0-9]{0,8}")
 MAX_DIMENSIONS = 8
+MAX_DEPTH = 200  # levels of lists and objects in the header; parameters of an estimator in another one add four
+_MARKS = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)  # what opens and closes them, and characters that are escaped
 ENDING = 50  # letters that unfinished files keep of their names: systems allow 255 bytes, 4 for a letter
 
 
@@ -161,7 +163,7 @@ def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
         return found._from_state(arrays, meta)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+    except Exception as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a {kind}: {error}") from error
     finally:
         _find.reset(token)
@@ -221,7 +223,7 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict
         return kind, _read_arrays(content, end, entries), meta
     except ModelFileError as error:
         raise ModelFileError(f"cannot read {os.fspath(path)}: {error}") from None
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
         raise ModelFileError(f"cannot read {os.fspath(path)}: its header is malformed") from error
 
 
@@ -295,10 +297,23 @@ def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
     end = HEADER_START + length
     if end > len(content):
         raise ModelFileError("its header is longer than the file")
-    header = json.loads(bytes(content[HEADER_START:end]).decode())
+    header = parsed(bytes(content[HEADER_START:end]))
     if not isinstance(header, dict):
         raise ModelFileError("its header is not that of a model")
     return header, end
+
+
+def parsed(content: bytes) -> Any:
+    """Return what JSON describes; ValueError if its lists and objects are nested deeper than those of any model."""
+    depth, is_text = 0, False
+    for mark in _MARKS.finditer(content):
+        if mark[0] == b'"':
+            is_text = not is_text
+        elif not is_text and len(mark[0]) == 1:
+            depth += 1 if mark[0] in b"[{" else -1
+            if depth > MAX_DEPTH:
+                raise ModelFileError(f"its header is nested deeper than {MAX_DEPTH} levels")
+    return json.loads(content.decode())
 
 
 def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -> dict[str, np.ndarray]:

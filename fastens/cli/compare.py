@@ -70,12 +70,12 @@ def run(options: argparse.Namespace) -> None:
         reasons = [f"{entry.name}: {entry.failure}" for entry in entries[1:]]
         raise CommandError(f"no model can do the table: {'; '.join(reasons)}")
     entries = ranked(entries)
-    report.leaderboard(f"Leaderboard ({_of_folds(options)})", entries)
     if options.output:
         write_table(leaderboard_table(entries), options.output)
     if options.picture:
         with writing(options.picture) as unfinished:
             draw_leaderboard(entries, task.title, unfinished)
+    report.leaderboard(f"Leaderboard ({_of_folds(options)})", entries)
     written = [path for path in (options.output, options.picture) if path]
     if written:
         report.facts([("", ""), ("written", ", ".join(written))])

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -30,6 +30,9 @@ COMMANDS = {
     "convert": "read a model of another library",
     "export": "write a model in another format",
 }
+# Options that name files to write. `train` writes one without any of them.
+_FILES = ("output", "picture")
+_SIGPIPE = 13  # Windows has no such signal
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
 
 
@@ -44,12 +47,93 @@ class _Terminated(KeyboardInterrupt):
     """SIGTERM, which ends a command as Ctrl-C does: no output is left half-written."""
 
 
+class _Output:
+    """Standard output or standard error, whose reader may go away or whose disk may be full.
+
+    If a command writes files, what cannot be printed is dropped, so that the files are written all the same.
+
+    Attributes
+    ----------
+    is_needed : bool
+        True if an error of writing ends the command.
+    error : OSError or None
+        The first error that was ignored.
+    """
+
+    def __init__(self, stream: Any, *, is_needed: bool) -> None:
+        self._stream, self.is_needed = stream, is_needed
+        self.error: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        if self.error is None:
+            self._try(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self.error is None:
+            self._try(self._stream.flush)
+
+    def _try(self, write: Callable[[], Any]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self.error = error
+            # Python flushes the stream once more at exit, where it must not fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if self.is_needed:
+                raise
+
+
+@contextmanager
+def _outputs() -> Iterator[_Output]:
+    """Standard output and standard error as `_Output`; a stream that is closed from the start discards its text."""
+    given = sys.stdout, sys.stderr
+    with open(os.devnull, "w") as nowhere:
+        for stream in given:
+            if hasattr(stream, "reconfigure"):
+                # A terminal that knows no bars or names shows question marks; it does not end the run.
+                stream.reconfigure(errors="replace")
+        out = _Output(given[0] or nowhere, is_needed=True)
+        sys.stdout, sys.stderr = out, _Output(given[1] or nowhere, is_needed=False)
+        try:
+            yield out
+        finally:
+            sys.stdout, sys.stderr = given
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0, or 2 after a user error, which is one line on standard error."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # A terminal that knows no bars or names shows question marks; it does not end the run.
-            stream.reconfigure(errors="replace")
+    """Run the command line and return the exit status.
+
+    It is 0, or 2 after a user error, which is one line on standard error. If the reader of a pipe, such as head, has
+    seen enough, a command that writes files goes on and returns 0; another one returns 141, as tools do that SIGPIPE
+    ends.
+    """
+    with _outputs() as out:
+        status = 0
+        try:
+            try:
+                status = _status(argv)
+            finally:
+                out.flush()
+        except (OSError, SystemExit) as error:  # argparse ends by SystemExit, and ignores errors of writing
+            if out.error is None or not (isinstance(error, SystemExit | BrokenPipeError) or error is out.error):
+                raise
+        if isinstance(out.error, BrokenPipeError):
+            return 128 + _SIGPIPE if out.is_needed else status
+        if out.error is not None:
+            reason = out.error.strerror or first_line(out.error)
+            print(f"fastens: cannot write to standard output: {reason}", file=sys.stderr)
+            return status or 2
+        return status
+
+
+def _status(argv: Sequence[str] | None) -> int:
+    """Run a command; its exit status."""
     try:
         with _short_warnings(), _stopped_by_sigterm():
             _run(argv)
@@ -62,9 +146,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fastens: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of a pipe, such as head, has seen enough. Keeps Python from flushing into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -123,6 +204,9 @@ def _run(argv: Sequence[str] | None) -> None:
     options, unknown = parser.parse_known_args(given)
     if unknown:
         raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
+    if isinstance(sys.stdout, _Output):
+        writes = options.command == "train" or any(getattr(options, name, None) for name in _FILES)
+        sys.stdout.is_needed = not writes
     options.run(options)
 
 

@@ -64,14 +64,15 @@ def run(options: argparse.Namespace) -> None:
         page = report_page(everything, options.model, options.table)
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
-    report.notes(notes)
-    report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
+    facts = [("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")]
     if explains(model):
         rows = _rows_to_explain(model, X, options.rows)
         with waiting(report.err, f"contributions of {len(rows):,} rows"):
             write_tables(contribution_batches(model, X, rows), contributions_path)
-        report.facts([("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)")])
-    elif options.contributions:
+        facts.append(("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)"))
+    report.notes(notes)
+    report.facts(facts)
+    if options.contributions and not explains(model):
         report.line(f"nothing written to {contributions_path}: {type(model).__name__} has no contributions")
 
 

@@ -48,11 +48,12 @@ def run(options: argparse.Namespace) -> None:
     report = Report()
     with waiting(report.err, "inspecting"):
         found = _inspection(options)
-    print_inspection(report, found, options.table)
     if options.output is not None:
         page = table_page(found, options.table)
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
+    print_inspection(report, found, options.table)
+    if options.output is not None:
         report.facts([("", ""), ("page", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
 
 

@@ -66,11 +66,11 @@ def run(options: argparse.Namespace) -> None:
         found = _tuned(task, search, options.time_limit - (time.monotonic() - start))
     trained = evaluated(found.best_estimator, task, found.seconds)
     save_trained(trained, options.output, task)
-    _print_leaderboard(report, found, options.metric)
     written = [options.output]
     if found.leaderboard:
         write_table(_leaderboard(found, options.metric), leaderboard)
         written.append(leaderboard)
+    _print_leaderboard(report, found, options.metric)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
     report.facts([("", ""), *_outcome(found, options, state), ("saved", ", ".join(written))])

@@ -1,14 +1,39 @@
-"""What limits the shape of any tree, boosted or of a forest."""
+"""What limits the shape of any tree, boosted or of a forest, and the size of tables that kernels number."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
 from fastens.engine.whole import cap_limits
+
+MAX_INT32 = 2**31 - 1
+
+
+def check_shape(X: Any) -> None:
+    """Raise ValueError if a table has more rows or columns than kernels number with 32 bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.limits import check_shape
+    >>> check_shape(np.broadcast_to(np.float32(0), (2**31, 1)))
+    Traceback (most recent call last):
+        ...
+    ValueError: X must have at most 2,147,483,647 rows; got 2,147,483,648. Train on a sample of them.
+    """
+    check_count("X", "rows", X.shape[0], advice="Train on a sample of them.")
+    check_count("X", "columns", X.shape[1], advice="Choose some of them, or hash them to fewer.")
+
+
+def check_count(name: str, what: str, n: int, most: int = MAX_INT32, *, advice: str) -> None:
+    """Raise ValueError if there are more of something than kernels number."""
+    if n > most:
+        raise ValueError(f"{name} must have at most {most:,} {what}; got {n:,}. {advice}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +83,16 @@ class Limits:
         for name, dtype in (("feature_weights", np.float64), ("monotone", np.int8), ("feature_groups", np.uint8)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+
+    def check_nodes(self, n_rows: int) -> None:
+        """Raise ValueError if a tree on so many rows might have more nodes than 32 bits number."""
+        most = (MAX_INT32 + 1) // 2
+        n_leaves = min(
+            n_rows // max(1, self.min_samples_leaf),
+            n_rows if self.max_leaf_nodes is None else self.max_leaf_nodes,
+            n_rows if self.max_depth is None else 2 ** min(self.max_depth, 62),
+        )
+        check_count("A tree", "leaves", n_leaves, most, advice="Lower max_leaf_nodes or raise min_samples_leaf.")
 
     @cached_property
     def group_masks(self) -> NDArray[np.uint64]:

@@ -14,8 +14,13 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+# What kernels read; other types of numbers are converted to float64.
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+MAX_FLOAT32_INTEGER = 1 << 24  # all integers up to here are exact in float32
 # Values of a sparse table that are made dense at a time.
 _BLOCK = 1 << 20
+# Values that `ConvertedRows` converts at a time, 1 MB as floats. Smaller tables are converted as a whole.
+CONVERTED_BLOCK = 1 << 17
 
 
 class RowSource:
@@ -123,6 +128,76 @@ class MappedRows(RowSource):
         let_go(self._source, n_passes)
 
 
+class ConvertedRows(RowSource):
+    """Rows in memory whose values are converted to floats block by block, so that no copy of the table is held.
+
+    Rows may be taken in any order and more than once.
+
+    Parameters
+    ----------
+    read : callable
+        Returns a float array of some rows and columns, each given by a slice or an array of positions.
+    shape : tuple of int
+        Rows and columns.
+    rows : int array, optional
+        The rows of `read` that these are; by default all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.parts import ConvertedRows, parts_of
+    >>> rows = ConvertedRows.of_array(np.array([[1, 2], [3, 4]], dtype=np.int8))
+    >>> [part.tolist() for _, part in parts_of(rows[[1, 0]])]
+    [[[3.0, 4.0], [1.0, 2.0]]]
+    """
+
+    kind = "array"
+
+    def __init__(
+        self,
+        read: Callable[[Any, Any], NDArray[np.floating]],
+        shape: tuple[int, int],
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        self._read, self._rows = read, rows
+        self.shape = (shape[0] if rows is None else len(rows), shape[1])
+
+    @classmethod
+    def of_array(cls, array: NDArray[Any]) -> ConvertedRows:
+        """Return the rows of an array of numbers of any type."""
+        return cls(lambda rows, columns: array[:, columns][rows].astype(np.float64), array.shape)
+
+    def parts(self) -> Iterator[NDArray[np.floating]]:
+        """Yield blocks of rows as floats."""
+        for _, block in self.blocks(max(1, CONVERTED_BLOCK // max(1, self.shape[1]))):
+            yield block
+
+    def blocks(self, n_rows: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
+        """Yield blocks of as many rows, each with the number of its first row."""
+        for start in range(0, len(self), n_rows):
+            yield start, self._read(self._places(slice(start, min(start + n_rows, len(self)))), slice(None))
+
+    def columns(self, chosen: Any) -> NDArray[np.floating]:
+        """Return some columns as an array of shape (n_columns, n_rows)."""
+        return self._read(self._places(slice(0, len(self))), chosen).T
+
+    def __getitem__(self, rows: Any) -> ConvertedRows:
+        """Return some of the rows: row numbers, a mask or a slice."""
+        if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
+            rows = np.arange(len(self))[rows]
+        found = ConvertedRows(self._read, self.shape, self._places(np.asarray(rows, dtype=np.intp)))
+        found._like(self)
+        return found
+
+    def _places(self, rows: Any) -> Any:
+        return rows if self._rows is None else self._rows[rows]
+
+
+def in_blocks(rows: ConvertedRows) -> Any:
+    """Return rows that are converted block by block, a small table as one array."""
+    return rows if rows.shape[0] * rows.shape[1] > CONVERTED_BLOCK else as_array(rows)
+
+
 def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
     """Yield the parts of a row source, each with the number of its first row; an array is one part."""
     if isinstance(X, np.ndarray):
@@ -151,9 +226,27 @@ def let_go(X: Any, n_passes: int = 1) -> None:
 
 
 def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:
-    step = max(1, _BLOCK // max(1, X.shape[1]))
+    is_float = X.dtype in FLOATS
+    step = max(1, (_BLOCK if is_float else CONVERTED_BLOCK) // max(1, X.shape[1]))
     for start in range(0, X.shape[0], step):
-        yield X[start : start + step].toarray()
+        yield _as_array(X[start : start + step])
+
+
+def _as_array(rows: Any) -> NDArray[np.floating]:
+    """Return some rows of an array or a CSR matrix as an array of floats."""
+    if isinstance(rows, np.ndarray):
+        return as_floats(rows)
+    return type(rows)((as_floats(rows.data), rows.indices, rows.indptr), shape=rows.shape).toarray()
+
+
+def as_floats(values: NDArray[Any]) -> NDArray[np.floating]:
+    """Return numbers of any type as floats, float32 if that loses nothing."""
+    if values.dtype in FLOATS:
+        return values
+    is_exact = np.can_cast(values.dtype, np.float32)
+    if not is_exact and values.dtype.kind in "iu":
+        is_exact = values.min(initial=0) >= -MAX_FLOAT32_INTEGER and values.max(initial=0) <= MAX_FLOAT32_INTEGER
+    return values.astype(np.float32 if is_exact else np.float64)
 
 
 def is_coded(X: Any) -> bool:
@@ -171,11 +264,10 @@ def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, NDArray[np.floating]]]:
     """Blocks of as many rows of a table as arrays, each with the number of its first row; the last may have fewer."""
     if isinstance(X, RowSource):
-        yield from _regrouped(X, block_rows)
+        yield from X.blocks(block_rows) if isinstance(X, ConvertedRows) else _regrouped(X, block_rows)
         return
     for first in range(0, X.shape[0], block_rows):
-        block = X[first : first + block_rows]
-        yield first, block if isinstance(block, np.ndarray) else block.toarray()
+        yield first, _as_array(X[first : first + block_rows])
 
 
 def _regrouped(X: RowSource, block_rows: int) -> Iterator[tuple[int, NDArray[np.floating]]]:

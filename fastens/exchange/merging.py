@@ -18,6 +18,7 @@ from fastens.forests.base_forest import BaseForest
 from fastens.forests.isolation import IsolationForest
 from fastens.saving import plain_parameter
 from fastens.table.columns.vectors import numbers_in
+from fastens.table.encoder import FOREIGN
 from fastens.tree_model.joining import on_one_binning
 
 # What boosted models predict by, besides trees and classes.
@@ -124,7 +125,7 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     }
     both = first, model
     pairs["categorical columns"] = tuple(np.flatnonzero(each._encoder.is_categorical).tolist() for each in both)
-    for what in ("missing_is_category", "zero_is_missing", "repeated"):
+    for what in ("missing_is_category", *FOREIGN):
         pairs[what] = tuple(plain_parameter(getattr(each._encoder, what)) for each in both)
     for what in _OF_LOSS:
         pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in both)

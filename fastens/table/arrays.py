@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from fastens.cached import cached_property
+from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks
 from fastens.engine.rows.sparse_rows import canonical
-from fastens.table.columns.numbers import FLOATS
 from fastens.table.tables import Table
 
 _FLOAT64, _FLOAT32 = FLOATS
@@ -24,8 +24,9 @@ class ArrayTable(Table):
     @cached_property
     def array(self) -> Any:
         """The table where it is a row source already."""
-        is_ready = sparse.issparse(self.source) or is_ready_array(self.source)
-        return self.source if is_ready else None
+        if sparse.issparse(self.source) or is_ready_array(self.source):
+            return self.source
+        return converted(self.source) if self.source.dtype.kind in "biuf" else None
 
     @cached_property
     def block(self) -> NDArray[Any] | None:
@@ -59,14 +60,17 @@ def is_ready_array(array: NDArray[Any]) -> bool:
     return array.dtype in FLOATS and array.flags.aligned
 
 
+def converted(array: NDArray[Any]) -> Any:
+    """Return an array of numbers of any type as a row source of floats, a large one block by block."""
+    return in_blocks(ConvertedRows.of_array(array))
+
+
 def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
     """Return a table over an array, a sequence or a sparse matrix; ValueError for one of fewer rows."""
     if is_plain(X):
         return ArrayTable(X)
     array = checked_array(X, owner, fewest)
-    if sparse.issparse(array):
-        array = canonical(array if array.dtype in FLOATS else array.astype(np.float64))
-    return ArrayTable(array)
+    return ArrayTable(canonical(array) if sparse.issparse(array) else array)
 
 
 def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
@@ -97,10 +101,7 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     )
     if sparse.issparse(X):
         return X
-    X = np.asarray(X)
-    # As floats, large whole numbers would be equal that are not, which matters where they are categories.
-    keeps_type = X.dtype in FLOATS or X.dtype.kind not in "biuf" or has_large_numbers(X)
-    return X if keeps_type else X.astype(np.float64)
+    return np.asarray(X)
 
 
 def _name(thing: Any) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.parts import MappedRows, RowSource, is_coded, parts_of
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.at_sight import AtSight
@@ -31,8 +31,9 @@ from fastens.warn import warn
 _FLOAT32_WHOLE = 1 << 24
 # The largest number that counts as 0 where 0 is missing.
 _ZERO = float(np.float32(1e-35))
-# Columns that tables of other libraries' models treat in ways of their own.
-_CHOSEN = ("zero_is_missing", "hashed", "repeated")
+# How models of other libraries read tables: lists of columns that they treat in ways of their own, and rules for all.
+_CHOSEN = ("zero_is_missing", "hashed", "repeated", "coded", "sparse_codes")
+FOREIGN = (*_CHOSEN, "missing_number", "absent_is_missing")
 
 
 def _is_float32(column: Column) -> bool:
@@ -85,6 +86,10 @@ class InputEncoder:
     unseen: float = np.nan
     hashed: Sequence[int] = ()  # columns whose categories are known by `category_hash`, as texts or as the hashes
     zero_is_missing: Sequence[int] = ()  # columns of numbers where 0 is missing
+    coded: Sequence[int] = ()  # columns with categories of which arrays of numbers hold the positions
+    sparse_codes: Sequence[int] = ()  # columns whose categories are integers, to which numbers are truncated
+    missing_number: float | None = None  # a number that counts as missing, compared in single precision
+    absent_is_missing: bool = False  # values that a sparse table does not store are missing instead of 0
     repeated: Sequence[int] = ()  # columns that stand once more after all, for trees with too many thresholds
     has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
 
@@ -259,8 +264,8 @@ class InputEncoder:
             [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
             missing_is_category=self.missing_is_category,
         )
-        encoder.unseen, encoder.zero_is_missing, encoder.hashed = self.unseen, self.zero_is_missing, self.hashed
-        encoder.repeated, encoder.has_date_parts = self.repeated, self.has_date_parts
+        for name in ("unseen", "has_date_parts", *FOREIGN):
+            setattr(encoder, name, getattr(self, name))
         return encoder
 
     @property
@@ -280,32 +285,94 @@ class InputEncoder:
             return MappedRows(table.source, lambda _, part: self._of_part(part), n_columns)
         if is_ready:
             return self._changed(table.array)
+        if table.n_rows * len(table) > CONVERTED_BLOCK and self._is_converted(table):
+            return self._changed(self._converted(table, n_threads))
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
 
         def write(index: int) -> None:
-            categories = self.categories[index]
-            if categories is None:
+            if self.categories[index] is None:
                 takes_dates = table.names is None or self.names is None  # else they have become their parts
                 out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
             else:
-                if index in self.hashed:
-                    categories = table.named_by_hash(index, categories)
-                missing = float(len(categories)) if self.missing_is_category else np.nan
-                table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
+                self._find_positions(table, index, out[:, index])
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
-        return self._changed(out) if self.changes_numbers else out
+        return self._changed(out)
+
+    def _find_positions(self, table: Table, index: int, out: Floats) -> None:
+        """Write the positions of a column's categories."""
+        categories = self.categories[index] or []
+        if index in self.hashed:
+            categories = table.named_by_hash(index, categories)
+        missing = float(len(categories)) if self.missing_is_category else np.nan
+        is_array = table.names is None and getattr(table.arrays[index], "dtype", np.dtype(object)).kind in "biuf"
+        if index in self.sparse_codes or (index in self.coded and is_array):
+            numbers = self._marked(np.array(numbers_of(table.column(index), table.name(index))))
+            codes = np.arange(len(categories)) if index in self.coded else np.array(categories)
+            places = np.searchsorted(codes, np.trunc(numbers)).clip(max=len(codes) - 1)
+            out[:] = np.where(codes[places] == np.trunc(numbers), places, self.unseen)
+            out[np.isnan(numbers)] = missing
+            return
+        table.find_positions(index, categories, (missing, self.unseen, 0), out)
+
+    def _marked(self, numbers: Floats) -> Floats:
+        """Write NaN where numbers are the one that counts as missing; they are changed."""
+        if self.missing_number is not None:
+            with np.errstate(over="ignore"):
+                numbers[numbers.astype(np.float32) == np.float32(self.missing_number)] = np.nan
+        return numbers
+
+    def _is_converted(self, table: Table) -> bool:
+        """Whether columns of numbers would need a copy in float64 that float32 does not need."""
+        found = [index for index, categories in enumerate(self.categories) if categories is None]
+        is_other = [table.is_converted(index) for index in found]
+        pairs = zip(found, is_other, strict=True)
+        return any(is_other) and all(other or _is_float32(table.column(index)) for index, other in pairs)
+
+    def _converted(self, table: Table, n_threads: int) -> ConvertedRows:
+        """Return the table with its categories as positions, and with numbers that are converted as they are read."""
+        positions: dict[int, Floats] = {}
+
+        def write(index: int) -> None:
+            n_categories = len(self.categories[index] or ())
+            positions[index] = np.empty(table.n_rows, np.float32 if n_categories < _FLOAT32_WHOLE else np.float64)
+            self._find_positions(table, index, positions[index])
+
+        def read(rows: Any, columns: Any) -> Floats:
+            chosen = np.arange(len(table))[columns].tolist()
+            n_rows = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+            out = np.empty((n_rows, len(chosen)), order="F")
+            for own, index in zip(out.T, chosen, strict=True):
+                own[:] = positions[index][rows] if index in positions else table.numbers(index, rows)
+            return out
+
+        known = np.flatnonzero(self.is_categorical).tolist()
+        in_threads(write, known, table.threads_to_read(known, n_threads))
+        return ConvertedRows(read, (table.n_rows, len(table)))
 
     @property
     def changes_numbers(self) -> bool:
         """Whether a table of numbers alone is not taken as it is."""
-        return bool(self.zero_is_missing) or bool(self.repeated)
+        has_rules = self.missing_number is not None or self.absent_is_missing
+        return bool(self.zero_is_missing) or bool(self.repeated) or has_rules
 
     def _changed(self, rows: Any) -> Any:
         """Rows with NaN for zeros that are missing, and with the columns that are repeated."""
-        if self.zero_is_missing:
-            rows = rows.toarray() if sparse.issparse(rows) else rows.copy()
+        if not self.changes_numbers:
+            return rows
+        if sparse.issparse(rows) and self.absent_is_missing:
+            rows = ConvertedRows(partial(_with_absent, rows), rows.shape)
+        elif isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK:
+            rows = ConvertedRows.of_array(rows)
+        if not isinstance(rows, np.ndarray):
+            n_columns = len(self.categories) + len(self.repeated)
+            return MappedRows(rows, lambda _, part: self._changed(part), n_columns)
+        if self.zero_is_missing or self.missing_number is not None:
+            rows = rows.copy()
+            numbers = np.flatnonzero(~self.is_categorical)
+            if self.missing_number is not None:
+                rows[:, numbers] = self._marked(rows[:, numbers])
             for column in self.zero_is_missing:
                 rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
         return rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
@@ -315,7 +382,8 @@ class InputEncoder:
         if len(table) != len(self.categories):
             n_features = len(self.categories)
             raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
-        return self.transform(table)
+        found = self.transform(table)
+        return as_array(found) if isinstance(found, RowSource) else found
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
         """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 is position p.
@@ -349,7 +417,12 @@ class InputEncoder:
         state: dict[str, Any] = {"names": self.names, "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _CHOSEN}
-        return state | {name: chosen for name, chosen in columns.items() if chosen}
+        rules = {"missing_number": self.missing_number, "absent_is_missing": self.absent_is_missing}
+        return (
+            state
+            | {name: chosen for name, chosen in columns.items() if chosen}
+            | {name: rule for name, rule in rules.items() if rule is not None and rule is not False}
+        )
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
@@ -365,7 +438,25 @@ class InputEncoder:
             setattr(encoder, name, state.get(name, []))
             if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
                 raise ValueError("the state of the columns is malformed")
+        has_lists = all(encoder.categories[column] for column in (*encoder.coded, *encoder.sparse_codes))
+        has_integers = all(_ascend(encoder.categories[column]) for column in encoder.sparse_codes)
+        number = state.get("missing_number")
+        if not has_lists or not has_integers or not (number is None or type(number) in (int, float)):
+            raise ValueError("the state of the columns is malformed")
+        encoder.missing_number, encoder.absent_is_missing = number, state.get("absent_is_missing") is True
         return encoder
+
+
+def _ascend(values: Any) -> bool:
+    return all(type(value) is int and abs(value) < 2**53 for value in values) and sorted(values) == values
+
+
+def _with_absent(X: Any, rows: Any, columns: Any) -> Floats:
+    """Return some rows and columns of a sparse matrix as an array, NaN where it stores nothing."""
+    part = X[rows].tocoo()
+    out = np.full(part.shape, np.nan)
+    out[part.row, part.col] = part.data
+    return out[:, columns]
 
 
 def _are_distinct(values: Any, kind: Any) -> bool:

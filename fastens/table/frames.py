@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
-from fastens.table.arrays import is_ready_array
+from fastens.engine.parts import FLOATS
+from fastens.table.arrays import converted, is_ready_array
 from fastens.table.columns.dates import parts_in, parts_to_learn, with_parts
 from fastens.table.columns.factorize import Factorized, factorize_array, index_values
-from fastens.table.columns.numbers import Column
-from fastens.table.tables import Table
+from fastens.table.columns.numbers import WIDE, Column, numbers_of
+from fastens.table.tables import Table, is_converted
 
-_WIDE = 100  # columns
+_MANY = 100  # columns
+_HALVES = ("halffloat", "float16")  # types that narwhals does not name
 # What pandas calls types of strings.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
 _CATEGORICAL = (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
@@ -110,6 +112,15 @@ class FrameTable(Table):
         """A column as a narwhals Series."""
         return self._series[index]
 
+    def is_converted(self, index: int) -> bool:
+        """True if the column holds whole numbers, booleans or half-precision floats."""
+        column = self.column(index)
+        if not isinstance(column, nw.Series):
+            return is_converted(column)
+        native = column.to_native()
+        is_half = str(native.type if hasattr(native, "type") else native.dtype).lower() in _HALVES
+        return is_half or (column.dtype.is_integer() and column.dtype not in WIDE)
+
     def is_categorical(self, index: int) -> bool | None:
         """Whether the column is categorical by its type."""
         column = self.column(index)
@@ -167,7 +178,9 @@ class PandasTable(FrameTable):
 
     @cached_property
     def array(self) -> NDArray[Any] | None:
-        """The whole table where all columns are floats of one size."""
+        """The whole table where all columns are floats of one size, or whole numbers in one array."""
+        if self._kind in ("i", "u") and self.block is not None:
+            return converted(self.block)
         array = self.source.to_numpy() if self._kind == "f" else None
         return array if array is not None and is_ready_array(array) else None
 
@@ -190,7 +203,7 @@ class PandasTable(FrameTable):
         if not isinstance(first, np.dtype) or first.kind not in "fbiu":
             return None
         # A list of all types takes longer than the columns, unless there are many.
-        types = self.source.dtypes.tolist() if n_columns > _WIDE else [column.dtype for column in self._columns]
+        types = self.source.dtypes.tolist() if n_columns > _MANY else [column.dtype for column in self._columns]
         return first.kind if all(dtype == first for dtype in types) else None
 
     def _made_column(self, index: int) -> Any:
@@ -226,16 +239,35 @@ class PandasTable(FrameTable):
         array = self.arrays[index]
         if isinstance(array.dtype, np.dtype):  # narwhals takes longer to name it
             return self.is_of_words(index) if array.dtype.kind == "O" else array.dtype.kind == "b"
+        if _numpy_type(array) is not None:
+            return False
         return array.dtype.name in _TEXTS or array.dtype.name == "category" or super().is_categorical(index)
+
+    def is_converted(self, index: int) -> bool:
+        """True if the column holds whole numbers, booleans or half-precision floats."""
+        dtype = _numpy_type(self.arrays[index])
+        return dtype is not None and dtype not in FLOATS
+
+    def numbers(self, index: int, rows: Any) -> Any:
+        """Return some rows of a column as floats."""
+        part = self.arrays[index][rows]
+        numbers = _numbers_of_array(part) if _numpy_type(part) is not None else None
+        return super().numbers(index, rows) if numbers is None else numbers_of(numbers, self.name(index))
 
     def _factorize(self, index: int) -> Factorized:
         return factorize_array(self.arrays[index], lambda: self._series[index])
 
 
+def _numpy_type(array: Any) -> np.dtype | None:
+    """Return the type of a column of numbers of a pandas frame, as NumPy has it; None if its type is another."""
+    dtype = getattr(array.dtype, "numpy_dtype", array.dtype)
+    return dtype if isinstance(dtype, np.dtype) and dtype.kind in "iuf" else None
+
+
 def _numbers_of_array(array: Any) -> NDArray[Any] | None:
     """A column of a pandas frame as numbers, missing ones as NaN; None where its type is another."""
-    dtype = getattr(array.dtype, "numpy_dtype", array.dtype)
-    if not isinstance(dtype, np.dtype) or dtype.kind not in "iuf":
+    dtype = _numpy_type(array)
+    if dtype is None:
         return None
     if isinstance(array, np.ndarray):
         return array

@@ -17,7 +17,7 @@ from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
-from fastens.table.tables import Table
+from fastens.table.tables import Table, is_converted
 
 # Values that are copied at a time, in some milliseconds.
 _BLOCK = 1 << 20
@@ -80,7 +80,7 @@ class ReadTable(Table):
 def read_table(frame: Any) -> ReadTable | None:
     """Read a frame; None where a part of its rows may be read differently from the whole."""
     table = table_from_frame(frame)
-    if table.array is not None:
+    if isinstance(table.array, np.ndarray):
         return ReadTable(list(table.array.T), table.names, table.array)
     try:
         columns = [_read_column(table, index) for index in range(len(table))]
@@ -97,7 +97,7 @@ def _read_column(table: Table, index: int) -> Column | None:
     if parts_to_learn(table.arrays[index]):
         return None
     if table.is_categorical(index) is False:
-        return numbers_of(column, table.name(index))
+        return column if is_converted(column) else numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
     declared = listed_values(getattr(table.arrays[index], "dtype", None))
     return Categories(codes, values, declared=declared)

@@ -17,7 +17,7 @@ from fastens.table.columns.city_hash import category_hash
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import Factorized, factorize, is_missing, sorted_categories
 from fastens.table.columns.faults import type_fault
-from fastens.table.columns.numbers import Column
+from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.parse_numbers import map_codes
 from fastens.table.columns.spellings import match_spellings
 
@@ -67,6 +67,14 @@ class Table:
     def column(self, index: int) -> Column:
         """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
         return self.arrays[index]
+
+    def is_converted(self, index: int) -> bool:
+        """True if the column holds whole numbers, booleans or half-precision floats; `numbers` converts them."""
+        return is_converted(self.arrays[index])
+
+    def numbers(self, index: int, rows: Any) -> Floats:
+        """Return some rows of a column as floats; `rows` is a slice or an array of positions."""
+        return numbers_of(self.column(index)[rows], self.name(index))
 
     def is_categorical(self, index: int) -> bool | None:
         """Whether the column is categorical by its type; None where that has no value to tell by.
@@ -237,6 +245,12 @@ def _places_in_order(values: list[Any], categories: list[Any], missing: float, f
         is_there = place < len(categories) and categories[place] == value
         places.append(first + place if is_there else None)
     return places
+
+
+def is_converted(column: Any) -> bool:
+    """True if a NumPy vector holds whole numbers, booleans or half-precision floats."""
+    dtype = getattr(column, "dtype", None)
+    return isinstance(dtype, np.dtype) and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize < 4))
 
 
 def column_positions(parameter: str, given: Any, names: list[str] | None, n_features: int) -> list[int]:

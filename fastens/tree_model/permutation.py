@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch, check_random_state
 
 from fastens.base import TrainingData
+from fastens.engine.limits import check_count
 from fastens.engine.parts import column_of, map_parts, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import Shuffled
@@ -29,6 +30,7 @@ def permutation_importance(
     RANDOM_STATE.check("random_state", random_state)
     data = model._check_validation(X, y, sample_weight)
     weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+    check_count("X", "rows", len(data.y), advice="Pass a sample of them.")
     generator = check_random_state(random_state)
     shuffles = [generator.permutation(len(data.y)).astype(np.uint32) for _ in range(n_repeats)]
     growth = growth_of_score_loss if model._targets is None else growth_of_row_losses

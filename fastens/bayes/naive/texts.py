@@ -18,6 +18,7 @@ from fastens.bayes.counts.memory import TEXTS_AT_ONCE
 from fastens.bayes.naive.likelihoods import Array, sums_by_class
 from fastens.bayes.naive.moments import add_sparse_sums
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.limits import MAX_INT32
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.whole import are_copies
 from fastens.table.columns.factorize import is_missing
@@ -67,7 +68,7 @@ class _Terms:
     def rows_of(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
         """Count the terms of texts, each so many times; return what naive Bayes adds up of each text and term."""
         found = [Counter(self._analyze(text)) for text in texts]
-        columns = np.array([self.places.setdefault(term, len(self.places)) for own in found for term in own], np.int32)
+        columns = np.array([self.places.setdefault(term, len(self.places)) for own in found for term in own], np.int64)
         n_times = np.array([n for own in found for n in own.values()], dtype=np.float64)
         n_times = np.ones_like(n_times) if self._binary else n_times
         times = np.ones(len(found)) if copies is None else copies
@@ -75,13 +76,19 @@ class _Terms:
         of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (of_terms, of_terms * n_times)])
         self.counts = widened(self.counts, len(self.places)) + of_batch
         self._n_texts += float(times.sum())
-        ends = np.cumsum([0, *map(len, found)]).astype(np.int32)
+        ends = np.cumsum([0, *map(len, found)])
+        dtype = index_type(max(int(ends[-1]), len(self.places)))
         data = np.ones_like(n_times) if self._is_there else n_times
-        return sparse.csr_matrix((data, columns, ends), (len(found), len(self.places)))
+        return sparse.csr_matrix((data, columns.astype(dtype), ends.astype(dtype)), (len(found), len(self.places)))
 
     def of_texts(self) -> CountedTerms:
         """What was counted."""
         return CountedTerms(list(self.places), self.counts, self._n_texts)
+
+
+def index_type(largest: int) -> type[np.signedinteger[Any]]:
+    """Return the narrowest type that SciPy has for positions up to the largest."""
+    return np.int32 if largest <= MAX_INT32 else np.int64
 
 
 def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:

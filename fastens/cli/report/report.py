@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
@@ -131,6 +133,10 @@ def _costs(entry: Entry) -> tuple[str, str, str]:
 
 class _PlainConsole(Console):
     """A console whose texts may break lines, and send no other control character."""
+
+    def on_broken_pipe(self) -> None:
+        # rich would end the process here; the entry of the command line knows whether the command goes on.
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text, but="\n\t"), **options)

@@ -20,6 +20,7 @@ from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.places import MEMORY, place_of
 from fastens.engine.bins.row_sketch import RowSketch
 from fastens.engine.comm import LOCAL, Comm, max_floats
+from fastens.engine.limits import check_shape
 from fastens.engine.parts import is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
@@ -109,6 +110,7 @@ class Binning:
 
         Where those by column would take more than `most_columns` bytes of memory, there are only those by row.
         """
+        check_shape(X)
         if is_coded(X) and X.has_codes_of(self):
             records = X.records()
             return self.matrix_of(X.codes(), records) if records is not None else self._filled(X, n_threads)
@@ -229,6 +231,7 @@ def learn_binning(
     >>> binning.codes(np.array([[0.0], [3.5], [np.nan]]))
     array([[1, 3, 0]], dtype=uint8)
     """
+    check_shape(X)
     if is_coded(X):
         return X.learned(max_bins)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm)
@@ -256,6 +259,7 @@ def learn_and_bin(
     >>> matrix.columns
     array([[1, 2, 2, 3]], dtype=uint8)
     """
+    check_shape(X)
     if max_bins <= BYTE_BINS or is_coded(X) or comm.size > 1:
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads, comm)
         return binning, replace(binning.transform(X, n_threads), comm=comm)

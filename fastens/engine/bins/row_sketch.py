@@ -13,7 +13,7 @@ from fastens.engine.bins.distinct import DistinctValues
 from fastens.engine.bins.sketch import count_categories, cut_columns, kth_distinct
 from fastens.engine.bins.sparse_columns import cut_sparse_columns
 from fastens.engine.comm import Comm
-from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, parts_of
 from fastens.engine.rows.gather import gather_columns
 from fastens.engine.rows.sparse_rows import Columns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
@@ -45,7 +45,7 @@ def default_sample(n_features: int, max_bins: int) -> int:
 class _Rows:
     """Rows that a sketch holds: values by row and feature, whole weights (None: all alike), hashes once it samples."""
 
-    values: Any  # an array, or a CSR matrix in canonical format
+    values: Any  # an array, a CSR matrix in canonical format, or rows of another type that are converted when needed
     weights: np.ndarray | None
     hashes: np.ndarray
 
@@ -58,8 +58,13 @@ class _Rows:
 def _joined(parts: list[Any]) -> Any:
     """The rows of arrays, or of sparse matrices, as one."""
     if not any(map(scipy.sparse.issparse, parts)):
-        return np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(list(map(as_array, parts)))
     return parts[0] if len(parts) == 1 else scipy.sparse.csr_matrix(scipy.sparse.vstack(parts, format="csr"))
+
+
+def _columns(values: Any, chosen: Any) -> Any:
+    """Some columns of rows, one after another."""
+    return values.columns(chosen) if isinstance(values, ConvertedRows) else values.T[chosen]
 
 
 class RowSketch:
@@ -148,7 +153,7 @@ class RowSketch:
         part = copy(self)
         part.is_categorical = self.is_categorical[first:end]
         part.n_features = end - first
-        part._rows = [replace(rows, values=rows.values[:, first:end]) for rows in self._rows]
+        part._rows = [replace(rows, values=_columns(rows.values, slice(first, end)).T) for rows in self._rows]
         part._distinct = self._distinct.of_columns(first, end)
         known = self._category_weights.items()
         part._category_weights = {f - first: weights for f, weights in known if first <= f < end}
@@ -214,14 +219,17 @@ class RowSketch:
         if scipy.sparse.issparse(X) and not self._category_weights:
             self._keep(_Rows(canonical(X), weights, np.zeros(0, np.uint64)))
             return
-        stays = isinstance(X, RowSource) and X.stays
-        for start, values in parts_of(X):
+        stays, is_whole = isinstance(X, RowSource) and X.stays, isinstance(X, ConvertedRows)
+        known = list(self._category_weights)
+        for start, values in parts_of(X) if known or not is_whole else ():
             of_rows = None if weights is None else weights[start : start + len(values)]
-            known, one = list(self._category_weights), self._one if of_rows is None else 1
+            one = self._one if of_rows is None else 1
             for f, totals in zip(known, count_categories(values, known, of_rows, one), strict=True):
                 self._add_category_weights(f, totals)
-            if not self.is_categorical.all():
+            if not is_whole and not self.is_categorical.all():
                 self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)), stays)
+        if is_whole and not self.is_categorical.all():
+            self._keep(_Rows(X, weights, np.zeros(0, np.uint64)))
         if stays and self._is_sampled:
             self._lower_bound(_SLACK)
             self._copy_kept()
@@ -243,9 +251,10 @@ class RowSketch:
 
     def _sample(self, rows: _Rows, stays: bool) -> None:
         """Note the values of new rows, and keep those with small hashes."""
-        self._distinct.note(rows.values, self._threads(rows.values.size, _BIN_GRAIN))
         hashes = np.empty(rows.n, dtype=np.uint64)
-        hash_table(rows.values, hashes, self._threads(rows.values.size, _BIN_GRAIN))
+        for start, values in [(0, rows.values)] if scipy.sparse.issparse(rows.values) else parts_of(rows.values):
+            self._distinct.note(values, self._threads(values.size, _BIN_GRAIN))
+            hash_table(values, hashes[start : start + values.shape[0]], self._threads(values.size, _BIN_GRAIN))
         self._rows.append(_Rows(rows.values, rows.weights, hashes))
         if stays:
             return
@@ -291,7 +300,7 @@ class RowSketch:
             weights = np.full(len(kept), self._one) if weights is None else weights
             weights = np.add.reduceat(weights[order], first)
             kept = kept[order[first]]
-        if scipy.sparse.issparse(rows.values):
+        if scipy.sparse.issparse(rows.values) or isinstance(rows.values, ConvertedRows):
             return _Rows(rows.values[kept], weights, rows.hashes[kept])
         columns = np.empty((self.n_features, len(kept)), dtype=rows.values.dtype)
         gather_columns(rows.values, kept, columns, self._threads(columns.size, _BIN_GRAIN))
@@ -347,14 +356,15 @@ class RowSketch:
             wanted = np.zeros(self.n_features, dtype=bool)
             wanted[features] = True
             return self._cut_sparse(columns_of(joined), weights, total, wanted)
-        block = max(1, _BLOCK // sum(rows.n for rows in self._rows))
+        most = CONVERTED_BLOCK if any(isinstance(rows.values, ConvertedRows) for rows in self._rows) else _BLOCK
+        block = max(1, most // sum(rows.n for rows in self._rows))
         thresholds = []
         for start in range(0, len(features), block):
             of_block = features[start : start + block]
             # Columns side by side need not be copied.
             is_run = of_block[-1] - of_block[0] == len(of_block) - 1
             place = slice(of_block[0], of_block[-1] + 1) if is_run else of_block
-            columns = [rows.values.T[place] for rows in self._rows]
+            columns = [_columns(rows.values, place) for rows in self._rows]
             joined = np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0]
             thresholds += self._cut(joined, weights, None if codes is None else codes[start : start + block])
         return thresholds

@@ -18,6 +18,7 @@ from fastens.engine.bins.binned import BinnedMatrix, Bundles, no_bundles
 from fastens.engine.bins.binning import Binning, learn_and_bin, learn_binning
 from fastens.engine.bins.sparse_codes import cells_by_row, code_stored, spread_codes
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.limits import MAX_INT32, check_count
 from fastens.engine.rows.sparse_rows import columns_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
@@ -250,6 +251,9 @@ def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:
 @shared
 def sparse_matrix(binning: Binning, X: Any, n_threads: int = 1) -> SparseMatrix:
     """Return a sparse matrix binned for training; the parameters are those of `sparse_codes`."""
+    n_cells = int(np.sum(binning.n_codes, dtype=np.int64))
+    advice = "Lower max_bins, or hash the columns to fewer."
+    check_count("A histogram", "bins of all columns together", n_cells, 2 * MAX_INT32 + 1, advice=advice)
     columns = sparse_codes(binning, X, n_threads)
     stored = columns.rows[: columns.n_stored]
     first_cell = np.append(0, np.cumsum(np.bincount(stored, minlength=columns.n_rows)))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.bins.bin_values import values_of_bins
 from fastens.engine.bins.binned import BinnedMatrix
-from fastens.engine.comm import LOCAL, Comm, max_floats
+from fastens.engine.comm import LOCAL, Comm, max_floats, sum_ints
 from fastens.engine.comm_pool import CommPool
 from fastens.engine.forest.branches import (
     Branch,
@@ -192,6 +192,7 @@ class ForestGrower:
         self._data = self._data_of(matrix, target)
         self._value_dtype = target.value_dtype
         self._n_rows = matrix.n_rows
+        rules.check_nodes(sum_ints(matrix.comm, matrix.n_rows)[0])
         self._n_threads = n_threads
 
     def _data_of(self, matrix: AnyMatrix, target: Target) -> ForestData:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from fastens.cached import cached_property
+from fastens.engine.limits import check_count
 from fastens.engine.parts import is_coded, parts_of
 from fastens.engine.rows.bootstrap import Urns
 from fastens.engine.rows.gather import hash_rows
@@ -95,6 +96,7 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
 
 def hash_order(hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
     """Return the stable order of hashes; many are sorted in parts by their first bits, so that Ctrl-C is seen."""
+    check_count("X", "rows", len(hashes), advice="Train on a sample of them.")
     if len(hashes) <= _SORTED_AT_ONCE:
         return np.argsort(hashes, kind="stable")
     first_bits = (hashes >> np.uint64(48)).astype(np.uint16)

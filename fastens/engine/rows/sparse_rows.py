@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from fastens.engine.limits import check_shape
+from fastens.engine.parts import as_floats
 from fastens.engine.rows.gather import hash_rows
 from fastens.engine.rows.stored import hash_stored, sum_duplicates
 
@@ -31,7 +33,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(X: Any) -> Columns:
-    """Return the columns of a sparse matrix of floats; values stored for the same place are added up.
+    """Return the columns of a sparse matrix of numbers as floats; values stored for the same place are added up.
 
     Examples
     --------
@@ -40,9 +42,10 @@ def columns_of(X: Any) -> Columns:
     >>> columns_of(csr_matrix(([1.0, 2.0, 3.0], [1, 1, 0], [0, 3]), shape=(1, 2)))
     Columns(values=array([3., 3.]), rows=array([0, 0], dtype=int32), starts=array([0, 1, 2]))
     """
+    check_shape(X)
     # From rows to columns scipy keeps the order of what is stored for one place: it is added up as in `toarray`.
     by_column = X.tocsr().tocsc()
-    values, rows = by_column.data, by_column.indices.astype(np.int32, copy=False)
+    values, rows = as_floats(by_column.data), by_column.indices.astype(np.int32, copy=False)
     starts = by_column.indptr.astype(np.int64)
     if not X.has_canonical_format:
         n = sum_duplicates(values, rows, starts)
@@ -75,5 +78,6 @@ def hash_table(X: Any, out: NDArray[np.uint64], n_threads: int = 1) -> None:
     if not scipy.sparse.issparse(X):
         hash_rows(X, out, n_threads)
     elif X.shape[0]:
+        check_shape(X)
         rows = canonical(X)
-        hash_stored(rows.data, rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64), out)
+        hash_stored(as_floats(rows.data), rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64), out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.limits import check_count
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.median import rank_medians
 from fastens.engine.trees.trees import TreeEnsemble
@@ -31,6 +32,7 @@ class TreeMedian:
     def __init__(self, ensemble: TreeEnsemble, weights: NDArray[np.float64]) -> None:
         self._ensemble, self._weights = ensemble, weights
         self._values, rank = np.unique(ensemble.value[:, 0], return_inverse=True)
+        check_count("The trees", "different values", len(self._values), advice="Grow fewer or smaller trees.")
         self._rank = rank.astype(np.int32)
 
     def predict(self, X: NDArray[np.floating], n_threads: int = 1, n_trees: int | None = None) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from fastens.forests.isolation import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.options import LinearLeaves
 from fastens.table.columns.factorize import given_values
-from fastens.table.encoder import InputEncoder
+from fastens.table.encoder import FOREIGN, InputEncoder
 
 KINDS: dict[str, type[BaseFastens]] = {
     kind.__name__: kind
@@ -141,6 +141,8 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
                 f"codes; got {found!r}."
             )
         columns.categories[column] = found
+        if not any(isinstance(value, int | float) for value in found):
+            columns.coded.append(column)
         # Categories beyond those in sets go the way of all others.
         for node in [node for node in trees.sets if trees.feature[node] == column]:
             own = trees.sets[node]
@@ -158,8 +160,11 @@ def _set_table(model: Any, found: ForeignModel) -> None:
         names = None
     kinds = [columns.categories.get(column) for column in range(columns.n_features)]
     encoder = InputEncoder(names, kinds, missing_is_category=columns.missing_is_category)
-    encoder.hashed, encoder.repeated = columns.hashed, columns.repeated
-    encoder.zero_is_missing = columns.zero_is_missing
+    is_noted = found.note is not None and bool(found.note.get("categories"))  # a model of our own, by value everywhere
+    columns.coded = [] if is_noted else sorted(set(columns.coded).intersection(columns.categories))
+    columns.absent_is_missing &= found.note is None
+    for name in FOREIGN:
+        setattr(encoder, name, getattr(columns, name))
     model._encoder, model._statistics = encoder, None
     model._set_columns()
     if found.classes is not None:

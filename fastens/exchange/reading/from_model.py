@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fastens.exchange.reading.records import ForeignModel
 from fastens.storage import MAGIC, ModelFileError
@@ -17,7 +20,9 @@ _EXPECTED = (
 )
 
 
-def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = None) -> Any:
+def from_model(
+    model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = None, missing: float | None = None
+) -> Any:
     """Return a fitted estimator that predicts as a model of another library does.
 
     Parameters
@@ -29,6 +34,9 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
     categories : mapping of column names or indices to lists, optional
         The categories of columns of which a model knows only the codes 0, 1, ..., in the order of the codes; without
         it such columns hold the codes.
+    missing : float, optional
+        A number that stands for missing values, in addition to NaN: the `missing` of the ``DMatrix`` that a Booster of
+        XGBoost was trained on, which models do not hold. If None, it is the `missing` of an estimator of XGBoost.
 
     Returns
     -------
@@ -58,6 +66,8 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
     where = ""
     if not isinstance(categories, Mapping | None):
         raise TypeError(f"categories must be a dict of lists by column; got {categories!r}.")
+    if isinstance(missing, bool) or not isinstance(missing, numbers.Real | None):
+        raise TypeError(f"missing must be a number or None; got {missing!r}.")
     try:
         if isinstance(model, bytes | bytearray | memoryview):
             found = _read_content(bytes(model))
@@ -68,6 +78,8 @@ def from_model(model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = N
             found = _read_content(Path(model).read_bytes())
         else:
             found = _read_object(model)
+        if missing is not None and not np.isnan(missing):
+            found.columns.missing_number = float(missing)
         return fitted_estimator(found, categories)
     except ModelFileError as error:
         raise ModelFileError(f"{where}{error}") from error.__cause__

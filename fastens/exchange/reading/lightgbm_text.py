@@ -23,6 +23,9 @@ _NONE, _ZERO, _NAN = range(3)
 # Numbers no larger than this are 0 when LightGBM predicts.
 _TINY = float(np.float32(1e-35))
 _DEFAULT_NAME = re.compile(r"Column_\d+")
+_MAX_CODE = 60_000  # larger codes are not positions in sets
+_AFTER_TREES = re.compile(r"^(?=feature.importances:|parameters:|pandas_categorical:)", re.MULTILINE)
+_CONSTANT = re.compile(r"^num_leaves=1[ \r]*$", re.MULTILINE)
 _NEEDED = ("leaf_value", "split_feature", "threshold", "left_child", "right_child")
 # Arrays with an entry for each leaf, or each split; zeros where they are not there.
 _OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": np.int64}
@@ -46,11 +49,15 @@ def read_lightgbm(text: str) -> ForeignModel:
         The content of the file.
     """
     body, *after = re.split(r"^end of trees[ \r]*$", text, maxsplit=1, flags=re.MULTILINE)
+    head, *blocks = re.split(r"^Tree=", body, flags=re.MULTILINE)
+    header = _fields(head)
+    if not after and header.get("version") == "v2" and blocks:
+        # Early files of version 2 lack the line; what follows the last tree begins with one of these names.
+        blocks[-1], *after = _AFTER_TREES.split(blocks[-1], maxsplit=1)
+        after = after or [""]
     if not after:
         raise refuse("a LightGBM model must have the line 'end of trees'; the text is truncated")
     tail = after[0]
-    head, *blocks = re.split(r"^Tree=", body, flags=re.MULTILINE)
-    header = _fields(head)
     if header.get("version") not in _VERSIONS:
         raise refuse(f"the version of a LightGBM model must be one of {_VERSIONS}; got {header.get('version')!r}")
     _check_sizes(header, blocks)
@@ -109,7 +116,9 @@ def _check_sizes(header: Mapping[str, str], blocks: list[str]) -> None:
         return
     sizes = header["tree_sizes"].split()
     found = [str(len(f"Tree={block}".encode())) for block in blocks]
-    if sizes != found:
+    # LightGBM itself writes constant trees whose size is not the one in the header.
+    pairs = zip(sizes, found, blocks, strict=False)
+    if len(sizes) != len(found) or any(size != own and not _CONSTANT.search(block) for size, own, block in pairs):
         raise refuse(f"tree_sizes tells of {len(sizes)} trees that are not the {len(found)} of the text")
 
 
@@ -262,7 +271,8 @@ def _set_categories(parts: list[dict[str, Any]], columns: Columns, infos: list[s
             column = int(tree["feature"][node])
             largest[column] = max(largest.get(column, 0), int(positions.max(initial=0)))
     if not named:
-        columns.n_codes = {column: most + 1 for column, most in largest.items()}
+        columns.n_codes = {column: most + 1 for column, most in largest.items() if most <= _MAX_CODE}
+        _set_sparse_codes(parts, columns, [column for column, most in largest.items() if most > _MAX_CODE])
         return
     # Ordered categories are numbers to LightGBM, and constant columns have no values: their lists belong to no set.
     candidates = [c for c, info in enumerate(infos) if ":" in info and not info.startswith("[")]
@@ -280,6 +290,18 @@ def _set_categories(parts: list[dict[str, Any]], columns: Columns, infos: list[s
         )
     for i, column in zip(found[0], sorted(needed), strict=True):
         columns.categories[column] = named[i]
+        columns.coded.append(column)
+
+
+def _set_sparse_codes(parts: list[dict[str, Any]], columns: Columns, large: list[int]) -> None:
+    """Give columns of large codes the categories that sets hold; LightGBM sends all others to the right."""
+    for column in large:
+        own = [(tree["sets"], node) for tree in parts for node in tree["sets"] if tree["feature"][node] == column]
+        codes = np.unique(np.concatenate([sets[node] for sets, node in own]))
+        for sets, node in own:
+            sets[node] = np.searchsorted(codes, sets[node])
+        columns.categories[column] = codes.tolist()
+        columns.sparse_codes.append(column)
 
 
 def _codes(info: str) -> list[str]:

@@ -101,6 +101,14 @@ class Columns:
         Whether missing values of columns with categories have the position after those.
     zero_is_missing : list of int
         Columns of numbers in which 0 counts as missing.
+    missing_number : float or None
+        A number that counts as missing in all columns of numbers and codes, compared in single precision.
+    absent_is_missing : bool
+        Whether values that a sparse table does not store are missing instead of 0.
+    coded : list of int
+        Columns with categories by value of which arrays of numbers hold the codes, positions in the list.
+    sparse_codes : list of int
+        Columns whose categories are integers, to which numbers are truncated.
     """
 
     n_features: int
@@ -113,6 +121,10 @@ class Columns:
     repeated: list[int] = field(default_factory=list)
     missing_is_category: bool = False
     zero_is_missing: list[int] = field(default_factory=list)
+    missing_number: float | None = None
+    absent_is_missing: bool = False
+    coded: list[int] = field(default_factory=list)
+    sparse_codes: list[int] = field(default_factory=list)
 
 
 @dataclass

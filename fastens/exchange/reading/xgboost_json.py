@@ -42,7 +42,8 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     trees = part(inner, "model", dict)
     settings = part(learner, "learner_model_param", dict)
     n_features = whole_number(part(settings, "num_feature", str), "num_feature")
-    columns = Columns(n_features, names_of(learner.get("feature_names"), n_features), code_rule=SINGLE)
+    names = names_of(learner.get("feature_names"), n_features)
+    columns = Columns(n_features, names, code_rule=SINGLE, absent_is_missing=True)
     objective = objective_of(part(learner, "objective", dict), settings)
     drop = booster.get("weight_drop", trees.get("weight_drop"))
     parts, output = _trees(trees, learner, objective, up_to_best)
@@ -69,7 +70,11 @@ def read_booster(model: Any) -> ForeignModel:
     """Read a Booster, or an estimator of XGBoost's Python package, which predicts by the rounds up to the best."""
     is_estimator = hasattr(model, "get_booster")
     booster = model.get_booster() if is_estimator else model
-    return read_xgboost(read_ubjson(bytes(booster.save_raw(raw_format="ubj"))), up_to_best=is_estimator)
+    found = read_xgboost(read_ubjson(bytes(booster.save_raw(raw_format="ubj"))), up_to_best=is_estimator)
+    missing = getattr(model, "missing", None)  # of estimators; a Booster's belongs to the DMatrix
+    if missing is not None and not np.isnan(missing):
+        found.columns.missing_number = float(missing)
+    return found
 
 
 def _trees(
@@ -167,6 +172,7 @@ def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any, ty
             is_split.add(int(tree["feature"][node]))
     known = _named_categories(cats, columns.n_features)
     columns.categories = {column: names for column, names in known.items() if column in is_split}
+    columns.coded = list(columns.categories)
     set_codes(trees, columns)
 
 

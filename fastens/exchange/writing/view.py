@@ -208,6 +208,8 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
         raise CannotHoldError("leaves with linear models")
     if model._encoder.zero_is_missing and not is_lightgbm:
         raise CannotHoldError("zeros that count as missing")
+    if model._encoder.missing_number is not None:
+        raise CannotHoldError(f"{model._encoder.missing_number:g} as a missing value")
     columns = _columns(model, trees)
     targets, factor = targets_of(model)
     return ModelView(

@@ -11,6 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.parts import FLOATS
 from fastens.table.columns.dates import elapsed_days, holds_objects_of_time, is_temporal, seconds_of, times_of
 from fastens.table.columns.factorize import Categories, factorize, is_missing
 from fastens.table.columns.faults import fault, type_fault
@@ -18,11 +19,10 @@ from fastens.table.columns.faults import fault, type_fault
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
-FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # What NumPy turns into floats one by one, None into NaN.
 _NUMBERS = (float, int, np.floating, np.integer, np.bool_, Decimal, Fraction, type(None))
 _AS_NUMPY = (nw.Float64, nw.Float32, nw.Object)
-_WIDE = (nw.Int128, nw.UInt128)  # whole numbers that NumPy does not have
+WIDE = (nw.Int128, nw.UInt128)  # whole numbers that NumPy does not have
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
 ADVICE = "Encode it first, or name it in categorical_features where the estimator has that."
@@ -67,7 +67,7 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     dtype, native = column.dtype, column.to_native()
     own = getattr(native, "dtype", None)
     is_object = own == np.object_  # narwhals looks at the first values only
-    if is_object or dtype in _AS_NUMPY or (dtype.is_integer() and dtype not in _WIDE):
+    if is_object or dtype in _AS_NUMPY or (dtype.is_integer() and dtype not in WIDE):
         return numbers_of(
             column.to_numpy(), name, takes_dates=takes_dates
         )  # Arrow's own cast refuses large whole numbers

@@ -1,0 +1,120 @@
+"""Tables of any type of numbers use no more memory than tables of float32."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import fastens
+from fastens.engine import parts
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16")
+SHAPE = 20_000, 40
+SLACK = 5e6  # two blocks of floats, and of what they are made of
+ESTIMATORS = {
+    "GradientBoostingRegressor": {"n_estimators": 2},
+    "RandomForestClassifier": {"n_estimators": 2},
+    "ExtraTreesRegressor": {"n_estimators": 2},
+    "DecisionTreeClassifier": {"max_depth": 3},
+    "AdaBoostClassifier": {"n_estimators": 2},
+    "IsolationForest": {"n_estimators": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return np.random.default_rng(0).integers(0, 100, SHAPE).astype(np.int8)
+
+
+def named(numbers, dtype):
+    return {f"c{index}": column.astype(dtype) for index, column in enumerate(numbers.T)}
+
+
+def nullable(numbers, dtype):
+    name = dtype.title().replace("Uint", "UInt")
+    return pd.DataFrame({key: pd.array(column, dtype=name) for key, column in named(numbers, dtype).items()})
+
+
+def mixed(numbers, dtype):
+    frame = pd.DataFrame(named(numbers, dtype))
+    return frame.assign(c1=pd.Categorical(numbers[:, 1] % 5))
+
+
+KINDS = {
+    "array": lambda numbers, dtype: numbers.astype(dtype),
+    "sparse": lambda numbers, dtype: csr_array((numbers * (numbers < 10)).astype(dtype)),
+    "pandas": lambda numbers, dtype: pd.DataFrame(numbers.astype(dtype)).add_prefix("c"),
+    "mixed": mixed,
+    "nullable": nullable,
+    "polars": lambda numbers, dtype: pl.DataFrame(named(numbers, dtype)),
+    "arrow": lambda numbers, dtype: pa.table(named(numbers, dtype)),
+}
+
+
+def peaks(name, X, y):
+    """The peaks of a fit and of a prediction, and the prediction."""
+    found = []
+    model = getattr(fastens, name)(**ESTIMATORS[name])
+    if hasattr(model, "random_state"):
+        model.set_params(random_state=0)
+    given = () if name == "IsolationForest" else (y,)
+    for method in (lambda: model.fit(X, *given), lambda: model.predict(X)):
+        gc.collect()
+        tracemalloc.start()
+        try:
+            answer = method()
+            found.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    return np.array(found), answer
+
+
+def check(name, kind, numbers, types):
+    y = numbers[:, 0] > 50
+    expected, answer = peaks(name, KINDS[kind](numbers, "float32"), y)
+    for dtype in types:
+        found, own = peaks(name, KINDS[kind](numbers, dtype), y)
+        assert (found <= 1.05 * expected + SLACK).all(), (dtype, found, expected)
+        if dtype != "bool":
+            np.testing.assert_array_equal(own, answer)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_arrays(numbers, name):
+    check(name, "array", numbers, ("int8", "int64"))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "array"])
+def test_kinds(numbers, kind):
+    check("GradientBoostingRegressor", kind, numbers, ("int8", "int64"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["array", "sparse"])
+def test_all_types(numbers, kind):
+    check("GradientBoostingRegressor", kind, numbers, TYPES if kind == "array" else TYPES[:-1])
+
+
+def test_large_integers_round_as_one_table_does():
+    X = 2**53 + np.arange(40, dtype=np.int64).reshape(-1, 2)
+    rows = parts.ConvertedRows.of_array(X)
+    np.testing.assert_array_equal(parts.as_array(rows), X.astype(np.float64))
+
+
+@pytest.mark.parametrize("name", ["GradientBoostingRegressor", "RandomForestClassifier", "BaggingClassifier"])
+def test_blocks_do_not_matter(numbers, name, monkeypatch):
+    X, y = numbers[:300, :4], numbers[:300, 0] > 50
+    model = getattr(fastens, name)(n_estimators=3, random_state=0)
+    expected = model.fit(X.astype(np.float64), y).predict(X.astype(np.float64))
+    monkeypatch.setattr(parts, "CONVERTED_BLOCK", 64)
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), expected)
+    frame = pd.DataFrame(named(X, "int16"))
+    np.testing.assert_array_equal(model.fit(frame, y).predict(frame.astype("Int8")), expected)
