@@ -218,6 +218,7 @@ class AdaBoostClassifier(AdditiveVotes):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
     ) -> AdaBoostClassifier:

@@ -268,7 +268,7 @@ def test_refitted_leaves_have_the_l2_of_growth(rng, weight):
     y = (X[:, 0] + rng.normal(size=400) > 0).astype(int) + (X[:, 1] > 0)
     weights = {None: None, "copies": rng.integers(1, 4, 400), "shares": rng.uniform(0.1, 3.0, 400)}[weight]
     model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(X, y, weights)
-    same = model.refit_leaves(X, y, 0.0, weights)
+    same = model.refit_leaves(X, y, weights, decay_rate=0.0)
     np.testing.assert_allclose(same.predict_proba(X), model.predict_proba(X), atol=1e-5)
 
 
@@ -328,7 +328,9 @@ def test_l2_of_expectiles_follows_the_noise_beside_that_of_a_constant(rng, level
             raw[part] -= gradients[part].sum() / (hessians[part].sum() + l2)
     assert l2 < 18
     np.testing.assert_allclose(model.predict(side[:, None]), raw, rtol=1e-5)
-    np.testing.assert_allclose(model.refit_leaves(side[:, None], y, 0.0, weight).predict(side[:, None]), raw, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.refit_leaves(side[:, None], y, weight, decay_rate=0.0).predict(side[:, None]), raw, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])

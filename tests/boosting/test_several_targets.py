@@ -281,8 +281,10 @@ def test_init_score(X, Y):
 def test_new_values_for_old_leaves(loss, X, Y):
     Y = suited(loss, Y)
     model = GradientBoostingRegressor(loss, **SMALL).fit(X, Y)
-    np.testing.assert_allclose(model.refit_leaves(X, Y, 0.0).predict(X), model.predict(X), rtol=1e-5, atol=1e-6)
-    moved = model.refit_leaves(X, suited(loss, np.roll(Y, 1, axis=1)), 0.0)
+    np.testing.assert_allclose(
+        model.refit_leaves(X, Y, decay_rate=0.0).predict(X), model.predict(X), rtol=1e-5, atol=1e-6
+    )
+    moved = model.refit_leaves(X, suited(loss, np.roll(Y, 1, axis=1)), decay_rate=0.0)
     assert not np.allclose(moved.predict(X), model.predict(X))
 
 
