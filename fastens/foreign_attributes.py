@@ -35,7 +35,7 @@ _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
             "predict_member_range(X, share), or ConformalRegressor(estimator) for intervals that cover the target",
             "predict_member_range",
         ),
-        ("ConformalRegressor(estimator) for intervals, ConformalClassifier(estimator) for sets", "score"),
+        ("the conformal estimators: ConformalRegressor, or ConformalClassifier for sets", "score"),
     ),
     "quantile_ranks": (("predict_quantiles(X, quantiles)", "predict_quantiles"),),
     "proximity_counts": (("proximity(X, X_train)", "proximity"),),

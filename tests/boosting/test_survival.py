@@ -238,7 +238,7 @@ def test_rows_without_weight_may_have_any_times(wrong, rng):
         ([True, False], "y must hold times.*got only True or False"),
         (np.array([True, False], dtype=object), "y must hold times.*got only True or False"),
         ([1.0, 2.0, 3.0], "X and y must have the same number of rows; got 2 and 3"),
-        ([[0.5, 1.0], [1.0, 1.0]], "no intervals, for loss='cox'"),
+        ([[0.5, 3.0], [1.0, 1.0]], "no intervals, for loss='cox'"),
         ([[1.0, np.inf], [1.0, np.inf]], "y must hold at least one event for loss='cox'"),
     ],
 )

@@ -158,7 +158,7 @@ def test_members_promise_no_coverage():
     assert ((low <= y) & (y <= high)).mean() < 0.1
     with pytest.raises(AttributeError, match=r"Use predict_member_range\(X, share\), or ConformalRegressor"):
         model.predict_interval(X)
-    with pytest.raises(AttributeError, match=r"Use ConformalRegressor\(estimator\) for intervals"):
+    with pytest.raises(AttributeError, match=r"Use the conformal estimators: ConformalRegressor"):
         fastens.BaggingRegressor().predict_interval(X)
 
 
