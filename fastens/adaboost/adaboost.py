@@ -35,6 +35,7 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.exponential import ExponentialLoss
 from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
+from fastens.engine.losses.numeric_losses import OneClass
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
@@ -330,6 +331,8 @@ class AdaBoostClassifier(AdditiveVotes):
 
     def _get_loss(self) -> Loss:
         n_classes = len(self.classes_)
+        if n_classes == 1:
+            return OneClass(self.algorithm)
         if self._algorithm == "gentle":
             return ExponentialLoss(n_classes)
         loss = BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
