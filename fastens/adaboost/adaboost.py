@@ -47,6 +47,7 @@ from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
+    check_same_rules,
     monotone_columns,
     path_rules,
 )
@@ -242,6 +243,8 @@ class AdaBoostClassifier(AdditiveVotes):
         self._check_parameters()
         self._check_all_read()
         before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
+        if before is not None:
+            check_same_rules(self)
         data = self._learn_data(X, y, sample_weight, given.n_rows)
         n_earlier = self._n_rounds_to_keep(before)
         validation = given.read(self)

@@ -403,7 +403,7 @@ def _advice(part: MemberData) -> str:
 
 
 def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
-    """A member fitted on a part of the rows; a constant classifier where all rows, or those of a fold, have one class."""
+    """A member fitted on a part of the rows; a constant classifier where its rows have one class."""
     has_one_target = part.classes is not None and not isinstance(part.classes, list)
     if not has_one_target or len(_absent_classes(part)) < len(part.classes) - 1:
         return fit_member(spec, part, X)
