@@ -350,13 +350,6 @@ def test_errors(options, message, X, Y):
     assert model.__sklearn_tags__().target_tags.multi_output
 
 
-def test_a_target_of_one_class_is_named(X, labels):
-    Y = labels.copy()
-    Y[:, 1] = Y[0, 1]
-    with pytest.raises(ValueError, match="target 1 of y must hold at least 2 classes; it holds 1 class"):
-        GradientBoostingClassifier(n_estimators=2).fit(X, Y)
-
-
 def test_the_number_of_targets_stays(X, Y):
     model = GradientBoostingRegressor(n_estimators=5, warm_start=True).fit(X, Y)
     with pytest.raises(ValueError, match="y must have as many targets as in fit, 3; got 2"):
