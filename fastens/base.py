@@ -318,8 +318,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     _poor_score: bool = False
     # About how many bits factors of classes have: sums of so many fit into what sums are made in.
     _factor_bits: int = 30
-    # A target of one class is an error where there must be two.
-    _fewest_classes: int = 2
+    # A target of one class, of which the probability is 1, is an error where there must be two.
+    _fewest_classes: int = 1
 
     @property
     def n_classes_(self) -> Any:

@@ -80,7 +80,7 @@ margins : array of shape (n_samples,)
     A margin for each row.
 predict_all, predict_proba_all : array of shape (n_estimators, n_samples, ...)
     The predictions of each tree.
-predict_interval : array of shape (n_samples, ..., 2)
+predict_interval, predict_member_range : array of shape (n_samples, ..., 2)
     The lower and the upper end for each row.
 apply : array of int, of shape (n_samples,) or (n_samples, n_trees)
     Numbers of leaves.

@@ -30,6 +30,13 @@ _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
     "eval_metrics": (("staged_score(X, y)", "staged_score"),),
     "get_xgb_params get_all_params": (("get_params()", "get_params"),),
     "grid_search randomized_search": (("scikit-learn's searches, or fastens.tune", "fit"),),
+    "predict_interval": (
+        (
+            "predict_member_range(X, share), or ConformalRegressor(estimator) for intervals that cover the target",
+            "predict_member_range",
+        ),
+        ("the conformal estimators: ConformalRegressor, or ConformalClassifier for sets", "score"),
+    ),
     "quantile_ranks": (("predict_quantiles(X, quantiles)", "predict_quantiles"),),
     "proximity_counts": (("proximity(X, X_train)", "proximity"),),
     "conformalize": (("fit(X, y), with cv='prefit' and rows that the estimator has not seen", "calibration_fraction"),),

@@ -226,7 +226,8 @@ class Growth(Options):
     path_smooth : float, default=0
         Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
     max_delta_step : float or None, default=None
-        Largest absolute value of a leaf, or of its linear model, before the learning rate.
+        Largest absolute value of a leaf, or of its linear model, on the scale of raw predictions and before the
+        learning rate.
 
     Examples
     --------

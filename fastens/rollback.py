@@ -56,7 +56,8 @@ def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
 def _kept(model: Any, fits: bool) -> Iterator[None]:
     before = dict(vars(model))
     if fits:
-        vars(model).pop("_parameters_of_fit", None)
+        # A fit that goes on compares its parameters with these.
+        vars(model)["_parameters_before"] = vars(model).pop("_parameters_of_fit", {})
         vars(model).pop("metadata_", None)  # it is of the model before
     try:
         yield
@@ -67,6 +68,9 @@ def _kept(model: Any, fits: bool) -> Iterator[None]:
             vars(model).clear()
             vars(model).update(before)
         raise
+    finally:
+        if fits:
+            vars(model).pop("_parameters_before", None)
 
 
 def leave(model: Any, error: BaseException, *names: str) -> None:

@@ -78,7 +78,7 @@ def ctrl_c_raises():
 def test_what_ctrl_c_leaves_is_one_model(name):
     """Also where one `fit` calls another, as the ranker's does."""
     X = np.random.default_rng(0).random((300, 3))
-    model = getattr(fastens, name)(n_estimators=20).fit(X, X[:, 0] > 0.5)
+    model = make(name, n_estimators=20).fit(X, X[:, 0] > 0.5)
     model.callbacks = [lambda progress: signal.raise_signal(signal.SIGINT)]
     with ctrl_c_raises(), pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :2], np.where(X[:, 1] > 0.5, 2, 0))

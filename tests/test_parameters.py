@@ -107,3 +107,22 @@ def test_derived_classes_are_told_of_parameters_that_are_not_read():
     wrong = derived(fastens.GradientBoostingRegressor, validation_fraction=0.2)()
     with pytest.raises(ValueError, match="validation_fraction is read where"):
         wrong.fit(*table_for("GradientBoostingRegressor"))
+
+
+def _methods_with_a_target():
+    for name, kind in CLASSES.items():
+        for method in filter(callable, (getattr(kind, each) for each in dir(kind) if not each.startswith("_"))):
+            if isinstance(method, type):
+                continue
+            arguments = inspect.signature(method).parameters.values()
+            positional = [each.name for each in arguments if each.kind is each.POSITIONAL_OR_KEYWORD]
+            if "y" in positional:
+                yield pytest.param(method, positional, id=f"{name}.{method.__name__}")
+
+
+@pytest.mark.parametrize(("method", "positional"), _methods_with_a_target())
+def test_arguments_after_the_target_are_given_by_name(method, positional):
+    """Other libraries put queries, validation tables and more after y, which must not be taken for weights."""
+    after = positional[positional.index("y") + 1 :]
+    allowed = ["classes", "sample_weight"] if method.__name__ == "partial_fit" else ["sample_weight"]
+    assert after in ([], allowed, allowed[-1:])

@@ -35,6 +35,7 @@ from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.exponential import ExponentialLoss
 from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
+from fastens.engine.losses.numeric_losses import OneClass
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
@@ -46,6 +47,7 @@ from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,
+    check_same_rules,
     monotone_columns,
     path_rules,
 )
@@ -218,6 +220,7 @@ class AdaBoostClassifier(AdditiveVotes):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
     ) -> AdaBoostClassifier:
@@ -240,6 +243,8 @@ class AdaBoostClassifier(AdditiveVotes):
         self._check_parameters()
         self._check_all_read()
         before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
+        if before is not None:
+            check_same_rules(self)
         data = self._learn_data(X, y, sample_weight, given.n_rows)
         n_earlier = self._n_rounds_to_keep(before)
         validation = given.read(self)
@@ -329,6 +334,8 @@ class AdaBoostClassifier(AdditiveVotes):
 
     def _get_loss(self) -> Loss:
         n_classes = len(self.classes_)
+        if n_classes == 1:
+            return OneClass(self.algorithm)
         if self._algorithm == "gentle":
             return ExponentialLoss(n_classes)
         loss = BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)

@@ -150,7 +150,13 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return staged_errors(self, X, y, sample_weight)
 
     def plot_errors(
-        self, X: ArrayLike, y: ArrayLike, X_val: ArrayLike | None = None, y_val: ArrayLike | None = None, ax: Any = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        ax: Any = None,
     ) -> Any:
         """Draw `staged_errors` of training rows, and of others, beside `training_error_bound`; return the axes.
 
@@ -164,7 +170,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             Where to draw; default: a new figure.
         """
         self._check_fitted()
-        return plot_errors(self, X, y, X_val, y_val, ax=ax)
+        return plot_errors(self, X, y, X_val=X_val, y_val=y_val, ax=ax)
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Return the margin of each row, shape (n_samples,): votes for its class less the most for another.
@@ -203,7 +209,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         spread[self._ensemble.left_child > 0] = 0
         return float(np.maximum.reduceat(spread, first).sum() + np.ptp(np.append(self._ensemble.baseline, 0.0)))
 
-    def plot_margins(self, X: ArrayLike, y: ArrayLike, ax: Any = None) -> Any:
+    def plot_margins(self, X: ArrayLike, y: ArrayLike, *, ax: Any = None) -> Any:
         """Plot the cumulative distribution of the margins.
 
         Parameters

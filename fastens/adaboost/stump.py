@@ -150,7 +150,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
         weights = RowWeights(classes, data.sample_weight, n_threads)
         stump = StumpLearner(binning, codes, classes, len(self.classes_), self.criterion, n_threads).fit(weights.whole)
         shares = stump.sums / np.maximum(stump.sums.sum(axis=1, keepdims=True), 1)
-        values = shares[:, 1:] if self._n_outputs() == 1 else shares
+        values = shares[:, 1:] if len(self.classes_) == 2 else shares
         return stump_ensemble([stump], values[None], codes, binning)
 
     def _n_outputs(self) -> int:
@@ -159,7 +159,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the share of each class on the row's side, shape (n_samples, n_classes)."""
         raw = self._raw(X)
-        return np.hstack([1 - raw, raw]) if raw.shape[1] == 1 else raw
+        return np.hstack([1 - raw, raw]) if len(self.classes_) == 2 else raw
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the heaviest class of the row's side, the first of equals, shape (n_samples,)."""

@@ -75,21 +75,23 @@ def voting_run(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_va
 def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
     """What fits the weak classifiers: rows are binned here, once for all rounds."""
     n_classes, n_threads, comm = len(model.classes_), resolve_n_jobs(model.n_jobs), data.comm
-    own_rules = _own_rules(model, data)
-    if model.estimator is not None and own_rules is None:
+    # Stumps of no split say all that there is about a single class, which other estimators may refuse.
+    has_estimator = model.estimator is not None and n_classes > 1
+    own_rules = _own_rules(model, data) if has_estimator else None
+    if has_estimator and own_rules is None:
         check_own_trees(model.estimator, comm)
         estimator = knowing_categories(model.estimator, model._is_categorical)
         return Estimators(estimator, model.classes_, in_memory(data.X), classes, in_memory(X_val))
     if "_ensemble" in vars(model):
         binning = model._ensemble.binning
     else:
-        max_bins = model.max_bins if model.estimator is None else model.estimator.max_bins
+        max_bins = model.estimator.max_bins if has_estimator else model.max_bins
         binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads, comm)
     validation_codes = None if X_val is None else codes_of(binning, X_val, n_threads)
     rules = own_rules or TreeRules(
         model.criterion, max_depth=model.max_depth, monotone=monotone_columns(model), **path_rules(model)
     )
-    if own_rules is None and rules.monotone is None and model.max_depth == 1:
+    if n_classes == 1 or (own_rules is None and rules.monotone is None and model.max_depth == 1):
         rows = BinnedRows(binning, codes_of(binning, data.X, n_threads), validation_codes, n_threads)
         finder = StumpLearner(binning, rows.columns, classes, n_classes, model.criterion, n_threads)
         return Stumps(rows, finder, comm)

@@ -130,9 +130,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
-        *,
         sample_weight_val: ArrayLike | None = None,
         init_score: ArrayLike | None = None,
         init_score_val: ArrayLike | None = None,
@@ -341,9 +341,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        decay_rate: float = 0.9,
         sample_weight: ArrayLike | None = None,
         *,
+        decay_rate: float = 0.9,
         init_score: ArrayLike | None = None,
     ) -> Any:
         """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.

@@ -15,6 +15,7 @@ from fastens.saving import plain_parameter
 from fastens.storage import load_model
 from fastens.table.present_rows import present_table
 from fastens.table.training_data import TrainingData
+from fastens.tree_model.column_rules import check_same_rules
 from fastens.tree_model.joining import knowing_more
 
 # What may differ between a fit that stopped and the one that goes on: nothing of it changes the rounds before.
@@ -56,6 +57,7 @@ def find_earlier(model: Any, resume: Any) -> Any:
             f"categories.missing must be as in the last fit, {was!r}, with warm_start=True; "
             f"got {model._category_options().missing!r}."
         )
+    check_same_rules(model)
     return copy(model)
 
 

@@ -72,12 +72,36 @@ def drawn_rows(
     (y,) = gathered(data.comm, [data.y])
     rows = np.arange(len(y))
     stratify = y if hasattr(model, "classes_") and y.ndim == 1 else strata
+    shared, n_held_out = _rows_to_share(stratify, len(y), model.validation_fraction)
     try:
-        parts = train_test_split(rows, test_size=model.validation_fraction, stratify=stratify, random_state=seed)
+        train, validation = train_test_split(
+            rows[shared],
+            test_size=n_held_out,
+            stratify=None if stratify is None else stratify[shared],
+            random_state=seed,
+        )
     except ValueError as error:
-        rule = "validation_fraction must give rows of every class to train on and to validate on"
-        raise ValueError(f"{rule}; got {model.validation_fraction} of {len(rows)} rows: {error}") from error
-    return own_split(data, parts)
+        raise ValueError(
+            "validation_fraction must give rows to train on and to validate on; got "
+            f"{model.validation_fraction} of {len(rows)} rows. Use early_stopping=False, or pass X_val and y_val."
+        ) from error
+    return own_split(data, (np.concatenate([train, rows[~shared]]), validation))
+
+
+def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tuple[NDArray[np.bool_], float | int]:
+    """Which rows may be held out, and how many or which share of them.
+
+    A class of one row is trained on. All others have a row on each side, where a share of a small table is too small.
+    """
+    if strata is None:
+        return np.ones(n_rows, dtype=bool), share
+    _, place, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    shared, n_classes = counts[place] > 1, int((counts > 1).sum())
+    n_shared = int(shared.sum())
+    n_held_out = math.ceil(share * n_rows)
+    if n_shared == n_rows and n_classes <= n_held_out <= n_rows - n_classes:
+        return shared, share
+    return shared, max(min(max(n_held_out, n_classes), n_shared - n_classes), 1)
 
 
 def own_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbers, RowNumbers]:

@@ -104,7 +104,8 @@ class LeafRefit:
             values[nodes] = loss.leaf_values(residuals, starts, weight)
             return self.learning_rate * values
         step = self._newton_steps(leaf, n_nodes, output)
-        return self.learning_rate * np.where(np.isnan(step), np.nan, loss.damped(np.nan_to_num(step)))
+        damped = np.clip(loss.damped(np.nan_to_num(step)), -self.most, self.most)
+        return self.learning_rate * np.where(np.isnan(step), np.nan, damped)
 
     def _l2(self, output: int) -> float:
         """The L2 of the leaves of an output where it follows the noise, as growth finds it."""
@@ -118,12 +119,11 @@ class LeafRefit:
         return self.rules.l2_of_noise(root / self.loss.of_output(output).noise_unit, hessian)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """Newton steps, of which none is too long, before they are damped and shrunk."""
+        """Newton steps before they are damped, cut and shrunk."""
         gradient, hessian = (self._sums(leaf, part[output], n_nodes) for part in self.derivatives)
         l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
-            step = np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
-        return np.clip(step, -self.most, self.most)
+            return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
 
     def _sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
         """The weighted sums of each leaf's values."""
@@ -156,7 +156,7 @@ class LinearRefit(LeafRefit):
         leaves = nodes, order.astype(np.uint32), starts
         new = self.models.fit(old, leaves, self.derivatives[0, output], self.derivatives[1, output], (1 - kept) * rate)
         renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))
-        most = np.inf if np.isinf(self.most) else self.learning_rate * loss.damped(np.array([self.most]))[0]
+        most = self.learning_rate * self.most
         linear = lines_within_limits(renewed, renewed.linear, self.rules.monotone, most)
         replace(renewed, linear=linear).add(self.X, leaf, self.raw[output])
         self.linear.append(linear)

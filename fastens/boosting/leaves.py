@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,7 +36,11 @@ class ConstantLeaves:
 
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:
         self.problem = problem._replace(matrix=self._arranged(problem, growth))
-        self.growth = growth
+        # Values are cut after the loss has damped them; growth leaves the Newton steps as long as that needs.
+        self.most = np.inf if growth.max_delta_step is None else growth.max_delta_step
+        self.growth = (
+            growth if np.isinf(self.most) else replace(growth, max_delta_step=newton_limit(problem.loss, self.most))
+        )
         self.n_trees = problem.loss.n_outputs
         self.outputs = list(range(self.n_trees))
         self.grower = self._new_grower()
@@ -118,7 +123,8 @@ class ConstantLeaves:
         return tree
 
     def _shrunk(self, values: Array, rate: float, number: int) -> Array:
-        return on_grid(rate * self._loss_of(number).damped(values), self.problem.grid)
+        steps = np.clip(self._loss_of(number).damped(values), -self.most, self.most)
+        return on_grid(rate * steps, self.problem.grid)
 
     def _loss_of(self, number: int) -> Loss:
         """The loss that the values of a round's tree are steps of."""
@@ -196,8 +202,7 @@ class LinearModels(ConstantLeaves):
         finished = super()._finished(tree, this, number, derivatives)
         linear = self._models.fit(finished, self.grower.leaves(), *derivatives, rate)
         if self._has_limits:
-            step = self.growth.max_delta_step
-            most = np.inf if step is None else self._shrunk(np.array([step]), this.rate, number)[0]
+            most = on_grid(np.array([this.rate * self.most]), self.problem.grid)[0] if self.most < np.inf else np.inf
             linear = lines_within_limits(finished, linear, self.growth.monotone, most)
         return LinearTree(**vars(finished), linear=linear)
 
@@ -215,6 +220,28 @@ class LinearModels(ConstantLeaves):
         tree.add(table.X, leaves_of_rows(table.codes, tree, n_threads, table.pages), added, n_threads)
         if grid is not None:
             raw += on_grid(added, grid)
+
+
+def newton_limit(loss: Loss, most: float) -> float:
+    """The Newton step from which on the damped steps of all outputs are at least `most` long, on either side.
+
+    `most` itself where the loss damps no steps up to it, or none that long.
+    """
+    losses = [loss.of_output(output) for output in range(loss.n_outputs)]
+
+    def is_long(step: float) -> bool:
+        return all(abs(float(each.damped(np.array([side * step]))[0])) >= most for each in losses for side in (-1, 1))
+
+    high = most
+    while not is_long(high) and high < 2.0**100:
+        high *= 2
+    if high == most or not is_long(high):
+        return most
+    low = high / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_long(middle) else (middle, high)
+    return high
 
 
 def damping(loss: Loss, steps: Array) -> Array:

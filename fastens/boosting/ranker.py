@@ -105,9 +105,9 @@ class GradientBoostingRanker(BoostedTrees):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
-        *,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,
@@ -132,9 +132,9 @@ class GradientBoostingRanker(BoostedTrees):
         X_val, y_val : table and array, optional
             Rows to validate on, in place of a part of the queries; used where `early_stopping` is not False.
         qid : array of shape (n_samples,), optional
-            The query of each row, any labels in any order. Without `qid` and `group`, all rows are of one query.
+            The query of each row: any labels in any order. Either `qid` or `group` must be given.
         group : array of shape (n_queries,), optional
-            In place of `qid`: how many rows each query has, which then stand one after another.
+            The number of rows of each query, where the rows of a query follow each other; replaces `qid`.
         query_weight : array of shape (n_queries,), optional
             A weight of 2 is the same as the query given twice, 0 as the query left out; in the order of `group`, or of
             the sorted labels of `qid`.
@@ -152,10 +152,14 @@ class GradientBoostingRanker(BoostedTrees):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            If neither `qid` nor `group` is given, or the rows, queries and weights do not go together.
         """
-        has_queries, has_validated = qid is not None or group is not None, qid_val is not None or group_val is not None
-        if (X_val is not None and has_queries) != has_validated:
-            raise ValueError("qid_val or group_val must be given where X_val and qid or group are, and only there.")
+        if (X_val is not None) != (qid_val is not None or group_val is not None):
+            raise ValueError("qid_val or group_val must be given where X_val is, and only there.")
         comm = self._comm
         labels, sample_weight = _target(y, sample_weight, comm, qid=qid, group=group, query_weight=query_weight)
         validation, sample_weight_val = _target(y_val, sample_weight_val, comm, qid=qid_val, group=group_val)
@@ -163,8 +167,8 @@ class GradientBoostingRanker(BoostedTrees):
             X,
             labels,
             sample_weight,
-            X_val,
-            validation,
+            X_val=X_val,
+            y_val=validation,
             sample_weight_val=sample_weight_val,
             init_score=init_score,
             init_score_val=init_score_val,
@@ -177,9 +181,9 @@ class GradientBoostingRanker(BoostedTrees):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        decay_rate: float = 0.9,
         sample_weight: ArrayLike | None = None,
         *,
+        decay_rate: float = 0.9,
         init_score: ArrayLike | None = None,
         **queries: Unpack[Queries],
     ) -> Any:
@@ -197,7 +201,7 @@ class GradientBoostingRanker(BoostedTrees):
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
         labels, sample_weight = self._labelled("refit_leaves", y, sample_weight, queries)
-        return super().refit_leaves(X, labels, decay_rate, sample_weight, init_score=init_score)
+        return super().refit_leaves(X, labels, sample_weight, decay_rate=decay_rate, init_score=init_score)
 
     def permutation_importance(
         self,

@@ -58,7 +58,7 @@ class RelevanceLabels:
         if self.group is not None:
             first, _ = first_row(comm, len(self.group))
             return query + first
-        own = np.zeros(1) if self.qid is None else _sorted(_labels(self.qid))[0]
+        own = _sorted(_labels(self.qid))[0]
         labels, places = _sorted(np.concatenate(comm.gather(own)))
         is_shared = np.bincount(places) > 1
         if is_shared.any():
@@ -68,13 +68,16 @@ class RelevanceLabels:
         return found
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
-        """The index of each row's query; without queries, all rows belong to one."""
+        """The index of each row's query; ValueError where no queries are given."""
         if self.qid is not None and self.group is not None:
             raise ValueError("qid and group must not be given together; they hold the same information.")
         if self.group is not None:
             return _query_of_sizes(self.group, n_rows)
         if self.qid is None:
-            return np.zeros(n_rows, dtype=np.intp)
+            raise ValueError(
+                "qid must be given, the query of each row, or group, the number of rows of each query, by keyword; the "
+                "third argument is sample_weight. If all rows belong to one query, pass group=[len(X)]."
+            )
         qid = _labels(self.qid)
         if qid.shape != (n_rows,):
             raise ValueError(f"qid must have a query for each of the {n_rows} rows; got shape {qid.shape}.")

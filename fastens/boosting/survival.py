@@ -38,6 +38,10 @@ _LARGEST_LOG = 700.0
 class GradientBoostingSurvival(BoostedTrees):
     """Gradient boosting for times that may be censored: Cox's proportional hazards, or accelerated failure times.
 
+    `fit` takes y as a table or a structured array with the columns "event" (True where the event was observed) and
+    "time", whatever the loss. Rows known within bounds have the columns "lower" and "upper", or are an array of two
+    columns without names; a vector holds times that were all observed.
+
     `eval_metric` takes "loss", "concordance" (see `score`), and functions of (y, predictions), y being the bounds of
     the times.
 

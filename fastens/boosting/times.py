@@ -10,8 +10,12 @@ from sklearn.utils.validation import column_or_1d
 
 from fastens.table.columns.vectors import unmasked
 from fastens.table.frames import is_frame, table_from_frame
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
+
+# The one way to give events that both losses read.
+_EVENTS = "Give events and times by name: a structured array or a table with the columns 'event' and 'time'."
 
 
 def read_times(y: Any) -> Array:
@@ -22,9 +26,9 @@ def read_times(y: Any) -> Array:
     Parameters
     ----------
     y : structured array, table or array
-        A structured array or a table with a boolean column for events, and one of times; or with columns "event" and
-        "time", or "lower" and "upper"; an array of two columns, the bounds; or a vector of times that were all
-        observed.
+        A structured array or a table with columns "event" and "time", or with a boolean column for events and one for
+        times; or with columns "lower" and "upper"; an array of two columns, the bounds; or a vector of times that were
+        all observed.
     """
     if str(getattr(y, "dtype", "")).startswith("Struct"):  # a column of polars
         y = y.struct.unnest()
@@ -38,14 +42,13 @@ def read_times(y: Any) -> Array:
         return _from_columns({name: array[name] for name in array.dtype.names})
     if array.ndim == 2 and array.shape[1] == 2:
         _check_no_flags(y, array)
-        return _floats(array)
+        return _checked_bounds(_floats(array))
     if array.ndim == 2 and array.shape[1] > 2:
         raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
     given = column_or_1d(array, warn=True)
     if given.dtype == bool or (given.dtype == object and any(isinstance(each, bool | np.bool_) for each in given)):
         raise ValueError(
-            "y must hold times, and may hold events beside them; got True or False alone. A table of the columns "
-            "'event' and 'time' has both."
+            f"y must hold times, and may hold events in a column of their own; got only True or False. {_EVENTS}"
         )
     time = _floats(given)
     return np.column_stack([time, time])
@@ -58,9 +61,22 @@ def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
     pairs = np.asarray(y, dtype=object)
     if pairs.ndim == 2 and any(isinstance(value, bool | np.bool_) for value in pairs.ravel()):
         raise ValueError(
-            "y must hold bounds where its columns have no names; got True or False. Events belong in a structured "
-            "array or a table."
+            f"y must hold lower and upper bounds where its columns have no names; got True or False. {_EVENTS}"
         )
+
+
+def _checked_bounds(bounds: Array) -> Array:
+    """The bounds; ValueError where one of the columns without names may hold events.
+
+    Bounds with an infinite end, or with two equal columns, cannot be an event and a time.
+    """
+    flags = np.isin(bounds, (0, 1)).all(axis=0)
+    if not flags.any() or np.isinf(bounds).any() or np.array_equal(bounds[:, 0], bounds[:, 1]):
+        return bounds
+    raise ValueError(
+        "y must hold lower and upper bounds where its columns have no names; got only 0 and 1 in column "
+        f"{int(flags.argmax())}, which reads like events. {_EVENTS} If these are bounds, name them 'lower' and 'upper'."
+    )
 
 
 def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
@@ -94,15 +110,16 @@ def _floats(values: NDArray[Any]) -> Array:
 
 
 def check_no_events(y: Any, sample_weight: Any) -> None:
-    """Raise ValueError where the events of a vector of times are given in the place of weights."""
+    """Raise ValueError, or warn for numbers, where the events of a vector of times are given as weights."""
     if sample_weight is None or y is None or is_frame(y):
         return
     weight, times = unmasked(sample_weight, "sample_weight"), unmasked(y, "y")
-    if weight.dtype == bool and not times.dtype.names and times.shape[1:] in ((), (1,)):
-        raise ValueError(
-            "sample_weight must hold numbers beside a y of times alone; got booleans. Events belong in y: a table of "
-            "the columns 'event' and 'time'."
-        )
+    if times.dtype.names or times.shape[1:] not in ((), (1,)):
+        return
+    if weight.dtype == bool:
+        raise ValueError(f"sample_weight must hold numbers where y holds only times; got booleans. {_EVENTS}")
+    if weight.shape == times.shape[:1] and np.isin(weight, (0, 1)).all() and np.ptp(weight) == 1:
+        warn(f"sample_weight holds only 0 and 1; rows of weight 0 are left out. If these are events: {_EVENTS}")
 
 
 def checked_times(bounds: Array, rows: Array) -> Array:
@@ -113,5 +130,7 @@ def checked_times(bounds: Array, rows: Array) -> Array:
     wrong = np.flatnonzero((high < low) | (high < 0))
     if len(wrong):
         found, row = bounds[wrong[0]].tolist(), int(rows[wrong[0]])
-        raise ValueError(f"y must hold times that are not negative, lower bounds first; got {found} in row {row}.")
+        raise ValueError(
+            f"y must hold times that are not negative, lower bounds first; got {found} in row {row}. {_EVENTS}"
+        )
     return np.column_stack([low, high])

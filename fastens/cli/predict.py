@@ -31,7 +31,6 @@ from fastens.cli.table.parts import TableParts, open_parts
 from fastens.cli.table.reading import add_sheet, check_sheet
 from fastens.cli.table.tables import output_format, write_tables
 from fastens.cli.table.task import named_columns
-from fastens.combining.voting import VotingRegressor
 from fastens.files.dialects import unique_names
 from fastens.table.answers import level_names
 from fastens.table.read_ahead import ahead
@@ -140,8 +139,6 @@ def predicted_table(model: Any, values: NDArray) -> pa.Table:
 def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
     """The ends of the interval of each row, or for each class whether it is in the set of the row."""
     method = getattr(model, "predict_set" if is_classifier(model) else "predict_interval", None)
-    if isinstance(model, VotingRegressor):
-        method = None  # the range of its members says nothing of the target
     if not 0 < coverage < 1:
         raise CommandError(f"--coverage must be above 0 and below 1, got {coverage:g}")
     if method is None:

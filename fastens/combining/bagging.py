@@ -68,7 +68,6 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     """
 
     voting: str = parameter(one_of("soft", "hard"), default="soft")
-    _fewest_classes = 1
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         # The members that a warm start keeps know these classes.

@@ -43,8 +43,9 @@ _MEMBERS, _FOLD, _N_PARTS = "members.", "fold", "n_parts"
 CONFORMAL_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
     None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
-    rows. A number: that many folds; or any splitter of scikit-learn that holds no row out twice. "prefit": the
-    estimator is fitted, and `fit` gets rows that it has not seen.
+    rows. A number: that many folds; or a splitter of scikit-learn that holds no row out twice and does not depend on
+    the order of the rows in time, as `TimeSeriesSplit` does. "prefit": the estimator is fitted, and `fit` gets rows
+    that it has not seen.
 random_state : int, RandomState or None
     Draws the rows to hold out, and seeds an estimator whose own random_state is None.
 estimators_ : list
@@ -105,11 +106,20 @@ class BaseConformal(BaseOneEstimator):
         return member, responses
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
-        """Training rows and rows held out; no row is held out twice."""
+        """Training rows and rows held out: no row twice, and not always those that come after the training rows."""
         folds = make_folds(self._splitter() if self.cv is None else self.cv, data, rows)
         held_out = np.concatenate([test for _, test in folds])
-        if len(np.unique(held_out)) < len(held_out):
-            raise ValueError(f"cv must hold no row out more than once; got {self.cv!r}.")
+        if _is_drawn_anew(self.cv) or len(np.unique(held_out)) < len(held_out):
+            raise ValueError(
+                f"cv must hold no row out more than once; got {self.cv!r}. Use a number of folds, or KFold, which hold "
+                "each row out once."
+            )
+        if len(folds) > 1 and all(train.max(initial=-1) < test.min(initial=data.n_rows) for train, test in folds):
+            raise ValueError(
+                "cv must not hold out only rows that follow the training rows, because coverage is guaranteed for "
+                f"exchangeable rows; got {self.cv!r}. Use a number of folds where the order of the rows has no "
+                "meaning; no split gives the guarantee where they drift with time."
+            )
         return folds
 
     def _split(self, data: MemberData) -> tuple[MemberData, list[Fold]]:
@@ -184,6 +194,13 @@ class BaseConformal(BaseOneEstimator):
     def _n_predictions(self) -> int:
         """How many predictions of a row are calibrated, each by a part of its own."""
         return len(self._member.models)
+
+
+def _is_drawn_anew(cv: Any) -> bool:
+    """True if a splitter draws several splits independently, which by chance may not overlap."""
+    from sklearn.model_selection import BaseShuffleSplit
+
+    return isinstance(cv, BaseShuffleSplit) and cv.get_n_splits() > 1
 
 
 def copies_of(data: MemberData) -> Array:

@@ -37,6 +37,7 @@ from fastens.combining.folds import (
 from fastens.combining.levels import BaseLevels
 from fastens.combining.members import is_dropped
 from fastens.combining.memory import Fits, responses_of
+from fastens.combining.one_class import OneClassClassifier
 from fastens.combining.parameters import (
     DOCS,
     LEVEL_RULES,
@@ -267,6 +268,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
         seeds = None if self.random_state is None else check_random_state(self.random_state)
         estimator = seeded(self._final_template(), seeds)
         check_kind("final_estimator", estimator, is_classifier(self))
+        if isinstance(data.classes, np.ndarray) and len(data.classes) == 1:
+            estimator = OneClassClassifier()
         # Without requests of its own it gets the weights, as in scikit-learn.
         is_routed = data.routed is not None and _FINAL in data.routed
         data = data if is_routed else replace(data, routed=None)

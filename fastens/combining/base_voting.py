@@ -180,13 +180,13 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         weights = self.weights_ if self.weights_.ndim == 1 else self.weights_.mean(axis=1)
         return weights / weights.sum()
 
-    def _interval(self, responses: Array, coverage: float) -> Array:
+    def _member_range(self, responses: Array, share: float) -> Array:
         """Weighted quantiles over the members, (n_samples, n_outputs, 2)."""
-        real(0, 1, open_low=True).check("coverage", coverage)
+        real(0, 1, open_low=True).check("share", share)
         order = np.argsort(responses, axis=0, kind="stable")
         ordered = np.take_along_axis(responses, order, axis=0)
         upto = np.cumsum(self._member_weights()[order], axis=0)
-        tail = (1 - coverage) / 2
+        tail = (1 - share) / 2
         low = np.argmax(upto > tail + _ROUNDING, axis=0)
         high = np.argmax(upto >= 1 - tail - _ROUNDING, axis=0)
         ends = [np.take_along_axis(ordered, end[None], axis=0)[0] for end in (low, high)]

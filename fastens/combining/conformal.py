@@ -44,6 +44,7 @@ Array = NDArray[np.float64]
 # With fewer rows all intervals have one width.
 MIN_ROWS = 20
 _FOREST = "forest."
+_MONOTONE = ("monotonic_cst", "monotone_constraints")
 
 
 def _are_levels(value: Any) -> bool:
@@ -78,7 +79,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         quantiles of a new row's error, moved by what it takes for the coverage, are the ends. With one part of the rows
         held out, the prediction is the mean of the models of five folds of the others. "constant": one model, or one
         for each fold, and one width for all rows. It is also what "auto" does with fewer than 20 rows, with folds of
-        groups, and for an estimator that predicts several quantiles. "cqr": conformalised quantile regression; the
+        groups, for an estimator that predicts several quantiles, and for one with monotone constraints, which both
+        ends then keep. "cqr": conformalised quantile regression; the
         estimator, which must be gradient boosting of this package, is fitted with loss="quantile" and `quantiles`.
     quantiles : list of float, default=(0.05, 0.5, 0.95)
         With method="cqr": ascending levels. Intervals start from the two nearest to (1 - coverage) / 2 and
@@ -146,6 +148,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
         # Rows of a group share errors, which those out of a bag would give away.
         is_local &= self.cv is None or data.groups is None
+        # Widths that depend on the row would break the order that the predictions keep.
+        is_local &= not _is_monotone(self._template())
         if not (is_local and self._fit_local(data, rows)):
             super()._fit_data(data, rows)
 
@@ -243,6 +247,12 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
 def _as_member(forest: RandomForestRegressor) -> FittedMember:
     return FittedMember("errors", None, "predict", [forest], None, uses_labels=False)
+
+
+def _is_monotone(estimator: Any) -> bool:
+    """Whether an estimator, or a part of it, has a monotone constraint, under the name of any library."""
+    given = [value for name, value in estimator.get_params().items() if name.split("__")[-1] in _MONOTONE]
+    return any(value is not None and np.size(value) > 0 for value in given)
 
 
 def _mean(responses: Sequence[Array]) -> Array:

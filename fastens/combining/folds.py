@@ -403,11 +403,13 @@ def _advice(part: MemberData) -> str:
 
 
 def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
-    """A member fitted on a part of the rows; a constant classifier where one of several folds has one class only."""
+    """A member fitted on a part of the rows; a constant classifier where its rows have one class."""
     has_one_target = part.classes is not None and not isinstance(part.classes, list)
-    if n_folds < 2 or not has_one_target or len(_absent_classes(part)) < len(part.classes) - 1:
+    if not has_one_target or len(_absent_classes(part)) < len(part.classes) - 1:
         return fit_member(spec, part, X)
-    if spec.method == "decision_function":
+    if n_folds < 2 and len(part.classes) > 1:
+        return fit_member(spec, part, X)
+    if spec.method == "decision_function" and len(part.classes) > 1:
         raise ValueError("a decision function takes two classes, and these rows are of one.")
     return OneClassClassifier().fit(X, part.labels_for(spec.estimator))
 

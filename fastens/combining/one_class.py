@@ -46,3 +46,7 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
         """Return 1 for each row, shape (n_samples, 1)."""
         # Of any table, without a check of its columns.
         return np.ones((X.shape[0] if hasattr(X, "shape") else len(X), 1))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return 0 for each row, shape (n_samples,)."""
+        return np.zeros(len(self.predict_proba(X)))

@@ -163,6 +163,8 @@ def class_response(
         return (label_places(what, response, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
     columns = places_of_classes(what, known_labels(what, model), labels)
     found = numbers_of(what, response)
+    if method == "decision_function" and found.size == n_rows and len(columns) == 1:
+        found = found.reshape(n_rows, 1)
     if method == "decision_function" and found.size == n_rows and len(columns) == 2:
         found = found.reshape(n_rows, 1) * (1 if columns[0] < columns[1] else -1)
         if len(labels) == 2:

@@ -144,6 +144,9 @@ class LogisticStacker(BaseClassifier, _Columns):
         if self.is_of_members_:
             self.coef_, self.intercept_ = _pool(Z, data.y.astype(np.intp), weight, self.C)
             return self
+        if len(self.classes_) == 1:
+            self.coef_, self.intercept_ = np.zeros((1, Z.shape[1])), np.zeros(1)
+            return self
         n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         solver = "newton-cholesky" if n_outputs * (Z.shape[1] + 1) <= _MOST_FOR_NEWTON else "lbfgs"
         model = LogisticRegression(C=self.C, solver=solver, tol=1e-6, max_iter=1000)
@@ -162,8 +165,8 @@ class LogisticStacker(BaseClassifier, _Columns):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
         raw = self._scores(X)
-        if len(self.classes_) > 2:
-            return softmax(raw, axis=1)
+        if len(self.classes_) != 2:
+            return softmax(raw, axis=1)  # 1 for a single class
         return np.hstack([expit(-raw), expit(raw)])
 
     def _fitted_names(self) -> tuple[str, ...]:

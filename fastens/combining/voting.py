@@ -131,18 +131,20 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         """Return the standard deviation of the members' probabilities, or votes, shape (n_samples, n_classes)."""
         return self._spread(self._responses(X))
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+    def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
+
+        The range measures how far the members agree. It does not cover the target with a given probability; for
+        sets, see `ConformalClassifier`.
 
         Parameters
         ----------
         X : table
             The rows.
-        coverage : float, default=0.9
-            Share of the members, by weight, inside the range. It measures how far the members agree; it is no
-            confidence interval.
+        share : float, default=0.9
+            Share of the members, by weight, inside the range.
         """
-        return self._interval(self._responses(X), coverage)
+        return self._member_range(self._responses(X), share)
 
     def transform(self, X: ArrayLike) -> Array:
         """Return the members' probabilities, or with hard voting their votes as indices of classes."""
@@ -209,18 +211,20 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         """Return the standard deviation of the members' predictions, shape (n_samples,)."""
         return self._spread(self._responses(X))[:, 0]
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+    def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' predictions, shape (n_samples, 2).
+
+        The range measures how far the members agree. It does not cover the target with a given probability; for
+        intervals, see `ConformalRegressor`.
 
         Parameters
         ----------
         X : table
             The rows.
-        coverage : float, default=0.9
-            Share of the members, by weight, inside the range. It measures how far the members agree; it is no
-            prediction interval of the target.
+        share : float, default=0.9
+            Share of the members, by weight, inside the range.
         """
-        return self._interval(self._responses(X), coverage)[:, 0]
+        return self._member_range(self._responses(X), share)[:, 0]
 
     def transform(self, X: ArrayLike) -> Array:
         """Return the members' predictions, shape (n_samples, n_members)."""

@@ -19,6 +19,7 @@ from fastens.forests.isolation import IsolationForest
 from fastens.saving import plain_parameter
 from fastens.table.columns.vectors import numbers_in
 from fastens.table.encoder import FOREIGN
+from fastens.tree_model.column_rules import obeyed
 from fastens.tree_model.joining import on_one_binning
 
 # What boosted models predict by, besides trees and classes.
@@ -136,6 +137,13 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     for what, (own, other) in pairs.items():
         if own != other:
             raise ValueError(f"{name} must have the same {what} as models[0], {own!r}; got {other!r}.")
+    rules, others = obeyed(first), obeyed(model)
+    if differing := [what for what in rules if rules[what] != others[what]]:
+        what = differing[0]
+        raise ValueError(
+            f"{name} must have the same {what} as models[0], {getattr(first, what)!r}, which the merged model obeys; "
+            f"got {getattr(model, what)!r}. Fit all models with the same {what}."
+        )
     _check_encodings(first, model, name)
 
 

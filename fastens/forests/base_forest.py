@@ -37,7 +37,7 @@ from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
 from fastens.table.training_data import AllRows, TrainingData
-from fastens.tree_model.column_rules import CATEGORIES, column_chances
+from fastens.tree_model.column_rules import CATEGORIES, check_same_rules, column_chances
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -127,6 +127,7 @@ class BaseForest(TreeParameters, TreeModel):
             return False
         check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
         check_same_drawing(self.bootstrap, self._bootstrap)
+        check_same_rules(self)
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:

@@ -20,7 +20,6 @@ class TreesClassifier(BaseClassifier):
 
     _has_class_shares: ClassVar[bool] = True
     _has_all_shares: bool = False
-    _fewest_classes = 1
     _factor_bits = 14  # which the weights of rows of growth have too
     _docs: ClassVar[Docs] = CLASS_DOCS
     if TYPE_CHECKING:

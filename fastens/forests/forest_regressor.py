@@ -27,6 +27,7 @@ from fastens.forests.tree_errors import MAX_ROWS, TreeErrors, quantiles_of_trees
 from fastens.parameters import FLAG, parameter
 from fastens.table.columns.vectors import numbers_in
 from fastens.table.training_data import AllRows
+from fastens.tree_model.column_rules import monotone_columns
 
 Array = NDArray[np.float64]
 _LEAF_VALUES = "uncertainty.leaf_values"
@@ -93,7 +94,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
         )
         values = self._left_out_values(matrix, np.flatnonzero(known)[chosen])
-        return TreeErrors.learn(values, y[known][chosen], None if weight is None else weight[chosen])
+        weight = None if weight is None else weight[chosen]
+        return TreeErrors.learn(values, y[known][chosen], weight, has_one_spread=monotone_columns(self) is not None)
 
     def _left_out_values(self, matrix: AnyMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
         """What each tree predicts for rows that its bag does not have, NaN for those it has, (n_rows, n_trees)."""
@@ -121,7 +123,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
         Its ends are quantiles of the target that follow from the trees' predictions (see `predict_quantiles`), both
         moved by what it takes for the coverage on the training rows, each predicted out of bag (conformalised quantile
-        regression: Romano et al. 2019). Needs ``oob_score=True``; for one target.
+        regression: Romano et al. 2019). Needs ``oob_score=True``; for one target. Both ends keep `monotonic_cst`.
 
         Parameters
         ----------
@@ -163,6 +165,11 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             return
         if self._n_targets > 1:
             raise ValueError("keep_leaves must be False with several targets; got True.")
+        if monotone_columns(self) is not None:
+            raise ValueError(
+                "keep_leaves must be False with monotonic_cst, because the rows of leaves are in order only in their "
+                "mean; got True. Use oob_score=True, whose quantiles keep the constraint."
+            )
         self._leaf_values, rank = np.unique(everyone.y, return_inverse=True)
         weight = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
         weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # the least may be too small for float32
@@ -178,7 +185,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         counts the same, and so does, in a leaf, every draw of a row. Without, they follow from one number a tree, its
         prediction: with ``oob_score=True`` they are the mean of the quantiles of the trees' predictions, and of their
         mean plus their standard deviation times the quantile of the errors out of bag over it; else the former alone,
-        for which leaves must not be held together by a limit of growth, as they are not at the defaults.
+        for which leaves must not be held together by a limit of growth, as they are not at the defaults. With
+        `monotonic_cst` all rows have one standard deviation, so that quantiles keep the constraint.
 
         Parameters
         ----------

@@ -23,6 +23,7 @@ from fastens.parameters import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.present_rows import present_part
 from fastens.table.sample_weights import check_weights
+from fastens.tree_model.column_rules import check_same_rules
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
 
@@ -57,6 +58,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         continues = self._continues()
         if continues:
             check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
+            check_same_rules(self)
         comm = self._comm
         self._check_ranks()
         needs = FitNeeds.of(self, weighted=sample_weight is not None)

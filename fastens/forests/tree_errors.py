@@ -31,24 +31,30 @@ class TargetQuantiles:
     One is that of the trees' predictions, as in a quantile forest whose leaves keep one row each (Meinshausen 2006).
     The other is their mean, plus their standard deviation times the quantile of all rows' errors over it (Johansson et
     al. 2014). The first follows the shape of the noise, and takes what the function varies within a leaf for noise too;
-    the second has one shape for all rows.
+    the second has one shape for all rows. With `has_one_spread` it has one width, too, because standard deviations keep
+    no monotone constraint: both estimates then rise and fall with the trees' predictions.
     """
 
     floor: float  # is added to standard deviations
     scaled: ConformalScores  # target minus mean, over standard deviation, of rows out of bag
+    has_one_spread: bool = False
 
     @classmethod
-    def learn(cls, values: NDArray[np.floating], y: Array, weight: Array | None) -> TargetQuantiles:
+    def learn(
+        cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
+    ) -> TargetQuantiles:
         """From what each tree predicts for each row, (n_rows, n_trees), NaN where it was grown on it."""
         mean, spread = _mean_and_spread(values)
         floor = weighted_quantile(spread, 0.5, weight) or 1.0
-        return cls(floor, ConformalScores.of((y - mean) / (spread + floor), weight))
+        scale = floor if has_one_spread else spread + floor
+        return cls(floor, ConformalScores.of((y - mean) / scale, weight), has_one_spread)
 
     def predict(self, values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
         """Return quantiles of the targets of rows for which the trees predict these values, (n_rows, n_levels)."""
         mean, spread = _mean_and_spread(values)
         steps = np.array([self.scaled.place(level * self.scaled.total) for level in levels])
-        by_errors = mean[:, None] + (spread + self.floor)[:, None] * steps
+        scale = np.full(len(mean), self.floor) if self.has_one_spread else spread + self.floor
+        by_errors = mean[:, None] + scale[:, None] * steps
         return 0.5 * by_errors + 0.5 * quantiles_of_trees(values, levels)
 
 
@@ -60,25 +66,30 @@ class TreeErrors:
     errors: Errors  # of the quantiles of LEVELS
 
     @classmethod
-    def learn(cls, values: NDArray[np.floating], y: Array, weight: Array | None) -> TreeErrors | None:
+    def learn(
+        cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
+    ) -> TreeErrors | None:
         """From what each tree predicts for each row, NaN where it was grown on it; None without rows."""
         if not len(y):
             return None
-        quantiles = TargetQuantiles.learn(values, y, weight)
+        quantiles = TargetQuantiles.learn(values, y, weight, has_one_spread=has_one_spread)
         return cls(quantiles, Errors.of(quantiles.predict(values, LEVELS), y, np.ones(len(y)), weight))
 
     def intervals(self, values: NDArray[np.floating], coverage: float, n_threads: int) -> Array:
         """Return the two nearest quantiles, both moved by what it takes for the coverage out of bag, (n_rows, 2)."""
         columns = nearest_columns(LEVELS, len(LEVELS), coverage)
         ends = self.quantiles.predict(values, [LEVELS[column] for column in columns])
-        rounding = _ROUNDING[values.itemsize] * np.abs(ends).max(axis=1)
+        # Each end's own magnitude lets an end rise with it; the larger one is of the trees' predictions.
+        largest = np.abs(ends) if self.quantiles.has_one_spread else np.abs(ends).max(axis=1, keepdims=True)
+        rounding = _ROUNDING[values.itemsize] * largest
         scores, one = self.errors.scores(columns), np.ones(len(ends))
         found = intervals([scores], [ends], [one], (0, 1), coverage, n_threads)
-        return found + rounding[:, None] * [-1.0, 1.0]
+        return found + rounding * [-1.0, 1.0]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """As arrays whose names start with `prefix`."""
         found = {f"{prefix}floor": np.array(self.quantiles.floor)}
+        found |= {f"{prefix}one_spread": np.array(True)} if self.quantiles.has_one_spread else {}
         return found | self.quantiles.scaled.to_arrays(f"{prefix}scaled.") | self.errors.to_arrays(f"{prefix}errors.")
 
     @classmethod
@@ -87,7 +98,8 @@ class TreeErrors:
         floor, errors = float(arrays[f"{prefix}floor"]), Errors.from_arrays(f"{prefix}errors.", arrays)
         if errors.above.shape[1] != len(LEVELS) or not floor > 0:
             raise ValueError("the errors out of bag are malformed")
-        return cls(TargetQuantiles(floor, ConformalScores.from_arrays(f"{prefix}scaled.", arrays)), errors)
+        scaled = ConformalScores.from_arrays(f"{prefix}scaled.", arrays)
+        return cls(TargetQuantiles(floor, scaled, f"{prefix}one_spread" in arrays), errors)
 
 
 def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:

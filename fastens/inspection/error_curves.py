@@ -21,9 +21,9 @@ def plot_errors(
     estimator: Any,
     X: ArrayLike,
     y: ArrayLike,
+    *,
     X_val: ArrayLike | None = None,
     y_val: ArrayLike | None = None,
-    *,
     ax: Any = None,
 ) -> Any:
     """Draw the error after each round, from `staged_score`, and the bound of the training error where there is one.
@@ -37,7 +37,7 @@ def plot_errors(
     >>> from fastens.inspection.error_curves import plot_errors
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = AdaBoostClassifier(n_estimators=10).fit(X[::2], y[::2])
-    >>> [line.get_label() for line in plot_errors(model, X[::2], y[::2], X[1::2], y[1::2]).lines]
+    >>> [line.get_label() for line in plot_errors(model, X[::2], y[::2], X_val=X[1::2], y_val=y[1::2]).lines]
     ['training rows', 'validation rows', 'bound of the training error']
     """
     if (X_val is None) != (y_val is None):

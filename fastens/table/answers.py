@@ -28,6 +28,7 @@ ANSWERS = {
     "predict_joint_log_proba": "joint log probability",
     "predict_contributions": "contribution",
     "predict_interval": "interval",
+    "predict_member_range": "member range",
     "predict_mean_interval": "interval of the mean",
     "predict_proba_interval": "interval",
     "predict_set": "set has",
@@ -206,7 +207,7 @@ def _of_axes(model: Any, method: str, sizes: tuple[int, ...], given: dict[str, A
 def _of_inner(model: Any, method: str, size: int, given: dict[str, Any], classes: Any) -> list[str]:
     names = getattr(model, "feature_names_in_", None)
     listed = given.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
-    if "interval" in method:
+    if "interval" in method or method == "predict_member_range":
         return ["lower", "upper"]
     if method == "predict_contributions" and size == model.n_features_in_ + 1:
         return [*map(str, range(size - 1) if names is None else names), "expected"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ from numpy.typing import NDArray
 from fastens.engine.grow.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.options import Categories
 from fastens.parameters import NONE, Rule, read_with
+from fastens.saving import plain_parameter
 
 # The parameters of trees that an `estimator` given in their place has of its own.
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
 CONSTRAINTS = ("monotonic_cst", "interaction_cst")
+# What a fit that goes on must not change.
+_KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "categories")
 CATEGORIES = NONE | Rule(
     "Categories with an encoding and missing alone",
     lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
@@ -63,6 +67,38 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
             f"{n_features}; set it below, or weights of 0 for columns to leave out; got {model.feature_weights!r}."
         )
     return chances[model._column_of]
+
+
+def obeyed(model: Any) -> dict[str, Any]:
+    """What all trees of a fitted model obey of the columns, by parameter; equal values are the same rule."""
+    columns = _columns(model)
+    signs = monotone_signs(getattr(model, "monotonic_cst", None), columns, model._encoder.is_categorical)
+    on_path, groups = interaction_groups(getattr(model, "interaction_cst", None), columns)
+    chances = feature_chances(getattr(model, "feature_weights", None), columns)
+    return {
+        "monotonic_cst": None if signs is None else signs.tolist(),
+        "interaction_cst": (on_path, None if groups is None else sorted(groups[groups.any(axis=1)].tolist())),
+        "feature_weights": [] if chances is None else np.flatnonzero(chances == 0).tolist(),  # columns in no tree
+    }
+
+
+def check_same_rules(model: Any) -> None:
+    """Raise ValueError where a fit with warm_start=True would add trees that obey or see other rules of the columns."""
+    last = copy(model)
+    vars(last).update(getattr(model, "_parameters_before", {}))
+    given = {name: (getattr(last, name), getattr(model, name)) for name in _KEPT if hasattr(model, name)}
+    if "categories" in given:
+        of_last, of_now = last._category_options().encoding, model._category_options().encoding
+        given["categories.encoding"] = of_last, of_now
+        del given["categories"]
+    rules = obeyed(last), obeyed(model)
+    for name, (was, now) in given.items():
+        one, other = (own[name] for own in rules) if name in rules[0] else map(plain_parameter, (was, now))
+        if one != other:
+            raise ValueError(
+                f"{name} must be as in the last fit, {was!r}, with warm_start=True, because the trees of that fit "
+                f"stay; got {now!r}. Use warm_start=False to grow all trees anew."
+            )
 
 
 def _columns(model: Any) -> Columns:

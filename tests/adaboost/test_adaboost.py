@@ -129,12 +129,6 @@ def test_boosting_ends_before_a_classifier_no_better_than_chance():
     assert model.predict([[0.0]]).tolist() == [0]
 
 
-@pytest.mark.parametrize("algorithm", VARIANTS)
-def test_one_class_is_refused(algorithm):
-    with pytest.raises(ValueError, match="at least 2 classes"):
-        AdaBoostClassifier(algorithm=algorithm).fit([[0.0], [1.0]], [1, 1])
-
-
 def test_a_class_without_weight_is_absent():
     X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 2]
     model = AdaBoostClassifier(n_estimators=5).fit(X, y, sample_weight=[1, 1, 1, 0])

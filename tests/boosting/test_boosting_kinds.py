@@ -150,11 +150,11 @@ def test_refit_on_all_rows(case):
 def test_new_values_for_old_leaves(case):
     model = case.fit(case.model())
     rows = np.arange(200, 400)
-    same = model.refit_leaves(case.X, case.y, 0.0, **case.given())
+    same = model.refit_leaves(case.X, case.y, decay_rate=0.0, **case.given())
     np.testing.assert_allclose(case.outputs(same), case.outputs(model), rtol=1e-4, atol=1e-5)
-    kept = model.refit_leaves(case.X[rows], case.y[rows], 1.0, **case.given(rows))
+    kept = model.refit_leaves(case.X[rows], case.y[rows], decay_rate=1.0, **case.given(rows))
     np.testing.assert_allclose(case.outputs(kept), case.outputs(model), rtol=1e-12)
-    moved = model.refit_leaves(case.X[rows], case.y[rows], 0.0, **case.given(rows))
+    moved = model.refit_leaves(case.X[rows], case.y[rows], decay_rate=0.0, **case.given(rows))
     assert not np.allclose(moved.predict(case.X), model.predict(case.X))
 
 

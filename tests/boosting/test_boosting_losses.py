@@ -268,7 +268,7 @@ def test_refitted_leaves_have_the_l2_of_growth(rng, weight):
     y = (X[:, 0] + rng.normal(size=400) > 0).astype(int) + (X[:, 1] > 0)
     weights = {None: None, "copies": rng.integers(1, 4, 400), "shares": rng.uniform(0.1, 3.0, 400)}[weight]
     model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(X, y, weights)
-    same = model.refit_leaves(X, y, 0.0, weights)
+    same = model.refit_leaves(X, y, weights, decay_rate=0.0)
     np.testing.assert_allclose(same.predict_proba(X), model.predict_proba(X), atol=1e-5)
 
 
@@ -328,7 +328,9 @@ def test_l2_of_expectiles_follows_the_noise_beside_that_of_a_constant(rng, level
             raw[part] -= gradients[part].sum() / (hessians[part].sum() + l2)
     assert l2 < 18
     np.testing.assert_allclose(model.predict(side[:, None]), raw, rtol=1e-5)
-    np.testing.assert_allclose(model.refit_leaves(side[:, None], y, 0.0, weight).predict(side[:, None]), raw, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.refit_leaves(side[:, None], y, weight, decay_rate=0.0).predict(side[:, None]), raw, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -365,3 +367,58 @@ def test_few_huge_targets_leave_splits(rng, loss):
     y[:2] = 300.0
     model = GradientBoostingRegressor(loss, random_state=0).fit(X, y)
     assert np.corrcoef(np.log(model.predict(X[2:])), X[2:, 0])[0, 1] > 0.5
+
+
+# Limits of steps --------------------------------------------------
+
+STEEP = np.random.default_rng(3).normal(size=(400, 2))
+MEANS = np.exp(2 * STEEP[:, 0])
+LIMITED = {
+    "squared_error": np.log(MEANS),
+    "absolute_error": MEANS,
+    "huber": MEANS,
+    "log_cosh": MEANS,
+    "poisson": np.floor(MEANS),
+    "gamma": MEANS,
+    "tweedie": np.where(STEEP[:, 1] > 0.5, 0.0, MEANS),
+    "cross_entropy": MEANS / (1 + MEANS),
+    "cross_entropy_lambda": MEANS / (1 + MEANS),
+    "log_loss": STEEP[:, 0] > 0.3,
+    "several classes": np.digitize(STEEP[:, 0], [-0.5, 0.5]),
+    "exponential": STEEP[:, 0] > 0.3,
+    "cox": MEANS,
+    "aft": MEANS,
+}
+
+
+def limited(loss, **parameters):
+    kind = {"cox": fastens.GradientBoostingSurvival, "aft": fastens.GradientBoostingSurvival}
+    kind |= dict.fromkeys(("log_loss", "several classes", "exponential"), fastens.GradientBoostingClassifier)
+    name = "log_loss" if loss == "several classes" else loss
+    options = {"n_estimators": 1, "learning_rate": 0.5, "min_samples_leaf": 5, "max_features": None} | parameters
+    return kind.get(loss, fastens.GradientBoostingRegressor)(name, **options)
+
+
+def longest(model):
+    return np.abs(model._raw(STEEP) - model._ensemble.baseline).max() / 0.5
+
+
+@pytest.mark.parametrize("loss", LIMITED)
+@pytest.mark.parametrize("most", [0.3, 2.0])
+def test_steps_are_limited_after_the_link(loss, most):
+    """Leaves of the same tree have the free values, cut; growth, refitted leaves, lines and DART keep to the limit."""
+    growth, y = Growth(max_delta_step=most), LIMITED[loss]
+    free, cut = (limited(loss, max_leaf_nodes=2, growth=g, split_penalty=0.0).fit(STEEP, y) for g in (Growth(), growth))
+    steps, bound = ((each._raw(STEEP) - each._ensemble.baseline) / 0.5 for each in (free, cut))
+    if free.loss != "log_loss" or steps.shape[1] == 1:  # else trees of other classes may split elsewhere
+        same = np.array_equal(free.apply(STEEP), cut.apply(STEEP))
+        assert not same or np.allclose(bound, np.clip(steps, -most, most), rtol=1e-5, atol=1e-6)
+    models = [cut, cut.refit_leaves(STEEP, y, decay_rate=0.0)]
+    models += [limited(loss, growth=growth, boosting="dart").fit(STEEP, y)]
+    if loss not in ("absolute_error", "huber"):  # which have no hessian
+        models += [limited(loss, growth=growth, linear_leaves=True).fit(STEEP, y)]
+        models += [models[-1].refit_leaves(STEEP, y, decay_rate=0.0)]
+    for model in models:
+        assert longest(model) <= most * (1 + 1e-5)
+    if longest(free) > most:
+        assert longest(cut) == pytest.approx(most, rel=1e-5)

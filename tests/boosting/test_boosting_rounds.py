@@ -38,7 +38,7 @@ def test_a_splitter_gives_the_rows_to_validate_on(X, y):
     ).fit(X, y)
     *_, (train, test) = splitter.split(X)
     same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3)  # draws the same features: no seed is drawn
-    same.fit(X[train], y[train], None, X[test], y[test])
+    same.fit(X[train], y[train], X_val=X[test], y_val=y[test])
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
     np.testing.assert_array_equal(model.validation_score_, same.validation_score_)
 

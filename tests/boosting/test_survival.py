@@ -235,10 +235,10 @@ def test_rows_without_weight_may_have_any_times(wrong, rng):
         ([1.0, -1.0], r"y must hold times that are not negative.*got \[-1.0, -1.0\] in row 1"),
         ([1.0, np.nan], "Input y contains NaN"),
         ([["a", "b"], ["c", "d"]], "y must hold real numbers"),
-        ([True, False], "y must hold times.*got True or False alone"),
-        (np.array([True, False], dtype=object), "y must hold times.*got True or False alone"),
+        ([True, False], "y must hold times.*got only True or False"),
+        (np.array([True, False], dtype=object), "y must hold times.*got only True or False"),
         ([1.0, 2.0, 3.0], "X and y must have the same number of rows; got 2 and 3"),
-        ([[0.0, 1.0], [1.0, 1.0]], "no intervals, for loss='cox'"),
+        ([[0.5, 3.0], [1.0, 1.0]], "no intervals, for loss='cox'"),
         ([[1.0, np.inf], [1.0, np.inf]], "y must hold at least one event for loss='cox'"),
     ],
 )
@@ -253,7 +253,9 @@ def test_events_and_times_are_never_bounds():
     pairs = list(zip(events.tolist(), times.tolist(), strict=True))
     model = GradientBoostingSurvival("aft", n_estimators=1)
     for y in (pairs, np.array(pairs, dtype=object), [list(pair) for pair in pairs]):
-        with pytest.raises(ValueError, match=r"y must hold bounds where .* got True or False.*structured array"):
+        with pytest.raises(
+            ValueError, match=r"y must hold lower and upper bounds where .* got True or False.*structured array"
+        ):
             model.fit(X, y)
     batch = pa.record_batch({"event": events, "time": times})
     learned = model.fit(X, batch).predict(X)
@@ -353,3 +355,37 @@ def test_l2_follows_the_noise():
     one_split = {"max_leaf_nodes": 2, "n_estimators": 1, "learning_rate": 1.0, "split_penalty": 0.0}
     model = GradientBoostingSurvival(**one_split).fit(side[:, None], y)
     np.testing.assert_allclose(model.predict([[0], [1]]), steps, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["cox", "aft"])
+@pytest.mark.parametrize("flag", [0, 1])
+@pytest.mark.parametrize("events", ["both", "all", "none"])
+def test_events_in_columns_without_names_are_refused(loss, flag, events, rng):
+    """Both losses read named events in the same way, and neither takes them for bounds."""
+    X, time = rng.normal(size=(60, 2)), rng.exponential(size=60) + 1
+    event = {"both": np.arange(60) % 2, "all": np.ones(60), "none": np.zeros(60)}[events]
+    y = np.column_stack([event, time] if flag == 0 else [time, event])
+    model = GradientBoostingSurvival(loss, n_estimators=2)
+    with pytest.raises(ValueError, match=f"only 0 and 1 in column {flag}, .*the columns 'event' and 'time'"):
+        model.fit(X, y)
+    if events == "both":
+        named = [pd.DataFrame({"event": event, "time": time}), np.rec.fromarrays([event, time], names="event,time")]
+        bounds = np.column_stack([time, np.where(event == 1, time, np.inf)])
+        first, *others = (clone(model).fit(X, given).predict(X) for given in (bounds, *named))
+        for other in others:
+            np.testing.assert_array_equal(other, first)
+        with pytest.raises(ValueError, match="only 0 and 1 in column"):
+            model.fit(X, bounds).score(X, y)
+
+
+def test_bounds_of_0_and_1_are_read_where_they_cannot_be_events():
+    for bounds in ([[0.0, np.inf], [1.0, 2.0]], [[1.0, 1.0], [0.0, 0.0]]):
+        np.testing.assert_array_equal(read_times(bounds), bounds)
+    named = pd.DataFrame({"lower": [0, 1], "upper": [2, 3]})
+    np.testing.assert_array_equal(read_times(named), named)
+
+
+def test_events_given_as_weights_are_warned_of(rng):
+    X, time = rng.normal(size=(60, 2)), rng.exponential(size=60) + 1
+    with pytest.warns(UserWarning, match="sample_weight holds only 0 and 1; .*'event' and 'time'"):
+        GradientBoostingSurvival(n_estimators=1).fit(X, time, np.arange(60) % 2)

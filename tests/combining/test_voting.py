@@ -130,7 +130,7 @@ def test_members_see_their_columns(table):
     assert model.named_estimators_["tree"].n_features_in_ == 4
 
 
-def test_spread_and_interval():
+def test_spread_and_member_range():
     X, y = make_regression(100, 4, noise=10, random_state=0)
     lines = [("a", LinearRegression()), ("b", DecisionTreeRegressor(max_depth=2)), ("c", DecisionTreeRegressor())]
     model = VotingRegressor(lines, weights=[1, 2, 1]).fit(X, y)
@@ -138,23 +138,36 @@ def test_spread_and_interval():
     np.testing.assert_allclose(model.predict(X), np.average(said, axis=0, weights=[1, 2, 1]))
     spread = np.sqrt(np.average((said - model.predict(X)) ** 2, axis=0, weights=[1, 2, 1]))
     np.testing.assert_allclose(model.predict_spread(X), spread)
-    whole = model.predict_interval(X, coverage=1.0)
+    whole = model.predict_member_range(X, share=1.0)
     np.testing.assert_array_equal(whole, np.stack([said.min(axis=0), said.max(axis=0)], axis=1))
-    inner = model.predict_interval(X, coverage=0.4)
+    inner = model.predict_member_range(X, share=0.4)
     np.testing.assert_array_equal(inner, np.sort(said[[0, 1, 1, 2]], axis=0)[[1, 2]].T)
     assert (inner[:, 0] >= whole[:, 0]).all()
     assert (inner[:, 1] <= whole[:, 1]).all()
-    for coverage in (2, "0.9", True):
-        with pytest.raises(ValueError, match=rf"coverage must be .*got {coverage!r}"):
-            model.predict_interval(X, coverage=coverage)
+    for share in (2, "0.9", True):
+        with pytest.raises(ValueError, match=rf"share must be .*got {share!r}"):
+            model.predict_member_range(X, share=share)
 
 
-def test_an_interval_leaves_out_as_many_members_on_both_sides():
+def test_members_promise_no_coverage():
+    """Members that agree on a wrong answer have a narrow range, which is not called an interval."""
+    X, y = make_regression(100, 4, noise=10, random_state=0)
+    lines = [(name, LinearRegression()) for name in "ab"]
+    model = VotingRegressor(lines).fit(X, y)
+    low, high = model.predict_member_range(X, share=0.9).T
+    assert ((low <= y) & (y <= high)).mean() < 0.1
+    with pytest.raises(AttributeError, match=r"Use predict_member_range\(X, share\), or ConformalRegressor"):
+        model.predict_interval(X)
+    with pytest.raises(AttributeError, match=r"Use the conformal estimators: ConformalRegressor"):
+        fastens.BaggingRegressor().predict_interval(X)
+
+
+def test_a_range_leaves_out_as_many_members_on_both_sides():
     X, y = np.zeros((3, 1)), np.arange(3.0)
     says = [(f"m{value}", DummyRegressor(strategy="constant", constant=value)) for value in range(10)]
     model = VotingRegressor(says).fit(X, y)
-    assert model.predict_interval(X[:1], 0.8).tolist() == [[1, 8]]  # (1 - 0.8) / 2 is a little less than 0.1
-    assert model.predict_interval(X[:1], 0.6).tolist() == [[2, 7]]
+    assert model.predict_member_range(X[:1], 0.8).tolist() == [[1, 8]]  # (1 - 0.8) / 2 is a little less than 0.1
+    assert model.predict_member_range(X[:1], 0.6).tolist() == [[2, 7]]
 
 
 # Learned weights --------------------------------------------------

@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import fastens
 from fastens import (
     BaggingRegressor,
     BayesTreeClassifier,
@@ -171,3 +175,56 @@ def test_columns_that_become_several_stay_together():
     columns = model._column_of[model._ensemble.feature[model._ensemble.feature >= 0]]
     assert len(model._column_of) > 2
     assert set(columns) == {0, 1}
+
+
+# Quantiles and intervals --------------------------------------------------
+
+
+def rows_of_uneven_noise(rng):
+    """Noise that is largest where the mean is low: free intervals there begin lower, and end higher."""
+    X = rng.uniform(size=(500, 3))
+    return X, 3 * X[:, 0] + (2.5 - 2.4 * X[:, 0]) * rng.standard_normal(500)
+
+
+def falls(found):
+    """The largest fall along lines on which only the first column rises; rows of a line follow each other."""
+    lines = found.reshape(30, 40, -1)
+    return float(-np.diff(lines, axis=1).min())
+
+
+@pytest.mark.parametrize("kind", [fastens.RandomForestRegressor, fastens.ExtraTreesRegressor])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_quantiles_and_intervals_keep_monotone_constraints(kind, sign, rng, tmp_path):
+    X, y = rows_of_uneven_noise(rng)
+    lines = np.repeat(rng.uniform(size=(30, 3)), 40, axis=0)
+    lines[:, 0] = np.tile(np.linspace(0, 1, 40), 30)
+    options = {"oob_score": True, "bootstrap": True, "random_state": 0, "n_estimators": 50}
+    free = kind(**options).fit(X, y)
+    bound = kind(monotonic_cst=[sign, 0, 0], **options).fit(X, sign * y)
+    bound.save(tmp_path / "forest")
+    levels = [0.02, 0.1, 0.5, 0.9, 0.98]
+    assert falls(free.predict_quantiles(lines, levels)) > 0.1
+    assert falls(free.predict_interval(lines)) > 0.1
+    for model in (bound, fastens.load(tmp_path / "forest")):
+        assert falls(sign * model.predict_quantiles(lines, levels)) < 1e-12
+        for coverage in (0.5, 0.9, 0.99):
+            assert falls(sign * model.predict_interval(lines, coverage)) < 1e-12
+        assert falls(sign * model.predict(lines)[:, None]) < 1e-12
+    X_new, y_new = rows_of_uneven_noise(rng)
+    low, high = bound.predict_interval(X_new).T
+    assert 0.84 < ((low <= sign * y_new) & (sign * y_new <= high)).mean() < 0.96
+    with pytest.raises(ValueError, match=r"keep_leaves must be False with monotonic_cst, .*Use oob_score=True"):
+        kind(2, keep_leaves=True, monotonic_cst=[1, 0, 0]).fit(X, y)
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+@pytest.mark.parametrize("part", [False, True])
+def test_conformal_intervals_keep_monotone_constraints(cv, part, rng):
+    X, y = rows_of_uneven_noise(rng)
+    lines = np.repeat(rng.uniform(size=(30, 3)), 40, axis=0)
+    lines[:, 0] = np.tile(np.linspace(0, 1, 40), 30)
+    member = HistGradientBoostingRegressor(max_iter=20, monotonic_cst=[1, 0, 0])
+    member = make_pipeline(StandardScaler(), member) if part else member
+    model = fastens.ConformalRegressor(member, cv=cv, random_state=0).fit(X, y)
+    for coverage in (0.5, 0.9):
+        assert falls(model.predict_interval(lines, coverage)) < 1e-12

@@ -24,7 +24,7 @@ def test_curves_are_the_errors_by_round(rows, algorithm):
     weight = np.arange(200.0)
     by_hand = [np.average(label != y[200:], weights=weight) for label in model.staged_predict(X[200:])]
     np.testing.assert_allclose(model.staged_errors(X[200:], y[200:], weight), by_hand)
-    ax = model.plot_errors(X[:200], y[:200], X[200:], y[200:])
+    ax = model.plot_errors(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
     lines = {line.get_label(): line.get_ydata() for line in ax.lines}
     np.testing.assert_allclose(lines["training rows"], model.staged_errors(X[:200], y[:200]))
     np.testing.assert_allclose(lines["validation rows"], model.staged_errors(X[200:], y[200:]))
@@ -44,4 +44,4 @@ def test_validation_rows_come_with_classes(rows):
     X, y = rows
     model = AdaBoostClassifier(n_estimators=3).fit(X, y)
     with pytest.raises(ValueError, match="got X_val without y_val"):
-        model.plot_errors(X, y, X)
+        model.plot_errors(X, y, X_val=X)

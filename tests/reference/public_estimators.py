@@ -21,6 +21,33 @@ REQUIRED = {"FiniteHypothesisLearner": ([[1.0, 0.0], [0.5, 0.5]],)}
 ON_COUNTS = ("BernoulliNB", "CategoricalNB", "ComplementNB", "MultinomialNB", "AODEClassifier", "TANClassifier")
 
 
+class OneQueryRanker(fastens.GradientBoostingRanker):
+    # Tests of all estimators give only X and y, so that all rows belong to one query.
+    __doc__ = fastens.GradientBoostingRanker.__doc__
+
+    def fit(self, X, y, sample_weight=None, **given):
+        return super().fit(X, y, sample_weight, **_of_one_query(y, given))
+
+    def score(self, X, y, sample_weight=None, **given):
+        return super().score(X, y, sample_weight, **_of_one_query(y, given))
+
+    def staged_score(self, X, y, sample_weight=None, **given):
+        return super().staged_score(X, y, sample_weight, **_of_one_query(y, given))
+
+
+OneQueryRanker.__name__ = "GradientBoostingRanker"  # by which a file is loaded again
+CLASSES["GradientBoostingRanker"] = OneQueryRanker
+
+
+def _of_one_query(y, given):
+    """The arguments with the queries of the rows, where there are none."""
+    named = {name for name in given if name.removesuffix("_val") in ("qid", "group")}
+    missing = {} if {"qid", "group"} & named else {"qid": np.zeros(np.size(y))}
+    if given.get("y_val") is not None and not {"qid_val", "group_val"} & named:
+        missing["qid_val"] = np.zeros(np.size(given["y_val"]))
+    return given | missing
+
+
 def make(name, **parameters):
     """The estimator of a name."""
     return CLASSES[name](*REQUIRED.get(name, ()), **parameters)

@@ -18,7 +18,7 @@ X, y, X_test, y_test = X[:2000], y[:2000], X[2000:], y[2000:]
 model = AdaBoostClassifier(n_estimators=400).fit(X, y)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-model.plot_errors(X, y, X_test, y_test, ax=left)
+model.plot_errors(X, y, X_val=X_test, y_val=y_test, ax=left)
 
 signs = np.where(y == model.classes_[1], 1.0, -1.0)
 exponential = [np.exp(-signs * raw / 2).mean() for raw in model.staged_decision_function(X)]

@@ -134,6 +134,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     }
     _modes = ("bayes", "map", "ml", "gibbs")
     _poor_score = True
+    _fewest_classes = 2  # which of them is the concept, a single one does not say
 
     prior: str = field(default="uniform", kw_only=False)
     noise: float = 0.0

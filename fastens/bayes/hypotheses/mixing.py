@@ -11,7 +11,6 @@ from fastens.bayes.posterior import normalised
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 
 Array = NDArray[np.float64]
-LEAST = np.finfo(np.float64).eps  # a probability of 0 counts as this, as in scikit-learn's log loss
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,10 @@ class Evidence:
         return betaln(a + wrong, b + right) - betaln(a, b) - xlogy(wrong, self.n_wrong_classes)
 
     def by_row(self) -> Array:
-        """Log probability of each row by each member, (n_members, n_rows)."""
+        """Log probability of each row by each member, (n_members, n_rows); minus infinity where it is impossible."""
         truth, noise = self._of_truth(), self.noise_of_members()
         if noise is None:
-            return log(np.clip(truth, LEAST, 1.0))
+            return log(np.clip(truth, 0.0, 1.0))
         wrong = 1 - truth
         return xlogy(wrong, noise[:, None] / self.n_wrong_classes) + xlog1py(truth, -noise[:, None])
 
@@ -75,11 +74,16 @@ def _weighed(by_row: Array, weight: Array) -> Array:
 def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) -> tuple[Array, float]:
     """P(h | D) of each hypothesis and log P(D), the likelihood to the power of 1 / temperature.
 
-    ValueError if no hypothesis of positive prior makes the data possible.
+    A hypothesis under which a row is impossible has the posterior 0. ValueError if that holds for every hypothesis of
+    positive prior.
     """
     best = log_likelihoods[prior > 0].max()
     if np.isneginf(best):
-        raise ValueError("noise must be above 0: no member agrees with all rows.")
+        raise ValueError(
+            "estimators must have a member of positive prior under which all rows are possible; every member gives the "
+            "class of some row the probability 0, so that all are refuted. Set noise above 0, such as noise=(1, 1), or "
+            "use members whose probabilities are never 0."
+        )
     # Differences are divided: the logarithms themselves would overflow for a temperature next to 0.
     with np.errstate(over="ignore"):  # to minus infinity: no share
         less_than_best = np.minimum(log_likelihoods - best, 0) / temperature
@@ -90,15 +94,18 @@ def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) ->
 def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float = 1e-10, max_iter: int = 2000) -> Array:
     """Weights of the most likely mixture by EM, under a Dirichlet(concentration) prior the most probable ones.
 
-    Each step multiplies a member's weight by the mean share that it has in the mixture's probability of the rows; the
-    likelihood never falls.
+    Some member must make all rows possible, as `posterior` checks. Each step multiplies a member's weight by the mean
+    share that it has in the mixture's probability of the rows; the likelihood never falls.
     """
+    log_by_row, weight = log_by_row[:, weight > 0], weight[weight > 0]
     p = exp(log_by_row - log_by_row.max(axis=0))
     n_members = len(p)
     found = np.full(n_members, 1 / n_members)
     for _ in range(max_iter):
         share = found[:, None] * p
-        total = np.maximum((share / share.sum(axis=0) * weight).sum(axis=1) + concentration - 1, 0)
+        mixture = share.sum(axis=0)  # 0 where a small concentration has dropped the members that a row needs
+        parts = np.divide(share, mixture, out=np.zeros_like(share), where=mixture > 0)
+        total = np.maximum((parts * weight).sum(axis=1) + concentration - 1, 0)
         if not total.any():
             # A concentration below 1, and rows of less weight: the prior wants one member alone.
             return np.eye(n_members)[_weighed(log_by_row, weight).argmax()]
@@ -116,4 +123,9 @@ def pseudo_bma(
     shares = random.standard_gamma(weight, size=(n_draws, len(weight)))
     shares[~shares.any(axis=1)] = weight  # tiny weights, whose draws vanish
     shares *= weight.sum() / shares.sum(axis=1, keepdims=True)
-    return softmax(xlogy(1, prior) + shares @ log_by_row.T, axis=1).mean(axis=0)
+    # A refuted member has no share, also where the draw of the row that refutes it vanishes.
+    is_possible = ~np.isneginf(log_by_row[:, weight > 0]).any(axis=1)
+    weights = np.zeros(len(log_by_row))
+    likely = shares @ np.where(weight > 0, log_by_row[is_possible], 0.0).T
+    weights[is_possible] = softmax(xlogy(1, prior[is_possible]) + likely, axis=1).mean(axis=0)
+    return weights

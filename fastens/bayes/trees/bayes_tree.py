@@ -86,7 +86,6 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     _docs: ClassVar[Docs] = CLASS_DOCS | CLASS_PRIOR_DOCS
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
     _modes = MODES
-    _fewest_classes = 2
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         n_classes = len(self.classes_)

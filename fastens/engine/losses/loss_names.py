@@ -26,6 +26,7 @@ from fastens.engine.losses.numeric_losses import (
     Expectile,
     Exponential,
     LogCosh,
+    OneClass,
     SeveralLevels,
     Tweedie,
 )
@@ -90,6 +91,8 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
     n_classes : int
         How many classes there are.
     """
+    if n_classes == 1:
+        return OneClass(loss if isinstance(loss, str) else "custom")
     if loss == "log_loss":
         return BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
     if loss == "one_vs_rest":

@@ -432,6 +432,32 @@ class CustomLoss(NumericLoss):
         return _of_shape(given.shape, self._source.predict(given.copy()), "loss.predict")
 
 
+class OneClass(Loss):
+    """The loss of a target of one class, whose probability is 1: it is 0, and its trees are constants of 0."""
+
+    n_outputs = 1
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """0: there is no other class."""
+        return np.zeros(1)
+
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
+        """Write gradients of 0."""
+        gradients[:] = 0
+        if hessians is not None:
+            hessians[:] = 1
+
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        return np.zeros(len(y))
+
+    def predict(self, raw: Array) -> Array:
+        """The probability of the class, shape (n_rows, 1)."""
+        return np.ones((len(raw), 1))
+
+
 class CustomClassLoss(CustomLoss):
     """A user's loss for classes, y being their numbers; raw predictions are log odds unless it says otherwise.
 

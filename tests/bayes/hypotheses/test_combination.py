@@ -82,7 +82,7 @@ def test_textbook():
     assert model.predict(new).tolist() == [0]
     assert model.predict(new, mode="map").tolist() == [1]
     assert MAPClassifier(fitted, **options).fit(*seen).predict(new).tolist() == [1]
-    with pytest.raises(ValueError, match="noise must be above 0: no member agrees with all rows"):
+    with pytest.raises(ValueError, match=r"all are refuted\. Set noise above 0"):
         BayesOptimalClassifier(fitted, **options).fit(np.array([[0.0], [0.0]]), [1, 0])
 
 
@@ -122,7 +122,9 @@ def test_out_of_fold_posterior():
     logs = []
     for _, member in PAIR:
         proba = cross_val_predict(member, X, y, cv=5, method="predict_proba")
-        logs.append(np.log(np.clip(proba[np.arange(150), y], np.finfo(float).eps, 1)).sum())
+        with np.errstate(divide="ignore"):
+            logs.append(np.log(proba[np.arange(150), y]).sum())
+    assert np.isneginf(logs).tolist() == [False, True]  # the tree is sure of wrong classes
     np.testing.assert_allclose(model.log_likelihoods_, logs)
     joint = np.log([0.25, 0.75]) + np.array(logs) / 2
     np.testing.assert_allclose(model.posterior_, np.exp(joint - np.logaddexp(*joint)))
@@ -303,3 +305,66 @@ def test_errors(options, message):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=message):
         BayesOptimalClassifier(**{"estimators": PAIR, **options}).fit(X, y)
+
+
+class Says(ClassifierMixin, BaseEstimator):
+    """A hypothesis: the probabilities of the classes, whatever the row."""
+
+    def __init__(self, proba):
+        self.proba = proba
+
+    def fit(self, X, y):
+        self.classes_ = np.array(["a", "b"])
+        return self
+
+    def predict(self, X):
+        return self.classes_[np.full(len(X), np.argmax(self.proba))]
+
+    def predict_proba(self, X):
+        return np.tile(self.proba, (len(X), 1))
+
+
+def hypotheses(*probas):
+    return [(f"h{k}", FrozenEstimator(Says(list(proba)).fit(None, None))) for k, proba in enumerate(probas)]
+
+
+ROWS = np.zeros((100, 1)), ["a"] * 99 + ["b"]
+
+
+@pytest.mark.parametrize("method", ["bma", "pool", "pseudo-bma+"])
+def test_a_refuted_hypothesis_has_the_posterior_0(method):
+    """99 "a" and 1 "b": that all are "a" is impossible, though it fits 99 rows best."""
+    members = hypotheses((1.0, 0.0), (0.9, 0.1), (0.5, 0.5), (0.0, 1.0))
+    with np.errstate(all="raise"):
+        model = BayesOptimalClassifier(members, cv="prefit", method=method, random_state=0).fit(*ROWS)
+        said = {kind: kind(members, cv="prefit", random_state=0).fit(*ROWS) for kind in CLASSES[1:]}
+    logs = [-np.inf, 99 * np.log(0.9) + np.log(0.1), 100 * np.log(0.5), -np.inf]
+    np.testing.assert_allclose(model.log_likelihoods_, logs)
+    assert model.posterior_.tolist() == pytest.approx([0, 1, 0, 0])
+    assert model.posterior_[0] == model.posterior_[3] == 0
+    assert (model.map_index_, model.ml_index_) == (1, 1)
+    assert model.log_evidence_ == pytest.approx(logs[1] - np.log(4))
+    for mode in ("bayes", "map", "ml", "gibbs"):
+        assert model.predict(ROWS[0][:3], mode=mode, random_state=0).tolist() == ["a"] * 3
+    if method != "pool":  # a mixture may have a part that no single hypothesis could be
+        assert model.weights_[0] == model.weights_[3] == 0
+    assert np.isfinite(model.weights_).all()
+    assert {kind: one.chosen_index_ for kind, one in said.items()} == dict.fromkeys(CLASSES[1:], 1)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_where_all_are_refuted_an_error_says_so(kind):
+    members = hypotheses((1.0, 0.0), (0.0, 1.0), (0.5, 0.5))
+    with pytest.raises(ValueError, match=r"all are refuted\. Set noise above 0"):
+        kind(members, cv="prefit", prior=[0.5, 0.5, 0.0]).fit(*ROWS)
+    kind(members, cv="prefit", prior=[0.5, 0.5, 0.0], noise=(1, 1)).fit(*ROWS)
+    # A row of weight 0 refutes nothing.
+    kind(members[:2], cv="prefit").fit(*ROWS, sample_weight=np.repeat([1, 0], [99, 1]))
+
+
+def test_a_mixture_needs_no_member_that_makes_all_rows_possible():
+    logs = np.log([[0.5, 0.5, 0.5], [1e-300, 1.0, 1.0]])
+    logs[1, 0] = -np.inf
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(pool(logs, np.ones(3), 1.0), [2 / 3, 1 / 3], rtol=1e-4)
+        assert np.isfinite(pool(logs, np.ones(3), 0.1)).all()
