@@ -126,7 +126,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _learn_data(self, X: Any, y: Any, sample_weight: Any, n_validation: int = 0) -> TrainingData:
         """The same with parameters already checked; there may be rows of another table to validate on."""
         self._check_target_given(y)
-        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
+        data = TrainingData.of_target(
+            self._read_target(y), sample_weight, self._comm, self._row_weight_type(), is_fit=True
+        )
         self._check_ranks()
         target = self._learn_target(data.y)
         data = data.weighted(self._combine_weights(target, data.sample_weight))
@@ -197,6 +199,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    def _row_weight_type(self) -> str | None:
+        """How `sample_weight` counts, see `weights_to_count`; None where it is counted as it is."""
+        return getattr(self, "weight_type", None)
+
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
@@ -205,7 +211,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
-        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
+        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm, self._row_weight_type())
         weight = unless_ones(data.sample_weight, self._comm)
         X, data = present_table(X, data)
         return data._replace(y=self._encode_target(data.y), sample_weight=weight).with_table(self._encode_table(X))

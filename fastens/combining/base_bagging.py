@@ -64,6 +64,8 @@ from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
+from fastens.table.sample_weights import WEIGHT_TYPE
+from fastens.table.training_data import warn_of_duplicates
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -75,7 +77,10 @@ FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
     (DecisionTreeRegressor, "best"): RandomForestRegressor,
     (DecisionTreeRegressor, "random"): ExtraTreesRegressor,
 }
-OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start", "voting", "random_state", "n_jobs")
+OF_BAGS = (
+    *("n_estimators", "bootstrap", "max_samples", "oob_score", "weight_type"),
+    *("warm_start", "voting", "random_state", "n_jobs"),
+)
 # The methods that pass metadata on.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
@@ -97,6 +102,7 @@ class BaseBagging(BaseOneEstimator):
     bootstrap: bool = parameter(FLAG, default=True)
     bootstrap_features: bool = parameter(FLAG, default=False)
     sampling: str = parameter(one_of("auto", "weights", "rows"), default="auto")
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool = parameter(VERBOSE, default=False)
@@ -170,6 +176,8 @@ class BaseBagging(BaseOneEstimator):
         for name in (*OUT_OF_BAG, "_n_columns_of_trees"):
             self.__dict__.pop(name, None)
         if self.oob_score:
+            numbers = as_numbers(data.X)
+            warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
             mean, self.oob_scores_ = self._left_out(data)
             if not (known := ~np.isnan(mean[:, 0])).all():
                 warn(IN_ALL_BAGS if known.any() else NEVER_OUT)

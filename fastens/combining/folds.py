@@ -18,7 +18,7 @@ from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import metadata_of_rows
+from fastens.combining.parameters import metadata_of_rows, with_weight_type
 from fastens.combining.responses import (
     METHODS,
     MemberError,
@@ -30,14 +30,15 @@ from fastens.combining.responses import (
 )
 from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
+from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.sharing import shared
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.callbacks import announce
 from fastens.saving import nested_arrays, numbered_arrays, restored_model
 from fastens.storage import ModelFileError
 from fastens.table.frames import is_frame
-from fastens.table.parts import read_table, settled, take_columns, take_rows
-from fastens.table.training_data import split_of_rows
+from fastens.table.parts import as_numbers, read_table, settled, take_columns, take_rows
+from fastens.table.training_data import split_of_rows, warn_of_duplicates
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
@@ -192,6 +193,9 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
         folds = _given_folds(cv, data, given)
     else:
+        if data.groups is None:
+            numbers = as_numbers(data.X)
+            warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
         folds = [split_of_rows("cv", fold, data.n_rows) for fold in _split(cv, data)]
     if not any(len(test) for _, test in folds):
         used_up = " An iterator gives its folds to one fit alone; a list of them does to each." * isinstance(
@@ -414,7 +418,7 @@ def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
 
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
     """Fit a copy of a member, with the weights, groups and validation rows that it takes."""
-    model = clone(spec.estimator)
+    model = with_weight_type(clone(spec.estimator), data.sample_weight)
     model.fit(X, data.labels_for(model), **_metadata(spec, data))
     return model
 

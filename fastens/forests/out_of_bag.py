@@ -17,9 +17,9 @@ from fastens.engine.comm import first_row, gathered
 from fastens.engine.rows.sampling import content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import ThreadPool, resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import LeftOut, PermutedLosses
-from fastens.engine.whole import as_copies
 from fastens.forests.bags import PERMUTING
 from fastens.forests.tree_errors import TreeErrors
+from fastens.table.sample_weights import relative_weights
 from fastens.tree_model.permutation import importance_bunch
 from fastens.warn import warn
 
@@ -57,7 +57,7 @@ class OutOfBag:
         score = _score(forest, mean[known], of_known) if known.any() else np.nan
         conformity = None
         if data.y.ndim == 1 and known.any():
-            weight = None if of_known.sample_weight is None else as_copies(of_known.sample_weight)
+            weight = None if of_known.sample_weight is None else relative_weights(of_known.sample_weight)
             conformity = forest._conformity(matrix, mean, data.y, known, weight)
         if data.rows is not None:
             spread = np.full((data.n_given, mean.shape[1]), np.nan)

@@ -9,11 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fastens.engine.comm import LOCAL, Comm, in_turn, is_any, max_floats
-from fastens.engine.whole import MOST_EXACT, are_copies, are_whole
-from fastens.parameters import POSITIVE
+from fastens.engine.comm import LOCAL, Comm, in_turn, is_any, max_floats, sum_ints
+from fastens.engine.losses.losses import exact_sum
+from fastens.engine.whole import MOST_COPIES, MOST_EXACT, are_copies, are_whole
+from fastens.parameters import POSITIVE, one_of
 from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.warn import warn
 
+AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
+WEIGHT_TYPE = one_of(AUTO, FREQUENCY, IMPORTANCE)
+# Whole weights with a larger mean are not taken for copies: survey weights are hundreds or thousands, and a table that
+# stands for more than ten equal rows each is rare.
+MAX_MEAN_COPIES = 10.0
 # The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
 _MOST_BITS = 100
@@ -42,6 +49,82 @@ def check_weights(
     if not is_any(comm, bool(weight.any())):
         raise ValueError(f"{name} must have a weight that is not zero; all of them are zero.")
     return _in_range(weight, comm=comm)
+
+
+def weights_to_count(
+    weight: NDArray[np.float64] | None,
+    weight_type: str,
+    comm: Comm = LOCAL,
+    name: str = "sample_weight",
+    *,
+    is_fit: bool = True,
+) -> NDArray[np.float64] | None:
+    """Return what the engine counts: whole numbers of copies, or importance weights with a mean of 1.
+
+    This is the only place where that is decided: positive whole weights with a mean of 1 are ones, so that whole
+    weights mean copies wherever the engine meets them.
+
+    Parameters
+    ----------
+    weight : float64 array of shape (n_rows,) or None
+        Checked weights, perhaps some of zero.
+    weight_type : {"auto", "frequency", "importance"}
+        See the parameter of the estimators.
+    comm : Comm
+        The ranks that the rows are on.
+    name : str
+        The name of the weights in messages.
+    is_fit : bool
+        Whether to warn where large whole weights are not taken for copies.
+
+    Raises
+    ------
+    ValueError
+        With "frequency", for weights that are not whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weights_to_count(np.array([1.0, 3.0]), "auto"), weights_to_count(np.array([1.0, 3.0]), "importance")
+    (array([1., 3.]), array([0.5, 1.5]))
+    """
+    if weight is None:
+        return None
+    total, (n_rows,) = exact_sum(weight, comm), sum_ints(comm, int(np.count_nonzero(weight)))
+    are_counts = not is_any(comm, not are_whole(weight)) and total <= MOST_COPIES
+    if weight_type == FREQUENCY and not are_counts:
+        broken = weight[weight != np.rint(weight)]
+        got = broken[0] if broken.size else f"a sum of {total:.15g}"
+        raise ValueError(
+            f"{name} must hold whole numbers with a sum of at most 2**53 with weight_type='frequency', which counts "
+            f"copies of rows; got {got}. Use weight_type='importance' for weights that scale the influence of rows."
+        )
+    if weight_type == FREQUENCY or (weight_type == AUTO and are_counts and total <= MAX_MEAN_COPIES * n_rows):
+        return weight
+    if weight_type == AUTO and are_counts and is_fit:
+        warn(
+            f"{name} holds whole numbers with a mean of {total / n_rows:.6g}, too large for copies of rows: they are "
+            "taken for importance weights, which scale the influence of a row and are relative to their mean. Set "
+            "weight_type='importance' to confirm, or weight_type='frequency' if each row stands for so many equal rows."
+        )
+    return relative_weights(weight, comm)
+
+
+def relative_weights(weight: NDArray[np.float64], comm: Comm = LOCAL) -> NDArray[np.float64]:
+    """Weights divided by their mean over the rows whose weight is not zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> relative_weights(np.array([2.0, 2.0])), relative_weights(np.array([0.001, 0.003]))
+    (array([1., 1.]), array([0.5, 1.5]))
+    """
+    present = weight[weight > 0]
+    highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
+    if highest == -minus_lowest:  # no rounding of the mean may keep equal weights from being ones
+        return (weight > 0).astype(np.float64)
+    (n_rows,) = sum_ints(comm, len(present))
+    return weight / (exact_sum(weight, comm) / n_rows)
 
 
 def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
@@ -125,6 +208,19 @@ def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArr
     return weight if weight is not None and is_any(comm, not (weight == 1).all()) else None
 
 
+def _totals(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
+    """The weight of each class, whatever the order of the rows: a sum of whole multiples of a power of two."""
+    if not is_any(comm, not are_copies(weight)):
+        return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
+    largest = np.zeros(n_classes)
+    np.maximum.at(largest, index, weight)
+    n_bits = sum_ints(comm, len(index))[0].bit_length()
+    shifts = 61 - n_bits - np.frexp(max_floats(comm, *largest))[1]
+    sums = np.zeros(n_classes, np.int64)
+    np.add.at(sums, index, np.rint(np.ldexp(weight, shifts[index])).astype(np.int64))
+    return np.ldexp(np.array(sum_ints(comm, *sums.tolist()), dtype=np.float64), -shifts)
+
+
 def class_factors(
     class_weight: Any,
     classes: NDArray[Any],
@@ -134,8 +230,7 @@ def class_factors(
 ) -> NDArray[np.float64]:
     """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        counted = 1.0 if weight is None else weight
-        totals = in_turn(comm, np.zeros(classes.size), lambda sums: np.add.at(sums, y.astype(np.intp), counted))
+        totals = _totals(y.astype(np.intp), classes.size, np.ones(len(y)) if weight is None else weight, comm)
         return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
