@@ -179,7 +179,7 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
         model.set_params(random_state=index)
     model = seeded(model, np.random.RandomState(index))
     given = {"sample_weight": weights / (int(weights.sum()) / n_copies)} if takes_weights(model) else {}
-    model = with_weight_type(model, given.get("sample_weight"))
+    model = with_weight_type(model, given["sample_weight"]) if given else model
     if not given:
         rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
         X, y = X[rows], y[rows]

@@ -247,8 +247,8 @@ class GradientBoostingRanker(BoostedTrees):
         labels = replace(labels, documents=weights_to_count(documents, self.weight_type, comm, is_fit=is_fit))
         return labels, row_weights(labels, n_rows, query_weight, self.weight_type, comm)
 
-    def _row_weight_type(self) -> str | None:
-        return None  # `_target` has counted them, those of documents and those of queries
+    def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Array | None:
+        return weight  # `_target` has counted them, those of documents and those of queries
 
     def _labelled(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
         """What a method is given, as `_target`."""

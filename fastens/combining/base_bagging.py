@@ -284,7 +284,7 @@ class BaseBagging(BaseOneEstimator):
     def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
         """Fit member `number` on its bag."""
         columns = None if (drawn := bags.features(number)) is None else drawn.tolist()
-        bag = _with_routed_weight(self._bag(spec, data, bags, number), spec.name)
+        bag = _with_routed_weight(self._bag(spec, data, bags, number), spec)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model, bag = OneClassClassifier(), replace(bag, routed=None)
@@ -309,7 +309,8 @@ class BaseBagging(BaseOneEstimator):
         bag = data.take(rows)
         if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
-        return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
+        weight = counts[rows].astype(np.float64) if as_weights else None
+        return replace(bag, sample_weight=weight, weight_unit=None)
 
     def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
         # Weights are for the bags: members get those of their bag.
@@ -494,11 +495,12 @@ class BaseBagging(BaseOneEstimator):
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
 
 
-def _with_routed_weight(bag: MemberData, name: str) -> MemberData:
+def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
     """The bag with its weights among the metadata of the member, where scikit-learn routes that."""
-    if bag.routed is None or bag.sample_weight is None:
+    weight = bag.weight_for(spec.estimator)
+    if bag.routed is None or weight is None:
         return bag
-    return replace(bag, routed={name: {**bag.routed[name], "sample_weight": bag.sample_weight}})
+    return replace(bag, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}})
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:

@@ -34,7 +34,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ESTIMATOR, NONE, parameter, real
 from fastens.table.memory_limits import TableShape
 from fastens.table.parts import as_numbers
-from fastens.table.sample_weights import WEIGHT_TYPE, relative_weights
+from fastens.table.sample_weights import WEIGHT_TYPE
 from fastens.table.training_data import warn_of_duplicates
 
 Array = NDArray[np.float64]
@@ -80,9 +80,8 @@ class BaseConformal(BaseOneEstimator):
         """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
         data, folds = self._parted(data, rows)
         member, responses = self._fit_copies(data, folds)
-        weight = calibration_weight(data)
         self._parts = [
-            self._calibrate(model, responses[test], data.y[test], weight[test])
+            self._calibrate(model, responses[test], data.y[test], data.weight[test])
             for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._member = member
@@ -180,8 +179,3 @@ class BaseConformal(BaseOneEstimator):
     def _n_predictions(self) -> int:
         """How many predictions of a row are calibrated, each by a part of its own."""
         return len(self._member.models)
-
-
-def calibration_weight(data: MemberData) -> Array:
-    """The weight of each row in a calibration, relative to their mean: copies tell no more than their row."""
-    return data.weight if data.sample_weight is None else relative_weights(data.sample_weight)

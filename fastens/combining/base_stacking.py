@@ -121,7 +121,8 @@ class FinishedFits:
 
 
 def _hash_rows(data: MemberData) -> str:
-    return _hash([data.X, data.y, data.classes, data.sample_weight, data.groups, data.validation, data.routed])
+    weight = data.sample_weight, data.weight_unit
+    return _hash([data.X, data.y, data.classes, weight, data.groups, data.validation, data.routed])
 
 
 def _hash_members(specs: list[MemberSpec]) -> dict[str, str]:

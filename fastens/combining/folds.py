@@ -18,7 +18,7 @@ from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import metadata_of_rows, with_weight_type
+from fastens.combining.parameters import metadata_of_rows, names_of_weight_types, with_weight_type
 from fastens.combining.responses import (
     METHODS,
     MemberError,
@@ -91,6 +91,7 @@ class MemberData:
     groups: Any = None
     validation: tuple[Any, Any] | None = None  # rows to stop early by, with their targets as they were given
     routed: Mapping[str, Mapping[str, Any]] | None = None  # metadata by member where scikit-learn routes it
+    weight_unit: float | None = None  # what weights were divided by to be counted; None where none were given
 
     @property
     def n_rows(self) -> int:
@@ -101,6 +102,12 @@ class MemberData:
     def weight(self) -> Array:
         """The weight of each row."""
         return np.ones(self.n_rows) if self.sample_weight is None else self.sample_weight
+
+    def weight_for(self, member: Any) -> Array | None:
+        """The weights for a member: as the ensemble counts them, or as given where it has no `weight_type`."""
+        if self.weight_unit is None or names_of_weight_types(member):
+            return self.sample_weight
+        return self.weight * self.weight_unit
 
     def settled(self) -> MemberData:
         """The same for members of ours, which then read any part of the rows like the whole."""
@@ -418,7 +425,9 @@ def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
 
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
     """Fit a copy of a member, with the weights, groups and validation rows that it takes."""
-    model = with_weight_type(clone(spec.estimator), data.sample_weight)
+    model = clone(spec.estimator)
+    if data.sample_weight is not None:
+        model = with_weight_type(model, data.sample_weight)
     model.fit(X, data.labels_for(model), **_metadata(spec, data))
     return model
 
@@ -429,8 +438,8 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     member = spec.estimator
     stops_early = getattr(member, "early_stopping", True) is not False and has_fit_parameter(member, "X_val")
     if data.routed is None:
-        if data.sample_weight is not None:
-            found[_weight_name(spec)] = data.sample_weight
+        if (weight := data.weight_for(member)) is not None:
+            found[_weight_name(spec)] = weight
         # Boosting takes groups for the splitter of its early stopping, and refuses them without one.
         has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
         if data.groups is not None and has_fit_parameter(member, "groups") and has_splitter:

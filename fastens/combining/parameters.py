@@ -268,10 +268,15 @@ def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
     return clone(member).set_params(**drawn) if drawn else member
 
 
-def with_weight_type(member: Any, weight: NDArray[np.float64] | None) -> Any:
+def names_of_weight_types(member: Any) -> dict[str, str]:
+    """The values of each `weight_type` of a member and of estimators in it, by its name."""
+    given = member.get_params(deep=True) if hasattr(member, "get_params") else {}
+    return {name: value for name, value in given.items() if name.split("__")[-1] == "weight_type"}
+
+
+def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
     """The member, which counts the weights that it is given as the ensemble does, unless it was set not to."""
-    given = member.get_params(deep=True) if weight is not None and hasattr(member, "get_params") else {}
-    names = [name for name, value in given.items() if name.split("__")[-1] == "weight_type" and value == AUTO]
+    names = [name for name, value in names_of_weight_types(member).items() if value == AUTO]
     decided = FREQUENCY if are_copies(weight) else IMPORTANCE
     return member.set_params(**dict.fromkeys(names, decided)) if names else member
 

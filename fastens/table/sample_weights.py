@@ -57,12 +57,13 @@ def weights_to_count(
     comm: Comm = LOCAL,
     name: str = "sample_weight",
     *,
+    has_unit_mean: bool = False,
     is_fit: bool = True,
 ) -> NDArray[np.float64] | None:
-    """Return what the engine counts: whole numbers of copies, or importance weights with a mean of 1.
+    """Return what the engine counts: whole numbers of copies, or importance weights with a mean of about 1.
 
-    This is the only place where that is decided: positive whole weights with a mean of 1 are ones, so that whole
-    weights mean copies wherever the engine meets them.
+    This is the only place where that is decided. The mean of importance weights is at most 1, so that positive ones are
+    whole only where all are 1: whole weights mean copies wherever the engine meets them.
 
     Parameters
     ----------
@@ -74,6 +75,9 @@ def weights_to_count(
         The ranks that the rows are on.
     name : str
         The name of the weights in messages.
+    has_unit_mean : bool
+        Whether the mean of importance weights is to be 1. Otherwise it is above 1/2: they are multiplied by a power of
+        two, so that those which growers of trees do not round stay so.
     is_fit : bool
         Whether to warn where large whole weights are not taken for copies.
 
@@ -85,12 +89,13 @@ def weights_to_count(
     Examples
     --------
     >>> import numpy as np
-    >>> weights_to_count(np.array([1.0, 3.0]), "auto"), weights_to_count(np.array([1.0, 3.0]), "importance")
-    (array([1., 3.]), array([0.5, 1.5]))
+    >>> weights_to_count(np.array([1.0, 4.0]), "auto"), weights_to_count(np.array([1.0, 4.0]), "importance")
+    (array([1., 4.]), array([0.25, 1.  ]))
     """
     if weight is None:
         return None
-    total, (n_rows,) = exact_sum(weight, comm), sum_ints(comm, int(np.count_nonzero(weight)))
+    present = weight[weight > 0]
+    total, (n_rows,) = exact_sum(weight, comm), sum_ints(comm, len(present))
     are_counts = not is_any(comm, not are_whole(weight)) and total <= MOST_COPIES
     if weight_type == FREQUENCY and not are_counts:
         broken = weight[weight != np.rint(weight)]
@@ -107,24 +112,13 @@ def weights_to_count(
             "taken for importance weights, which scale the influence of a row and are relative to their mean. Set "
             "weight_type='importance' to confirm, or weight_type='frequency' if each row stands for so many equal rows."
         )
-    return relative_weights(weight, comm)
-
-
-def relative_weights(weight: NDArray[np.float64], comm: Comm = LOCAL) -> NDArray[np.float64]:
-    """Weights divided by their mean over the rows whose weight is not zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> relative_weights(np.array([2.0, 2.0])), relative_weights(np.array([0.001, 0.003]))
-    (array([1., 1.]), array([0.5, 1.5]))
-    """
-    present = weight[weight > 0]
     highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
-    if highest == -minus_lowest:  # no rounding of the mean may keep equal weights from being ones
+    if highest == -minus_lowest:  # no rounding of the mean keeps equal weights from being ones
         return (weight > 0).astype(np.float64)
-    (n_rows,) = sum_ints(comm, len(present))
-    return weight / (exact_sum(weight, comm) / n_rows)
+    if has_unit_mean:
+        return weight / (total / n_rows)
+    fraction, exponent = np.frexp(total / n_rows)
+    return np.ldexp(weight, -int(exponent) + int(fraction == 0.5))
 
 
 def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any
 from fastens.engine.parts import as_array, is_coded
-from fastens.table.sample_weights import check_weights, unless_ones, weights_to_count
+from fastens.table.sample_weights import check_weights, unless_ones
 from fastens.warn import warn
 
 
@@ -29,21 +29,11 @@ class TrainingData(NamedTuple):
     own_weight: NDArray[np.float64] | None = None
 
     @classmethod
-    def of_target(
-        cls,
-        y: NDArray[Any],
-        sample_weight: Any,
-        comm: Comm = LOCAL,
-        weight_type: str | None = None,
-        *,
-        is_fit: bool = False,
-    ) -> TrainingData:
-        """Return targets and weights without those of zero weight; see `weights_to_count` for `weight_type`."""
+    def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
+        """Return targets and weights without those of zero weight."""
         if not is_any(comm, len(y) > 0):
             raise ValueError(f"Found array with 0 sample(s) (shape={y.shape}) while a minimum of 1 is required.")
         weight = check_weights(sample_weight, len(y), comm)
-        if weight_type is not None:
-            weight = weights_to_count(weight, weight_type, comm, is_fit=is_fit)
         if weight is None or weight.all():
             return cls(None, y, weight, comm=comm, n_given=len(y))
         rows = np.flatnonzero(weight)

@@ -38,6 +38,7 @@ class _PairModel(CategoryInput):
 
     _parameter_rules: ClassVar = PAIR_RULES
     _poor_score = True
+    _compares_weights = True
     max_bins: int
     _limits: Limits
 

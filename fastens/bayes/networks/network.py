@@ -33,7 +33,7 @@ from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, parameter
 from fastens.saving import SavedEstimator
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.present_rows import present_part
-from fastens.table.sample_weights import WEIGHT_TYPE, check_weights, unless_ones, weights_to_count
+from fastens.table.sample_weights import WEIGHT_TYPE, check_weights, unless_ones
 from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
 
@@ -179,6 +179,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         "n_jobs": ANYTHING,
     }
     _poor_score = True
+    _compares_weights = True
     _takes_parts = True
 
     structure: Any = field(default="hill-climb", kw_only=False)
@@ -271,7 +272,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             X, sample_weight = present_part(X, sample_weight, self._comm)
             X = self._learn_table(X)
             weights = check_weights(sample_weight, X.shape[0], self._comm)
-            weights = unless_ones(weights_to_count(weights, self.weight_type, self._comm), self._comm)
+            weights = unless_ones(self._weights_to_count(weights, is_fit=True), self._comm)
         return self._declare(in_memory(X), declared), y, weights  # numbers that will be bins; else it is codes already
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:

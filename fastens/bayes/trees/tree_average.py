@@ -95,6 +95,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     random_state: Any = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
+    _compares_weights = True
     _modes = ("bayes", "map", "gibbs")
     n_trees_: int = field(init=False)
     log_evidence_: float = field(init=False)
