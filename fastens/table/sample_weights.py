@@ -16,8 +16,8 @@ from fastens.parameters import POSITIVE, one_of
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.warn import warn
 
-AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
-WEIGHT_TYPE = one_of(AUTO, FREQUENCY, IMPORTANCE)
+WEIGHT_TYPES = AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
+WEIGHT_TYPE = one_of(*WEIGHT_TYPES)
 # Whole weights with a larger mean are not taken for copies: survey weights are hundreds or thousands, and a table that
 # stands for more than ten equal rows each is rare.
 MAX_MEAN_COPIES = 10.0
@@ -108,9 +108,8 @@ def weights_to_count(
         return weight
     if weight_type == AUTO and are_counts and is_fit:
         warn(
-            f"{name} holds whole numbers with a mean of {total / n_rows:.6g}, too large for copies of rows: they are "
-            "taken for importance weights, which scale the influence of a row and are relative to their mean. Set "
-            "weight_type='importance' to confirm, or weight_type='frequency' if each row stands for so many equal rows."
+            f"{name} has a mean of {total / n_rows:.6g}, too large to count copies of rows: it scales the influence of "
+            "rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
         )
     highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
     if highest == -minus_lowest:  # no rounding of the mean keeps equal weights from being ones
