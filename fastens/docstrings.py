@@ -139,8 +139,8 @@ weight_type : {"auto", "frequency", "importance"}
     What `sample_weight` means. "frequency": a weight is the number of equal rows that the row stands for, so the model
     is that of the table with each row repeated. "importance": a weight scales the influence of a row, which stays one
     row where rows are drawn, left out of bags or counted; weights are relative to their mean over the rows whose
-    weight is not 0. "auto": "frequency" for whole numbers with a mean of at most 10, else "importance", with a warning
-    if they are whole.
+    weight is not 0. "auto": "frequency" for whole numbers with a median of at most 10, else "importance", with a
+    warning if they are whole.
 """)
 
 

@@ -105,7 +105,8 @@ class MemberData:
 
     def weight_for(self, member: Any) -> Array | None:
         """The weights for a member: as the ensemble counts them, or as given where it has no `weight_type`."""
-        if self.weight_unit is None or names_of_weight_types(member):
+        is_counted = isinstance(member, BaseFastens) and member._compares_weights  # what combines members
+        if self.weight_unit is None or is_counted or names_of_weight_types(member):
             return self.sample_weight
         return self.weight * self.weight_unit
 

@@ -18,9 +18,9 @@ from fastens.warn import warn
 
 WEIGHT_TYPES = AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
 WEIGHT_TYPE = one_of(*WEIGHT_TYPES)
-# Whole weights with a larger mean are not taken for copies: survey weights are hundreds or thousands, and a table that
-# stands for more than ten equal rows each is rare.
-MAX_MEAN_COPIES = 10.0
+# Whole weights of which more than half are larger are not taken for copies: survey weights are hundreds or thousands,
+# and tables whose rows mostly stand for more than ten equal rows are rare.
+MAX_MEDIAN_COPIES = 10.0
 # The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
 _MOST_BITS = 100
@@ -95,7 +95,8 @@ def weights_to_count(
     if weight is None:
         return None
     present = weight[weight > 0]
-    total, (n_rows,) = exact_sum(weight, comm), sum_ints(comm, len(present))
+    total = exact_sum(weight, comm)
+    n_rows, n_large = sum_ints(comm, len(present), int(np.count_nonzero(present > MAX_MEDIAN_COPIES)))
     are_counts = not is_any(comm, not are_whole(weight)) and total <= MOST_COPIES
     if weight_type == FREQUENCY and not are_counts:
         broken = weight[weight != np.rint(weight)]
@@ -104,12 +105,12 @@ def weights_to_count(
             f"{name} must hold whole numbers with a sum of at most 2**53 with weight_type='frequency', which counts "
             f"copies of rows; got {got}. Use weight_type='importance' for weights that scale the influence of rows."
         )
-    if weight_type == FREQUENCY or (weight_type == AUTO and are_counts and total <= MAX_MEAN_COPIES * n_rows):
+    if weight_type == FREQUENCY or (weight_type == AUTO and are_counts and 2 * n_large <= n_rows):
         return weight
     if weight_type == AUTO and are_counts and is_fit:
         warn(
-            f"{name} has a mean of {total / n_rows:.6g}, too large to count copies of rows: it scales the influence of "
-            "rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
+            f"{name} mostly exceeds {MAX_MEDIAN_COPIES:g}, too much to count copies of rows: it scales the influence "
+            "of rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
         )
     highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
     if highest == -minus_lowest:  # no rounding of the mean keeps equal weights from being ones

@@ -111,7 +111,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     weight_type : {"auto", "frequency", "importance"}, default="auto"
         What `sample_weight` means. "frequency": a weight is the number of equal rows that the row stands for.
         "importance": weights are relative to their mean over the rows whose weight is not 0. "auto": "frequency" for
-        whole numbers with a mean of at most 10, else "importance", with a warning if they are whole.
+        whole numbers with a median of at most 10, else "importance", with a warning if they are whole.
     class_name : str, default="class"
         The class's name as a variable.
     random_state : int, RandomState or None, default=None
