@@ -170,7 +170,7 @@ def test_weights_that_are_not_whole_are_no_frequencies():
         model.set_params(weight_type="copies").fit(X, y)
 
 
-def test_small_whole_weights_are_copies_unless_told(rng):
+def test_small_whole_weights_are_copies_by_default(rng):
     X, y = load_iris(return_X_y=True)
     weight = rng.integers(1, 4, 150)
     rows = np.repeat(np.arange(150), weight)
@@ -254,3 +254,19 @@ def test_duplicates_of_continuous_rows_are_warned_of(name, rng):
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message=".*duplicates")
             clone(HOLDS_OUT[name]).fit(table, target)
+
+
+@pytest.mark.parametrize("weight", [SURVEY[:120], np.full(120, 1000.0), np.linspace(0.1, 7, 120)])
+def test_ranks_count_weights_as_one(weight):
+    from reference.rank_fits import fit_on_ranks
+
+    X, y, *_ = noisy(120)
+
+    def make():
+        return fastens.RandomForestRegressor(4, random_state=0, n_jobs=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone = make().fit(X, y, weight)
+        for model in fit_on_ranks(2, make, y, weight, X):
+            assert_array_equal(model.predict(X), alone.predict(X))

@@ -95,20 +95,20 @@ class AllRows:
 _ROWS_COMPARED = 20_000
 # A smaller share of duplicates hardly shows in what is measured on held-out rows.
 _MIN_DUPLICATES = 0.05
-# Of the distinct rows, whose values are looked at.
+# The values of at most this many distinct rows are examined.
 _ROWS_LOOKED_AT = 1000
 
 
 def warn_of_duplicates(hashes: NDArray[np.uint64], X: Any, y: NDArray[Any]) -> None:
     """Warn where rows are exact duplicates, which would be fitted and held out at once.
 
-    Equal rows are only told from copies by a column or target that hardly ever has a value twice among the distinct
-    rows: without one, equal rows are drawn by themselves, and may be on both sides.
+    Tables of a few discrete columns have equal rows by nature. Equal rows count as duplicates only if a column or
+    target has different values in more than half of the distinct rows.
 
     Parameters
     ----------
     hashes : uint64 array of shape (n_rows,)
-        Those of the rows and their targets; see `content_hashes`.
+        Hashes of the rows and their targets; see `content_hashes`.
     X, y : row source or None, and array
         The rows, None where they are on several ranks, and their targets.
 
