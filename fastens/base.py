@@ -30,7 +30,14 @@ from fastens.table.labels import index_of_labels, learn_labels, share_right
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.opening import opening_tables
 from fastens.table.present_rows import present_table
-from fastens.table.sample_weights import as_multiples, class_factors, multiplied, rows_to_score, unless_ones
+from fastens.table.sample_weights import (
+    as_multiples,
+    class_factors,
+    multiplied,
+    rows_to_score,
+    unless_ones,
+    weights_to_count,
+)
 from fastens.table.source import Source, TableParts
 from fastens.table.sources import Batches, is_source
 from fastens.table.spread import on_clusters, refuse_clusters
@@ -68,6 +75,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _reads_parts: bool = True
     # Whether it may be fitted without a target, and then has no classes.
     _may_lack_classes: bool = False
+    # Whether sums of weights are compared with numbers of rows or pseudo-counts.
+    _compares_weights: bool = False
     # What replaces categories, in estimators of trees.
     _statistics: Any = None
 
@@ -128,6 +137,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """The same with parameters already checked; there may be rows of another table to validate on."""
         self._check_target_given(y)
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
+        data = data._replace(sample_weight=self._weights_to_count(data.sample_weight, is_fit=True))
         self._check_ranks()
         target = self._learn_target(data.y)
         data = data.weighted(self._combine_weights(target, data.sample_weight))
@@ -198,6 +208,13 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         raise NotImplementedError
 
+    def _weights_to_count(self, weight: NDArray[np.float64] | None, *, is_fit: bool = False) -> Any:
+        """Positive weights as the engine counts them; as they are where there is no `weight_type`."""
+        weight_type = getattr(self, "weight_type", None)
+        if weight is None or weight_type is None:
+            return weight
+        return weights_to_count(weight, weight_type, self._comm, has_unit_mean=self._compares_weights, is_fit=is_fit)
+
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
@@ -207,7 +224,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check and encode validation data by what `fit` learned."""
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
-        weight = unless_ones(data.sample_weight, self._comm)
+        weight = unless_ones(self._weights_to_count(data.sample_weight), self._comm)
         X, data = present_table(X, data)
         return data._replace(y=self._encode_target(data.y), sample_weight=weight).with_table(self._encode_table(X))
 

@@ -133,6 +133,17 @@ def entries(text: str) -> dict[str, tuple[str, str]]:
     return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
 
 
+# Of every estimator for which it matters what a weight counts.
+WEIGHT_TYPE_DOCS = entries("""\
+weight_type : {"auto", "frequency", "importance"}
+    What `sample_weight` means. "frequency": a weight is the number of equal rows that the row stands for, so the model
+    is that of the table with each row repeated. "importance": a weight scales the influence of a row, which stays one
+    row where rows are drawn, left out of bags or counted; weights are relative to their mean over the rows whose
+    weight is not 0. "auto": "frequency" for whole numbers with a median of at most 10, else "importance", with a
+    warning if they are whole.
+""")
+
+
 def complete_docstring(kind: Any, docs: Docs) -> None:
     """Replace ``{parameters}`` and ``{attributes}`` in a class's docstring by what it does not describe itself.
 

@@ -155,21 +155,24 @@ SCALED = [
 def test_the_scale_of_shares_does_not_matter(kind, target, scale):
     """Boosting learned nothing from weights of 1e-6: no leaf had the smallest sum of hessians."""
     weight = np.random.default_rng(1).random(N_ROWS) + 0.01
-    # Weights above 1 are copies, beside which the same regularisation counts for less.
-    options = {"l2_regularization": 0.0} if scale > 1 and kind.__name__.startswith("Gradient") else {}
-    expected = smaller(kind, options).fit(X, target, weight / weight.mean())
-    found = smaller(kind, options).fit(X, target, weight / weight.mean() * scale)
+    expected = smaller(kind, {}).fit(X, target, weight / weight.mean())
+    found = smaller(kind, {}).fit(X, target, weight / weight.mean() * scale)
     assert_allclose(found.predict(X), expected.predict(X), rtol=1e-5, atol=1e-5)
     assert found.score(X, target) > 0.2
 
 
-@pytest.mark.parametrize("weight", [1e6, 1e12, 1e15, 1e300])
+@pytest.mark.parametrize("weight", [1e6, 1e9, 1e12, 1e13])
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (fastens.BayesTreeClassifier(), Y),
-        (fastens.BayesTreeRegressor(), Z),
-        (fastens.RandomForestRegressor(2, averaging="posterior", bootstrap=False, random_state=0), Z),
+        (fastens.BayesTreeClassifier(weight_type="frequency"), Y),
+        (fastens.BayesTreeRegressor(weight_type="frequency"), Z),
+        (
+            fastens.RandomForestRegressor(
+                2, averaging="posterior", bootstrap=False, weight_type="frequency", random_state=0
+            ),
+            Z,
+        ),
     ],
 )
 def test_priors_are_nothing_beside_large_weights(model, target, weight):
@@ -181,11 +184,11 @@ def test_priors_are_nothing_beside_large_weights(model, target, weight):
 @pytest.mark.parametrize("kind", [fastens.RandomForestClassifier, fastens.BaggingClassifier])
 def test_counts_of_large_weights_follow_them(kind):
     weight = WEIGHTS["of a survey"]
-    model = smaller(kind, {}).fit(X, Y, weight)
+    model = smaller(kind, {"weight_type": "frequency"}).fit(X, Y, weight)
     drawn = model.in_bag(2)
     assert drawn.sum() == weight.sum()
     assert np.abs((drawn - weight) / np.sqrt(weight)).max() < 5
-    again = smaller(kind, {"n_jobs": 2}).fit(X, Y, weight)
+    again = smaller(kind, {"weight_type": "frequency", "n_jobs": 2}).fit(X, Y, weight)
     assert_array_equal(again.in_bag(2), drawn)
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
@@ -194,7 +197,7 @@ def test_draws_with_resampling_are_as_many_as_copies():
     weight = np.random.default_rng(2).integers(1, 40, N_ROWS).astype(float)
     rows = np.repeat(np.arange(N_ROWS), weight.astype(int))
     for kind, target in ((fastens.AdaBoostRegressor, Z), (fastens.AdaBoostClassifier, Y)):
-        model = smaller(kind, {"resample": True})
+        model = smaller(kind, {"resample": True, "weight_type": "frequency"})
         of_weights = model.fit(X, target, weight).predict(X)
         assert_array_equal(model.fit(X[rows], target[rows]).predict(X), of_weights)
 
@@ -215,10 +218,10 @@ def test_memory_follows_rows(model, weights):
 @pytest.mark.parametrize(
     "model",
     [
-        fastens.BaggingClassifier(KNeighborsClassifier()),
-        fastens.BaggingClassifier(fastens.GaussianNB(), sampling="rows"),
-        fastens.AdaBoostRegressor(KNeighborsRegressor()),
-        fastens.WeightedMajorityClassifier(),
+        fastens.BaggingClassifier(KNeighborsClassifier(), weight_type="frequency"),
+        fastens.BaggingClassifier(fastens.GaussianNB(), sampling="rows", weight_type="frequency"),
+        fastens.AdaBoostRegressor(KNeighborsRegressor(), weight_type="frequency"),
+        fastens.WeightedMajorityClassifier(weight_type="frequency"),
     ],
     ids=["no weights", "rows", "boosting", "one by one"],
 )
@@ -228,7 +231,7 @@ def test_copies_that_would_have_to_be_made_are_too_many(model):
 
 
 def test_where_all_rows_are_in_all_bags():
-    model = fastens.RandomForestRegressor(3, oob_score=True, random_state=0)
+    model = fastens.RandomForestRegressor(3, oob_score=True, weight_type="frequency", random_state=0)
     with pytest.warns(UserWarning, match="All rows are in all bags, and oob_score_ is NaN"):
         model.fit(X, Z, sample_weight=np.full(N_ROWS, 1e5))
     assert np.isnan(model.oob_score_)

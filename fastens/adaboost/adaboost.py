@@ -26,7 +26,14 @@ from fastens.adaboost.weak_learners import (
 from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import GivenValidation, check_validated, drawn_rows, holds_out, subset
+from fastens.boosting.fit_arguments import (
+    GivenValidation,
+    check_duplicates,
+    check_validated,
+    drawn_rows,
+    holds_out,
+    subset,
+)
 from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
 from fastens.boosting.rules import prepared
@@ -43,6 +50,7 @@ from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.rollback import leave
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.sample_weights import WEIGHT_TYPE
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -163,6 +171,7 @@ class AdaBoostClassifier(AdditiveVotes):
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(CATEGORIES, default=None)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)
     verbose: int = parameter(RULES["verbose"], default=0)
     random_state: Any = parameter(RANDOM_STATE, default=None)
@@ -249,6 +258,7 @@ class AdaBoostClassifier(AdditiveVotes):
         n_earlier = self._n_rounds_to_keep(before)
         validation = given.read(self)
         if validation is None and holds_out(self):
+            check_duplicates(self, data)
             seed = data.comm.gather(drawn_seed(self))[0]
             data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)

@@ -44,6 +44,7 @@ from fastens.monitoring.stages import staged_scores
 from fastens.options import Categories
 from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.sample_weights import WEIGHT_TYPE
 from fastens.tree_model.column_rules import (
     CATEGORIES,
     OF_OWN_TREES,
@@ -129,6 +130,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(CATEGORIES, default=None)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 

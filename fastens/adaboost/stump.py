@@ -23,6 +23,7 @@ from fastens.engine.trees.code_sets import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.parameters import ANYTHING, one_of, parameter
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.sample_weights import WEIGHT_TYPE
 from fastens.tree_model.docs import DOCS
 from fastens.tree_model.saving import SavedEnsemble
 
@@ -36,6 +37,7 @@ class _Stump(SavedEnsemble, BaseFastens):
     _combination = "mean"
     max_bins: int = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from fastens.adaboost.weak_rounds import Vote, Weak
 from fastens.adaboost.weights import RowWeights
 from fastens.base import BaseFastens
-from fastens.combining.parameters import check_kind, seeded, tags_of
+from fastens.combining.parameters import check_kind, seeded, tags_of, with_weight_type
 from fastens.combining.responses import label_places
 from fastens.engine.bins.binning import Binning
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
@@ -179,6 +179,7 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
         model.set_params(random_state=index)
     model = seeded(model, np.random.RandomState(index))
     given = {"sample_weight": weights / (int(weights.sum()) / n_copies)} if takes_weights(model) else {}
+    model = with_weight_type(model, given["sample_weight"]) if given else model
     if not given:
         rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
         X, y = X[rows], y[rows]

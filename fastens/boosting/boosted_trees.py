@@ -60,6 +60,7 @@ from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, Linea
 from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.rollback import leave, left_by_interrupts
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.sample_weights import WEIGHT_TYPE
 from fastens.tree_model.saving import tree_arrays, trees_among
 from fastens.tree_model.slicing import of_rounds
 from fastens.tree_model.tree_model import TreeModel
@@ -93,6 +94,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     interaction_cst: Any = parameter(ANYTHING, default=None)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(NONE | record(Categories), default=None)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     early_stopping: bool | str | EarlyStopping = parameter(AUTO | record(EarlyStopping), default="auto")
     validation_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.1, needs=SPLITS)
     n_iter_no_change: int = parameter(whole(1), default=10, needs=STOPS)

@@ -22,12 +22,11 @@ from fastens.conformal.scores import (
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.whole import as_copies
 from fastens.monitoring.stages import levels_of
 from fastens.parameters import one_of
 from fastens.table.columns.vectors import unmasked
 from fastens.table.present_rows import present_rows
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import check_weights, weights_to_count
 from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
@@ -47,7 +46,8 @@ class IntervalCalibration:
         """Learn from a table, its targets and weights."""
         X, y, sample_weight, init_score = _present(*rows, init_score)
         predicted = _predicted_targets(model, X, init_score)
-        targets, weight = _encoded_targets(model, y, len(predicted[0])), _copies(sample_weight, len(predicted[0]))
+        n_rows = len(predicted[0])
+        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, n_rows)
         parts = zip(predicted, targets, losses_of_targets(model._loss), strict=True)
         return cls([Errors.of(own, target, loss.deviation(own[:, 0]), weight) for own, target, loss in parts])
 
@@ -83,7 +83,7 @@ class SetCalibration:
         X, y, sample_weight, init_score = _present(*rows, init_score)
         probabilities, score = _predicted_probabilities(model, X, init_score), SetScore(conformity)
         n_rows = len(probabilities[0])
-        targets, weight = _encoded_targets(model, y, n_rows), _copies(sample_weight, n_rows)
+        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, n_rows)
         pairs = zip(probabilities, targets, strict=True)
         return cls(score, [SetScores.of(score.of_labels(own, target), weight) for own, target in pairs])
 
@@ -117,9 +117,10 @@ def _present(X: Any, y: Any, sample_weight: Any, init_score: Any) -> tuple[Any, 
     return *present_rows(X, y, sample_weight), init_score
 
 
-def _copies(sample_weight: Any, n_rows: int) -> Array | None:
-    """How often each row counts."""
-    return as_copies(check_weights(sample_weight, n_rows))
+def _counted(model: Any, sample_weight: Any, n_rows: int) -> Array | None:
+    """The weights as `fit` counts them, with a mean of 1 where they are not copies."""
+    weight = check_weights(sample_weight, n_rows)
+    return weights_to_count(weight, model.weight_type, has_unit_mean=True, is_fit=False)
 
 
 def calibration_of(model: Any, method: str, wrapper: str) -> Any:

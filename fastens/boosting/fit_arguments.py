@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from fastens.base import TrainingData
 from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
+from fastens.engine.rows.sampling import content_hashes
+from fastens.engine.threads import resolve_n_jobs
 from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.opening import in_parts
-from fastens.table.training_data import split_of_rows
+from fastens.table.training_data import split_of_rows, warn_of_duplicates
 
 Array = NDArray[np.float64]
 RowNumbers = NDArray[np.intp]
@@ -104,6 +107,13 @@ def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tu
     return shared, max(min(max(n_held_out, n_classes), n_shared - n_classes), 1)
 
 
+def check_duplicates(model: Any, data: TrainingData) -> None:
+    """Warn of duplicates among rows in memory that are to be split at random."""
+    if data.comm.size == 1 and (isinstance(data.X, np.ndarray) or issparse(data.X)):
+        target = np.ascontiguousarray(getattr(model, "_target_for_hashing", np.asarray)(data.y))
+        warn_of_duplicates(content_hashes(data.X, target, resolve_n_jobs(model.n_jobs)), data.X, target)
+
+
 def own_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbers, RowNumbers]:
     """What this rank has of a split of the rows of all ranks."""
     train, validation = own_rows(data.comm, len(data.y), *parts)
@@ -142,7 +152,10 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     """Rows to train and to validate on by the splitter's last split, or at random; None for no validation."""
     splitter = model._stopping.validation
     if splitter is None:
-        return model._hold_out_rows(data, model._seed) if holds_out(model) else None
+        if not holds_out(model):
+            return None
+        check_duplicates(model, data)
+        return model._hold_out_rows(data, model._seed)
     if groups is not None:
         groups = unmasked(groups, "groups")
         if groups.shape != (data.n_given,):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.dart import scaled_tree
-from fastens.boosting.fit_arguments import RowNumbers, own_split, subset
+from fastens.boosting.fit_arguments import RowNumbers, check_duplicates, own_split, subset
 from fastens.boosting.rounds import BoostingRules, Rounds
 from fastens.boosting.rules import Prepared, boosting_rules, less_pruned, prepared
 from fastens.boosting.watching import Deadline, RoundWatch, watching
@@ -125,6 +125,7 @@ class FoldedFit:
 
     def __init__(self, model: Any, data: TrainingData, moment: float) -> None:
         self._model, self._moment = model, moment
+        check_duplicates(model, data)
         self._rows = model._fold_rows(data, model._stopping.folds, model._seed)
         self._rules = boosting_rules(model, model._seed, resolve_n_jobs(model.n_jobs))
         model._loss = model._get_loss()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, Ran
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.options import LambdaRankLoss, record
 from fastens.parameters import NONE, one_of, parameter, whole
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import check_weights, weights_to_count
 from fastens.table.training_data import check_same_rows
 
 Array = NDArray[np.float64]
@@ -161,8 +161,10 @@ class GradientBoostingRanker(BoostedTrees):
         if (X_val is not None) != (qid_val is not None or group_val is not None):
             raise ValueError("qid_val or group_val must be given where X_val is, and only there.")
         comm = self._comm
-        labels, sample_weight = _target(y, sample_weight, comm, qid=qid, group=group, query_weight=query_weight)
-        validation, sample_weight_val = _target(y_val, sample_weight_val, comm, qid=qid_val, group=group_val)
+        labels, sample_weight = self._target(
+            y, sample_weight, comm, is_fit=True, qid=qid, group=group, query_weight=query_weight
+        )
+        validation, sample_weight_val = self._target(y_val, sample_weight_val, comm, qid=qid_val, group=group_val)
         super().fit(
             X,
             labels,
@@ -229,12 +231,35 @@ class GradientBoostingRanker(BoostedTrees):
         labels, sample_weight = self._labelled("permutation_importance", y, sample_weight, queries)
         return super().permutation_importance(X, labels, sample_weight, n_repeats=n_repeats, random_state=random_state)
 
+    def _target(
+        self,
+        y: Any,
+        sample_weight: Any,
+        comm: Comm = LOCAL,
+        *,
+        is_fit: bool = False,
+        query_weight: Any = None,
+        **of_rows: Any,
+    ) -> tuple[Any, Any]:
+        """The labels of rows, with their queries, and the weights of the rows."""
+        if y is None:
+            return None, sample_weight
+        n_rows = np.size(np.asarray(y))
+        labels = RelevanceLabels(y, of_rows.get("qid"), of_rows.get("group"))
+        check_weights_of_rows(sample_weight, n_rows, labels.qid, labels.group)
+        documents = check_weights(sample_weight, n_rows, comm)
+        labels = replace(labels, documents=weights_to_count(documents, self.weight_type, comm, is_fit=is_fit))
+        return labels, row_weights(labels, n_rows, query_weight, self.weight_type, comm)
+
+    def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Array | None:
+        return weight  # `_target` has counted them, those of documents and those of queries
+
     def _labelled(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
         """What a method is given, as `_target`."""
         for name in queries:
             if name not in Queries.__annotations__:
                 raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}.")
-        return _target(y, sample_weight, **queries)
+        return self._target(y, sample_weight, **queries)
 
     # What boosting calls --------------------------------------------------
 
@@ -366,16 +391,3 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
         return self._get_loss().ndcg(y, np.ascontiguousarray(raw.T), weight, self.ndcg_at)
-
-
-def _target(
-    y: Any, sample_weight: Any, comm: Comm = LOCAL, *, qid: Any = None, group: Any = None, query_weight: Any = None
-) -> tuple[Any, Any]:
-    """The labels of rows, with their queries, and the weights of the rows."""
-    if y is None:
-        return None, sample_weight
-    n_rows = np.size(np.asarray(y))
-    check_weights_of_rows(sample_weight, n_rows, qid, group)
-    documents = check_weights(sample_weight, n_rows, comm)
-    labels = RelevanceLabels(y, qid, group, documents)
-    return labels, row_weights(labels, n_rows, query_weight, comm)

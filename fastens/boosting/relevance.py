@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastens.engine.comm import LOCAL, Comm, first_row, max_floats
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.vectors import unmasked
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import check_weights, weights_to_count
 
 Array = NDArray[np.float64]
 
@@ -152,7 +152,9 @@ def check_weights_of_rows(sample_weight: Any, n_rows: int, qid: Any, group: Any)
         )
 
 
-def row_weights(labels: RelevanceLabels, n_rows: int, query_weight: Any, comm: Comm = LOCAL) -> Array | None:
+def row_weights(
+    labels: RelevanceLabels, n_rows: int, query_weight: Any, weight_type: str, comm: Comm = LOCAL
+) -> Array | None:
     """The weight of each row: that of the document times that of its query, of which there are those of all ranks."""
     documents = labels.documents
     if query_weight is None:
@@ -162,4 +164,5 @@ def row_weights(labels: RelevanceLabels, n_rows: int, query_weight: Any, comm: C
     if given.shape != (n_queries,):
         raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
     of_rows = check_weights(given[query], len(query), comm, "query_weight")
+    of_rows = weights_to_count(of_rows, weight_type, comm, "query_weight", is_fit=False)
     return of_rows if documents is None or of_rows is None else documents * of_rows

@@ -160,6 +160,6 @@ def _stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) 
 
 
 def _make(estimator: Callable[..., Any], options: argparse.Namespace) -> Any:
-    common = {"random_state": options.random_state, "n_jobs": options.n_jobs}
+    common = {"random_state": options.random_state, "n_jobs": options.n_jobs, "weight_type": options.weight_type}
     parameters = inspect.signature(estimator).parameters
     return estimator(**{name: value for name, value in common.items() if name in parameters})

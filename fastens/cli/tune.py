@@ -98,6 +98,7 @@ def _search(options: argparse.Namespace, state: str, on_trial: Callable[[list[An
             state=state,
             random_state=options.random_state,
             n_jobs=options.n_jobs,
+            weight_type=options.weight_type,
             on_trial=on_trial,
         )
     except ValueError as error:

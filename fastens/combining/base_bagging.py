@@ -64,6 +64,8 @@ from fastens.table.frames import is_frame
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.opening import open_table
 from fastens.table.parts import as_numbers, take_columns
+from fastens.table.sample_weights import WEIGHT_TYPE
+from fastens.table.training_data import warn_of_duplicates
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -75,7 +77,10 @@ FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
     (DecisionTreeRegressor, "best"): RandomForestRegressor,
     (DecisionTreeRegressor, "random"): ExtraTreesRegressor,
 }
-OF_BAGS = ("n_estimators", "bootstrap", "max_samples", "oob_score", "warm_start", "voting", "random_state", "n_jobs")
+OF_BAGS = (
+    *("n_estimators", "bootstrap", "max_samples", "oob_score", "weight_type"),
+    *("warm_start", "voting", "random_state", "n_jobs"),
+)
 # The methods that pass metadata on.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
@@ -97,6 +102,7 @@ class BaseBagging(BaseOneEstimator):
     bootstrap: bool = parameter(FLAG, default=True)
     bootstrap_features: bool = parameter(FLAG, default=False)
     sampling: str = parameter(one_of("auto", "weights", "rows"), default="auto")
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool = parameter(VERBOSE, default=False)
@@ -170,6 +176,8 @@ class BaseBagging(BaseOneEstimator):
         for name in (*OUT_OF_BAG, "_n_columns_of_trees"):
             self.__dict__.pop(name, None)
         if self.oob_score:
+            numbers = as_numbers(data.X)
+            warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
             mean, self.oob_scores_ = self._left_out(data)
             if not (known := ~np.isnan(mean[:, 0])).all():
                 warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
@@ -276,7 +284,7 @@ class BaseBagging(BaseOneEstimator):
     def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
         """Fit member `number` on its bag."""
         columns = None if (drawn := bags.features(number)) is None else drawn.tolist()
-        bag = _with_routed_weight(self._bag(spec, data, bags, number), spec.name)
+        bag = _with_routed_weight(self._bag(spec, data, bags, number), spec)
         model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model, bag = OneClassClassifier(), replace(bag, routed=None)
@@ -301,7 +309,8 @@ class BaseBagging(BaseOneEstimator):
         bag = data.take(rows)
         if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
             return bag  # drawn with equal chances: weights stay what they are
-        return replace(bag, sample_weight=counts[rows].astype(np.float64) if as_weights else None)
+        weight = counts[rows].astype(np.float64) if as_weights else None
+        return replace(bag, sample_weight=weight, weight_unit=None)
 
     def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
         # Weights are for the bags: members get those of their bag.
@@ -486,11 +495,12 @@ class BaseBagging(BaseOneEstimator):
             self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
 
 
-def _with_routed_weight(bag: MemberData, name: str) -> MemberData:
+def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
     """The bag with its weights among the metadata of the member, where scikit-learn routes that."""
-    if bag.routed is None or bag.sample_weight is None:
+    weight = bag.weight_for(spec.estimator)
+    if bag.routed is None or weight is None:
         return bag
-    return replace(bag, routed={name: {**bag.routed[name], "sample_weight": bag.sample_weight}})
+    return replace(bag, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}})
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:

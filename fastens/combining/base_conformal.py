@@ -31,10 +31,11 @@ from fastens.docstrings import Docs, entries
 from fastens.engine.rows.copies import Copies
 from fastens.engine.rows.sampling import content_hashes, random_stream
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.whole import as_copies
-from fastens.parameters import ESTIMATOR, NONE, real
+from fastens.parameters import ESTIMATOR, NONE, parameter, real
 from fastens.table.memory_limits import TableShape
 from fastens.table.parts import as_numbers
+from fastens.table.sample_weights import WEIGHT_TYPE
+from fastens.table.training_data import warn_of_duplicates
 
 Array = NDArray[np.float64]
 
@@ -70,6 +71,7 @@ class BaseConformal(BaseOneEstimator):
     estimator: Any = field(default=None, kw_only=False)
     cv: Any = None
     calibration_fraction: float = 0.2
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -79,9 +81,8 @@ class BaseConformal(BaseOneEstimator):
         """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
         data, folds = self._parted(data, rows)
         member, responses = self._fit_copies(data, folds)
-        weight = copies_of(data)
         self._parts = [
-            self._calibrate(model, responses[test], data.y[test], weight[test])
+            self._calibrate(model, responses[test], data.y[test], data.weight[test])
             for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._member = member
@@ -94,8 +95,7 @@ class BaseConformal(BaseOneEstimator):
         """The rows, and which of them are to be held out from which others; all from none of a fitted estimator."""
         if self._is_prefit:
             return data, [(np.arange(0), np.arange(data.n_rows))]
-        splits_copies = self.cv is None and data.groups is None
-        return self._split(data) if splits_copies else (data, self._folds(data, rows))
+        return data, [self._split(data)] if self.cv is None and data.groups is None else self._folds(data, rows)
 
     def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
         """The estimator fitted for each fold, and its responses for the rows held out."""
@@ -122,24 +122,19 @@ class BaseConformal(BaseOneEstimator):
             )
         return folds
 
-    def _split(self, data: MemberData) -> tuple[MemberData, list[Fold]]:
-        """The rows to train on, behind them those held out: of a row of whole weight, perhaps some copies each."""
-        weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
-        copies = Copies.of(content_hashes(as_numbers(data.X), data.y), data.sample_weight)
-        n_held_out = math.ceil(self.calibration_fraction * copies.total)
-        if n_held_out == copies.total:
+    def _split(self, data: MemberData) -> Fold:
+        """The rows to train on and those held out, drawn by row: none has a part of its weight in both."""
+        n_held_out = math.ceil(self.calibration_fraction * data.n_rows)
+        if n_held_out == data.n_rows:
             raise ValueError(
                 f"calibration_fraction must leave rows to train on; got {self.calibration_fraction} with "
-                f"n_samples = {copies.total}."
+                f"n_samples = {data.n_rows}."
             )
-        drawn = copies.draw(n_held_out, random_stream(self._draw_seed(), 0)).astype(np.float64)
-        held_out = drawn if copies.are_weights else drawn * weight
-        trained = weight - held_out
-        train, test = np.flatnonzero(trained), np.flatnonzero(held_out)
-        parts = data.take(np.concatenate([train, test]))
-        if data.sample_weight is not None:
-            parts = _with_weights(parts, np.concatenate([trained[train], held_out[test]]))
-        return parts, [(np.arange(len(train)), np.arange(len(train), parts.n_rows))]
+        numbers = as_numbers(data.X)
+        hashes = content_hashes(numbers, data.y)
+        warn_of_duplicates(hashes, numbers, data.y)
+        is_held_out = Copies.of(hashes, None).draw(n_held_out, random_stream(self._draw_seed(), 0)) > 0
+        return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -201,20 +196,3 @@ def _is_drawn_anew(cv: Any) -> bool:
     from sklearn.model_selection import BaseShuffleSplit
 
     return isinstance(cv, BaseShuffleSplit) and cv.get_n_splits() > 1
-
-
-def copies_of(data: MemberData) -> Array:
-    """How often each row counts in a calibration."""
-    copies = as_copies(data.sample_weight)
-    return np.ones(data.n_rows) if copies is None else copies
-
-
-def _with_weights(data: MemberData, weight: Array) -> MemberData:
-    """The same rows with other weights, for what scikit-learn's metadata routing gives the estimator too."""
-    routed = None
-    if data.routed is not None:
-        routed = {
-            name: {key: weight if np.array_equal(value, data.weight) else value for key, value in own.items()}
-            for name, own in data.routed.items()
-        }
-    return replace(data, sample_weight=weight, routed=routed)

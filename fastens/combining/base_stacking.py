@@ -53,13 +53,14 @@ from fastens.combining.responses import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.docstrings import Docs, entries
 from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import FLAG, NONE, Rule, one_of
+from fastens.parameters import FLAG, NONE, Rule, one_of, parameter
 from fastens.rollback import leave
 from fastens.saving import nested_arrays, nested_model
 from fastens.table.answers import transforms_streams
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import TableShape
 from fastens.table.parts import free_names, in_one
+from fastens.table.sample_weights import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
 _FINAL = "final_estimator"
@@ -121,7 +122,8 @@ class FinishedFits:
 
 
 def _hash_rows(data: MemberData) -> str:
-    return _hash([data.X, data.y, data.classes, data.sample_weight, data.groups, data.validation, data.routed])
+    weight = data.sample_weight, data.weight_unit
+    return _hash([data.X, data.y, data.classes, weight, data.groups, data.validation, data.routed])
 
 
 def _hash_members(specs: list[MemberSpec]) -> dict[str, str]:
@@ -166,6 +168,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     inputs_from: str = "last"
     refit: bool = False
     columns: Mapping[str, Any] | None = None
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = False
     verbose: int | bool = False
     random_state: Any = None

@@ -28,9 +28,10 @@ from fastens.combining.members import BaseMembers
 from fastens.combining.memory import Fits
 from fastens.combining.parameters import CV, RULES, VERBOSE, NamedMembers
 from fastens.combining.responses import added
-from fastens.parameters import FLAG, NONE, Rule, one_of, real
+from fastens.parameters import FLAG, NONE, Rule, one_of, parameter, real
 from fastens.table.memory_limits import TableShape
 from fastens.table.parts import free_names
+from fastens.table.sample_weights import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
 # Sums of weights that differ by less are equal.
@@ -44,6 +45,7 @@ class BaseWeightedMembers(BaseMembers):
     estimators: NamedMembers | None = field(default=None, kw_only=False)
     cv: Any = None
     columns: Mapping[str, Any] | None = None
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: Any = None
     n_jobs: int | None = None
 

@@ -20,8 +20,9 @@ from fastens.combining.memory import Fits, responses_of
 from fastens.combining.parameters import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, own_request
 from fastens.combining.responses import added
 from fastens.docstrings import Docs, entries
-from fastens.parameters import real, whole
+from fastens.parameters import parameter, real, whole
 from fastens.table.memory_limits import TableShape
+from fastens.table.sample_weights import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
 
@@ -72,6 +73,7 @@ class BaseCascade(BaseLevels):
     inputs_from: str = "last"
     cv: Any = None
     refit: bool = False
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: Any = None
     n_jobs: int | None = None
 

@@ -14,7 +14,7 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.checked_parameters import with_parameters
-from fastens.combining.base_conformal import BaseConformal, copies_of
+from fastens.combining.base_conformal import BaseConformal
 from fastens.combining.defaults import BOOSTING, requesting
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, members_from_arrays, members_to_arrays
 from fastens.combining.local_errors import fit_error_forest, inner_folds, local_quantiles, without_last_digits
@@ -173,7 +173,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             errors = forest._measured().measured_conformity().errors
         else:
             columns = local_quantiles(forest, held_out.X, member.respond(held_out.X))
-            errors = Errors.of(columns, held_out.y, np.ones(held_out.n_rows), copies_of(held_out))
+            errors = Errors.of(columns, held_out.y, np.ones(held_out.n_rows), held_out.weight)
         self._parts, self._member, self._error_forest = [errors], member, forest
         return True
 

@@ -18,7 +18,7 @@ from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.explaining import Part
 from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import metadata_of_rows
+from fastens.combining.parameters import metadata_of_rows, names_of_weight_types, with_weight_type
 from fastens.combining.responses import (
     METHODS,
     MemberError,
@@ -30,14 +30,15 @@ from fastens.combining.responses import (
 )
 from fastens.combining.several_targets import labels_of, places_in, several_response
 from fastens.combining.tasks import Task, run_tasks, seconds_since
+from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.sharing import shared
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.callbacks import announce
 from fastens.saving import nested_arrays, numbered_arrays, restored_model
 from fastens.storage import ModelFileError
 from fastens.table.frames import is_frame
-from fastens.table.parts import read_table, settled, take_columns, take_rows
-from fastens.table.training_data import split_of_rows
+from fastens.table.parts import as_numbers, read_table, settled, take_columns, take_rows
+from fastens.table.training_data import split_of_rows, warn_of_duplicates
 from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
@@ -90,6 +91,7 @@ class MemberData:
     groups: Any = None
     validation: tuple[Any, Any] | None = None  # rows to stop early by, with their targets as they were given
     routed: Mapping[str, Mapping[str, Any]] | None = None  # metadata by member where scikit-learn routes it
+    weight_unit: float | None = None  # what weights were divided by to be counted; None where none were given
 
     @property
     def n_rows(self) -> int:
@@ -100,6 +102,13 @@ class MemberData:
     def weight(self) -> Array:
         """The weight of each row."""
         return np.ones(self.n_rows) if self.sample_weight is None else self.sample_weight
+
+    def weight_for(self, member: Any) -> Array | None:
+        """The weights for a member: as the ensemble counts them, or as given where it has no `weight_type`."""
+        is_counted = isinstance(member, BaseFastens) and member._compares_weights  # what combines members
+        if self.weight_unit is None or is_counted or names_of_weight_types(member):
+            return self.sample_weight
+        return self.weight * self.weight_unit
 
     def settled(self) -> MemberData:
         """The same for members of ours, which then read any part of the rows like the whole."""
@@ -192,6 +201,9 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
         folds = _given_folds(cv, data, given)
     else:
+        if data.groups is None:
+            numbers = as_numbers(data.X)
+            warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
         folds = [split_of_rows("cv", fold, data.n_rows) for fold in _split(cv, data)]
     if not any(len(test) for _, test in folds):
         used_up = " An iterator gives its folds to one fit alone; a list of them does to each." * isinstance(
@@ -417,6 +429,8 @@ def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
     """Fit a copy of a member, with the weights, groups and validation rows that it takes."""
     model = clone(spec.estimator)
+    if data.sample_weight is not None:
+        model = with_weight_type(model, data.sample_weight)
     model.fit(X, data.labels_for(model), **_metadata(spec, data))
     return model
 
@@ -427,8 +441,8 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     member = spec.estimator
     stops_early = getattr(member, "early_stopping", True) is not False and has_fit_parameter(member, "X_val")
     if data.routed is None:
-        if data.sample_weight is not None:
-            found[_weight_name(spec)] = data.sample_weight
+        if (weight := data.weight_for(member)) is not None:
+            found[_weight_name(spec)] = weight
         # Boosting takes groups for the splitter of its early stopping, and refuses them without one.
         has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
         if data.groups is not None and has_fit_parameter(member, "groups") and has_splitter:

@@ -12,6 +12,7 @@ from fastens.engine.rows.sampling import content_hashes
 from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.tree_errors import LEVELS
 from fastens.table.parts import as_numbers, beside, take_rows
+from fastens.table.sample_weights import IMPORTANCE
 
 Array = NDArray[np.float64]
 
@@ -43,11 +44,11 @@ def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int 
     part = data.take(np.flatnonzero(~np.isnan(predicted[:, 0])))
     predicted = predicted[~np.isnan(predicted[:, 0])]
     table, error = _table(predicted, part.X), part.y - predicted[:, 0]
-    # A row given twice is one row of weight 2, or out of a bag that holds its copy. With as many draws as rows some are
-    # left out, whatever the weights.
+    # A row given twice is one row of weight 2, or it would be out of a bag that holds its copy. Whatever the weights,
+    # there are as many draws as rows, which leave some out.
     _, rows, copy_of = np.unique(content_hashes(as_numbers(table), error), return_index=True, return_inverse=True)
     weight = np.bincount(copy_of, part.weight)
-    forest = RandomForestRegressor(oob_score=True, max_samples=len(rows), random_state=seed, n_jobs=n_jobs)
+    forest = RandomForestRegressor(oob_score=True, weight_type=IMPORTANCE, random_state=seed, n_jobs=n_jobs)
     return forest.fit(take_rows(table, rows), error[rows], weight)
 
 

@@ -75,6 +75,7 @@ class BaseMembers(BaseFastens):
     """
 
     _docs: ClassVar[Docs] = DOCS
+    _compares_weights = True
     # What `_fit_data` sets last.
     _learned: ClassVar[str] = "_members"
     _default_cv: ClassVar[int] = 5
@@ -366,15 +367,16 @@ class BaseMembers(BaseFastens):
             if limits is not None:
                 X.limits = limits
         given, found = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
-        X_val = metadata.get("X_val")
+        X_val, counted = metadata.get("X_val"), found.sample_weight
         data = MemberData(
             X=found.X,
             y=found.y,
             classes=getattr(self, "classes_", None),
-            sample_weight=found.sample_weight,
+            sample_weight=counted,
             groups=groups_of_rows(metadata.get("groups"), *given),
             validation=None if X_val is None else self._check_validation_rows(X_val, metadata["y_val"]),
             routed=self._route(metadata, given),
+            weight_unit=None if weight is None else float(weight[0] / (1.0 if counted is None else counted[0])),
         )
         return data, given
 

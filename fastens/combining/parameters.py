@@ -17,10 +17,12 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
 from fastens.base import BaseFastens
-from fastens.docstrings import entries
+from fastens.docstrings import WEIGHT_TYPE_DOCS, entries
+from fastens.engine.whole import are_copies
 from fastens.foreign_names import hint
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
 from fastens.table.columns.vectors import unmasked
+from fastens.table.sample_weights import AUTO, FREQUENCY, IMPORTANCE
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
 NamedMembers = list[tuple[str, Any]]
@@ -66,7 +68,7 @@ CV = (
 VERBOSE = FLAG | whole(0)
 LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
 
-DOCS = entries("""\
+DOCS = WEIGHT_TYPE_DOCS | entries("""\
 estimators : list of (name, estimator) or None
     The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
     it out. None: gradient boosting, a random forest and extremely randomised trees.
@@ -264,6 +266,19 @@ def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
         return member
     drawn = drawn_seeds(member, seeds, lambda value: value is None)
     return clone(member).set_params(**drawn) if drawn else member
+
+
+def names_of_weight_types(member: Any) -> dict[str, str]:
+    """The values of each `weight_type` of a member and of estimators in it, by its name."""
+    given = member.get_params(deep=True) if hasattr(member, "get_params") else {}
+    return {name: value for name, value in given.items() if name.split("__")[-1] == "weight_type"}
+
+
+def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
+    """The member, which counts the weights that it is given as the ensemble does, unless it was set not to."""
+    names = [name for name, value in names_of_weight_types(member).items() if value == AUTO]
+    decided = FREQUENCY if are_copies(weight) else IMPORTANCE
+    return member.set_params(**dict.fromkeys(names, decided)) if names else member
 
 
 def drawn_seeds(

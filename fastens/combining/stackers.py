@@ -35,6 +35,7 @@ class _Columns(BaseFastens):
 
     # Whether columns of shares are probabilities of classes.
     _has_probabilities: ClassVar[bool] = True
+    _compares_weights = True
     # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
     is_of_members_ = False
 

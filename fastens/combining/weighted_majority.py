@@ -34,7 +34,7 @@ from fastens.rollback import keeps_model
 from fastens.table.labels import check_classes, read_classes
 from fastens.table.parts import take_columns
 from fastens.table.present_rows import present_rows
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import IMPORTANCE, check_weights
 
 Array = NDArray[np.float64]
 
@@ -235,6 +235,10 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self.classes_ = known
         return self._encode_target(y)
 
+    def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Any:
+        # A stream has no mean weight: `partial_fit` takes weights as they are, in its first batch too.
+        return weight if hasattr(self, "_all_classes") else super()._weights_to_count(weight, is_fit=is_fit)
+
     # Online --------------------------------------------------
 
     def _start_weights(self, n_members: int) -> None:
@@ -253,7 +257,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
         """
         rows = np.arange(len(y))
-        if are_copies(weight):
+        if self.weight_type != IMPORTANCE and are_copies(weight):
             rows = repeated(rows, weight, "weights change from copy to copy")
             weight = np.ones_like(weight)
         self._heaviest = max(self._heaviest, float(weight.max(initial=0.0)))

@@ -39,18 +39,6 @@ def are_copies(weight: NDArray[np.float64] | None) -> bool:
     return weight is None or (bool(weight.sum() <= MOST_COPIES) and are_whole(weight))
 
 
-def as_copies(weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-    """Numbers of copies as they are; other weights scaled to a mean of 1, as rows that count more or less than one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_copies(np.array([2.0, 3.0])), as_copies(np.array([0.001, 0.003]))
-    (array([2., 3.]), array([0.5, 1.5]))
-    """
-    return weight if weight is None or are_copies(weight) else weight / weight.mean()
-
-
 def cap_limits(rules: Any) -> None:
     """Give the whole numbers of a frozen record of limits that are larger than kernels count the largest they do.
 

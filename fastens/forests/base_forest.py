@@ -36,7 +36,7 @@ from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, 
 from fastens.posterior.averaging import TreeAverager
 from fastens.posterior.prunings import Prunings
 from fastens.table.sample_weights import multiplied
-from fastens.table.training_data import AllRows, TrainingData
+from fastens.table.training_data import AllRows, TrainingData, warn_of_duplicates
 from fastens.tree_model.column_rules import CATEGORIES, check_same_rules, column_chances
 from fastens.tree_model.tree_model import TreeModel
 
@@ -145,6 +145,9 @@ class BaseForest(TreeParameters, TreeModel):
         if not self.bootstrap:
             return multiplied(weight, factors)
         [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, n_threads)])
+        if self.oob_score:
+            is_here = data.comm.size == 1
+            warn_of_duplicates(hashes, data.X if is_here else None, everyone.y)
         self._bootstrap = plan_draws(self.max_samples, hashes, weight, factors, self._strata(everyone))
         return self._reweighting(everyone)
 

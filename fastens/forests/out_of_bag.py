@@ -17,7 +17,6 @@ from fastens.engine.comm import first_row, gathered
 from fastens.engine.rows.sampling import content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import ThreadPool, resolve_n_jobs, threads_for
 from fastens.engine.trees.walks import LeftOut, PermutedLosses
-from fastens.engine.whole import as_copies
 from fastens.forests.bags import PERMUTING
 from fastens.forests.tree_errors import TreeErrors
 from fastens.tree_model.permutation import importance_bunch
@@ -30,8 +29,8 @@ _OF_CLASSES, _OF_NUMBERS = "uncertainty.scores.", "uncertainty.errors."
 _GRAIN = 500
 IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some."
 NEVER_OUT = (
-    "All rows are in all bags, and oob_score_ is NaN: there are many draws for each row. Whole numbers in "
-    "sample_weight are draws; as shares they are chances, and a smaller max_samples draws less."
+    "All rows are in all bags, and oob_score_ is NaN: there are many draws for each row. With "
+    "weight_type='importance' there are as many draws as rows, and a smaller max_samples draws less."
 )
 
 
@@ -57,8 +56,7 @@ class OutOfBag:
         score = _score(forest, mean[known], of_known) if known.any() else np.nan
         conformity = None
         if data.y.ndim == 1 and known.any():
-            weight = None if of_known.sample_weight is None else as_copies(of_known.sample_weight)
-            conformity = forest._conformity(matrix, mean, data.y, known, weight)
+            conformity = forest._conformity(matrix, mean, data.y, known, of_known.sample_weight)
         if data.rows is not None:
             spread = np.full((data.n_given, mean.shape[1]), np.nan)
             spread[data.rows] = mean
@@ -91,7 +89,7 @@ class OutOfBag:
         if self.conformity is None:
             raise ValueError(
                 "max_samples must leave rows out of bags, to measure how far predictions are off; all rows are in all "
-                "bags. Whole numbers in sample_weight are draws: divide them by a number, or set max_samples."
+                "bags. Set max_samples, or weight_type='importance' for as many draws as rows."
             )
         return self.conformity
 

@@ -10,6 +10,7 @@ from fastens.checked_parameters import with_parameters
 from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.constraints import count_of
 from fastens.parameters import ANYTHING, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.table.sample_weights import WEIGHT_TYPE
 from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
 from fastens.warn import warn
 
@@ -40,6 +41,7 @@ class TreeParameters:
     min_impurity_decrease: float = parameter(real(0), default=0.0)
     interaction_cst: Any = parameter(ANYTHING, default=None)
     feature_weights: Any = parameter(ANYTHING, default=None)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     max_bins: int = parameter(whole(2, 65_535), default=255)
     random_state: Any = parameter(RANDOM_STATE, default=None)

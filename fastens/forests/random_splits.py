@@ -22,7 +22,7 @@ from fastens.forests.forest_members import Members
 from fastens.parameters import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.present_rows import present_part
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import WEIGHT_TYPE, check_weights, unless_ones
 from fastens.tree_model.column_rules import check_same_rules
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 from fastens.tree_model.saving import SavedEnsemble
@@ -45,6 +45,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     max_bins: int = parameter(whole(2, 65_535), default=255)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False)
     random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
@@ -67,6 +68,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         if continues and (limits := getattr(table, "limits", None)) is not None:
             table.place = needs.place(limits, table)
         weight = check_weights(sample_weight, table.shape[0], comm)
+        weight = unless_ones(self._weights_to_count(weight, is_fit=True), comm)
         n_threads = resolve_n_jobs(self.n_jobs)
         if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
             self._seed: int = comm.gather(draw_seed(self.random_state))[0]

@@ -9,11 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fastens.engine.comm import LOCAL, Comm, in_turn, is_any, max_floats
-from fastens.engine.whole import MOST_EXACT, are_copies, are_whole
-from fastens.parameters import POSITIVE
+from fastens.engine.comm import LOCAL, Comm, in_turn, is_any, max_floats, sum_ints
+from fastens.engine.losses.losses import exact_sum
+from fastens.engine.whole import MOST_COPIES, MOST_EXACT, are_copies, are_whole
+from fastens.parameters import POSITIVE, one_of
 from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.warn import warn
 
+WEIGHT_TYPES = AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
+WEIGHT_TYPE = one_of(*WEIGHT_TYPES)
+# Whole weights of which more than half are larger are not taken for copies: survey weights are hundreds or thousands,
+# and tables whose rows mostly stand for more than ten equal rows are rare.
+MAX_MEDIAN_COPIES = 10.0
 # The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
 # of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
 _MOST_BITS = 100
@@ -42,6 +49,76 @@ def check_weights(
     if not is_any(comm, bool(weight.any())):
         raise ValueError(f"{name} must have a weight that is not zero; all of them are zero.")
     return _in_range(weight, comm=comm)
+
+
+def weights_to_count(
+    weight: NDArray[np.float64] | None,
+    weight_type: str,
+    comm: Comm = LOCAL,
+    name: str = "sample_weight",
+    *,
+    has_unit_mean: bool = False,
+    is_fit: bool = True,
+) -> NDArray[np.float64] | None:
+    """Return what the engine counts: whole numbers of copies, or importance weights with a mean of about 1.
+
+    This is the only place where that is decided. The mean of importance weights is at most 1, so that positive ones are
+    whole only where all are 1: whole weights mean copies wherever the engine meets them.
+
+    Parameters
+    ----------
+    weight : float64 array of shape (n_rows,) or None
+        Checked weights, perhaps some of zero.
+    weight_type : {"auto", "frequency", "importance"}
+        See the parameter of the estimators.
+    comm : Comm
+        The ranks that the rows are on.
+    name : str
+        The name of the weights in messages.
+    has_unit_mean : bool
+        Whether the mean of importance weights is to be 1. Otherwise it is above 1/2: they are multiplied by a power of
+        two, so that those which growers of trees do not round stay so.
+    is_fit : bool
+        Whether to warn where large whole weights are not taken for copies.
+
+    Raises
+    ------
+    ValueError
+        With "frequency", for weights that are not whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weights_to_count(np.array([1.0, 4.0]), "auto"), weights_to_count(np.array([1.0, 4.0]), "importance")
+    (array([1., 4.]), array([0.25, 1.  ]))
+    """
+    if weight is None:
+        return None
+    present = weight[weight > 0]
+    total = exact_sum(weight, comm)
+    n_rows, n_large = sum_ints(comm, len(present), int(np.count_nonzero(present > MAX_MEDIAN_COPIES)))
+    are_counts = not is_any(comm, not are_whole(weight)) and total <= MOST_COPIES
+    if weight_type == FREQUENCY and not are_counts:
+        broken = weight[weight != np.rint(weight)]
+        got = broken[0] if broken.size else f"a sum of {total:.15g}"
+        raise ValueError(
+            f"{name} must hold whole numbers with a sum of at most 2**53 with weight_type='frequency', which counts "
+            f"copies of rows; got {got}. Use weight_type='importance' for weights that scale the influence of rows."
+        )
+    if weight_type == FREQUENCY or (weight_type == AUTO and are_counts and 2 * n_large <= n_rows):
+        return weight
+    if weight_type == AUTO and are_counts and is_fit:
+        warn(
+            f"{name} mostly exceeds {MAX_MEDIAN_COPIES:g}, too much to count copies of rows: it scales the influence "
+            "of rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
+        )
+    highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
+    if highest == -minus_lowest:  # no rounding of the mean keeps equal weights from being ones
+        return (weight > 0).astype(np.float64)
+    if has_unit_mean:
+        return weight / (total / n_rows)
+    fraction, exponent = np.frexp(total / n_rows)
+    return np.ldexp(weight, -int(exponent) + int(fraction == 0.5))
 
 
 def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
@@ -125,6 +202,19 @@ def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArr
     return weight if weight is not None and is_any(comm, not (weight == 1).all()) else None
 
 
+def _totals(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
+    """The weight of each class, whatever the order of the rows: a sum of whole multiples of a power of two."""
+    if not is_any(comm, not are_copies(weight)):
+        return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
+    largest = np.zeros(n_classes)
+    np.maximum.at(largest, index, weight)
+    n_bits = sum_ints(comm, len(index))[0].bit_length()
+    shifts = 61 - n_bits - np.frexp(max_floats(comm, *largest))[1]
+    sums = np.zeros(n_classes, np.int64)
+    np.add.at(sums, index, np.rint(np.ldexp(weight, shifts[index])).astype(np.int64))
+    return np.ldexp(np.array(sum_ints(comm, *sums.tolist()), dtype=np.float64), -shifts)
+
+
 def class_factors(
     class_weight: Any,
     classes: NDArray[Any],
@@ -134,8 +224,7 @@ def class_factors(
 ) -> NDArray[np.float64]:
     """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        counted = 1.0 if weight is None else weight
-        totals = in_turn(comm, np.zeros(classes.size), lambda sums: np.add.at(sums, y.astype(np.intp), counted))
+        totals = _totals(y.astype(np.intp), classes.size, np.ones(len(y)) if weight is None else weight, comm)
         return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")

@@ -18,7 +18,7 @@ from fastens.engine.comm import LOCAL, Comm, first_row, in_turn, is_any, max_flo
 from fastens.engine.losses.losses import exact_sum
 from fastens.engine.parts import MappedRows, parts_of
 from fastens.engine.rows.sampling import random_stream
-from fastens.engine.whole import are_whole, as_copies
+from fastens.engine.whole import are_copies, are_whole
 from fastens.table.category_means import category_sums, fold_sums, means_of_other_folds, ordered_means
 
 Array = NDArray[np.float64]
@@ -89,7 +89,10 @@ class Targets:
         if weights is None:
             return self
         if own is None or is_any(comm, not are_whole(own)) or not is_any(comm, not are_whole(weights)):
-            return replace(self, weights=of_whole(comm, as_copies, weights))
+            is_scaled = is_any(comm, not are_copies(weights))
+            return (
+                replace(self, weights=of_whole(comm, lambda each: each / each.mean(), weights)) if is_scaled else self
+            )
         return replace(self, weights=weights * (exact_sum(own, comm) / exact_sum(weights, comm)))
 
     def near_0(self) -> Targets:

@@ -6,9 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any
+from fastens.engine.parts import as_array, is_coded
 from fastens.table.sample_weights import check_weights, unless_ones
+from fastens.warn import warn
 
 
 class TrainingData(NamedTuple):
@@ -86,6 +89,49 @@ class AllRows:
     def with_targets(self) -> TrainingData:
         """Return all of that, without the table."""
         return TrainingData(None, self.y, self.sample_weight, self.rows, n_given=self.n_given)
+
+
+# Rows are compared among this many at most, chosen by their hash so that equal rows are in or out together.
+_ROWS_COMPARED = 20_000
+# A smaller share of duplicates hardly shows in what is measured on held-out rows.
+_MIN_DUPLICATES = 0.05
+# The values of at most this many distinct rows are examined.
+_ROWS_LOOKED_AT = 1000
+
+
+def warn_of_duplicates(hashes: NDArray[np.uint64], X: Any, y: NDArray[Any]) -> None:
+    """Warn where rows are exact duplicates, which would be fitted and held out at once.
+
+    Tables of a few discrete columns have equal rows by nature. Equal rows count as duplicates only if a column or
+    target has different values in more than half of the distinct rows.
+
+    Parameters
+    ----------
+    hashes : uint64 array of shape (n_rows,)
+        Hashes of the rows and their targets; see `content_hashes`.
+    X, y : row source or None, and array
+        The rows, None where they are on several ranks, and their targets.
+
+    Warns
+    -----
+    UserWarning
+        If at least 5 % of the rows are duplicates of others.
+    """
+    compared = np.flatnonzero(hashes % np.uint64(max(1, len(hashes) // _ROWS_COMPARED)) == 0)
+    _, first = np.unique(hashes[compared], return_index=True)
+    n_duplicates = len(compared) - len(first)
+    if n_duplicates < max(1.0, _MIN_DUPLICATES * len(compared)):
+        return
+    rows = np.sort(compared[first[:_ROWS_LOOKED_AT]])
+    columns = [*y[rows].reshape(len(rows), -1).T]
+    if X is not None and not issparse(X) and not is_coded(X):
+        columns += [*as_array(X[rows]).T]
+    if any(2 * len(np.unique(column)) > len(rows) for column in columns):
+        warn(
+            f"X and y hold exact duplicates, {n_duplicates / len(compared):.0%} of the rows: a row may be fitted while "
+            "its duplicate is held out, so scores are too good and intervals too narrow. Give each row once, with "
+            "their number as sample_weight, or keep duplicates together by groups and a splitter such as GroupKFold."
+        )
 
 
 def check_same_rows(n_rows: int, n_targets: int) -> None:

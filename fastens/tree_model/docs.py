@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastens.docstrings import entries
+from fastens.docstrings import WEIGHT_TYPE_DOCS, entries
 
-DOCS = entries("""\
+DOCS = WEIGHT_TYPE_DOCS | entries("""\
 max_bins : int
     Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
     values have a bin of their own besides.

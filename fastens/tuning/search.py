@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
+from fastens.combining.parameters import with_weight_type
 from fastens.monitoring.callbacks import CallbackEnv, StopTraining
 from fastens.table.parts import take_rows
 from fastens.table.shuffled_folds import shuffled_folds
@@ -64,7 +65,8 @@ class Data:
         """The estimator of a trial."""
         space = SPACES[family]
         kind = space.classifier if self.task == CLASSIFICATION else space.regressor
-        return kind(random_state=self.random_state, n_jobs=self.n_jobs).set_params(**params)
+        model = kind(random_state=self.random_state, n_jobs=self.n_jobs).set_params(**params)
+        return model if self.weight is None else with_weight_type(model, self.weight)
 
     def rows(self, rows: NDArray[np.intp]) -> dict[str, Any]:
         """Some rows as arguments of `fit`."""

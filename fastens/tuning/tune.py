@@ -21,7 +21,7 @@ from fastens.table.columns.vectors import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import WEIGHT_TYPE, check_weights, weights_to_count
 from fastens.table.sources import is_source
 from fastens.table.spread import in_memory_only
 from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
@@ -66,6 +66,8 @@ class RandomSearch:
         A file that keeps every trial. If it is there, of the same rows and settings, the search goes on from it.
     random_state : int, default=0
         Seed of folds, draws and models.
+    weight_type : {"auto", "frequency", "importance"}, default="auto"
+        What `sample_weight` means: see the parameter of the estimators.
     n_jobs : int or None, default=None
         Threads of each fit. None: all.
     on_trial : function or None, default=None
@@ -90,6 +92,7 @@ class RandomSearch:
     n_iter_no_change: int = parameter(whole(1), default=50)
     state: str | os.PathLike[str] | None = parameter(PATH | NONE, default=None)
     random_state: int = parameter(whole(0, 2**32 - 1), default=0)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(whole(-(2**31)) | NONE, default=None)
     on_trial: Callable[[list[Trial]], Any] | None = parameter(FUNCTION | NONE, default=None)
 
@@ -245,6 +248,7 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
     if weight is not None and not weight.all():  # rows without weight are in no fold
         kept = np.flatnonzero(weight)
         X, y, weight = take_rows(X, kept), y[kept], weight[kept]
+    weight = weights_to_count(weight, search.weight_type)
     return Data(
         X, _target(y, task), weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs
     )

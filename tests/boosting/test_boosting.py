@@ -289,7 +289,7 @@ def test_least_weights_of_leaves_where_copies_are_millions(rng):
     X = rng.normal(size=(1000, 3))
     y = (X[:, 0] + rng.normal(size=1000) > 0.8).astype(int)
     options = {"n_estimators": 3, "min_samples_leaf": 1, "class_weight": {0: 0.6, 1: 3.1}}
-    options |= {"l2_regularization": 0.0, "split_penalty": 0.0, "max_features": 1.0}
+    options |= {"l2_regularization": 0.0, "split_penalty": 0.0, "max_features": 1.0, "weight_type": "frequency"}
     once, often = (
         GradientBoostingClassifier(growth=Growth(min_weight_leaf=100.0 * n, rows_per_threshold=None), **options).fit(
             X, y, sample_weight=np.full(1000, n)

@@ -85,7 +85,15 @@ EFFECTS = {
     "random_state": ({"subsample": 0.5}, 0, 1),
 }
 # What they do is tested where it is at home, or below.
-ELSEWHERE = {"early_stopping__choose_pruning", "oob_score", "callbacks", "warm_start", "verbose", "n_jobs"}
+ELSEWHERE = {
+    "early_stopping__choose_pruning",
+    "oob_score",
+    "callbacks",
+    "warm_start",
+    "verbose",
+    "n_jobs",
+    "weight_type",
+}
 # For each parameter, a value that breaks its rule.
 WRONG = {
     "n_estimators": 0,
@@ -144,6 +152,7 @@ WRONG = {
     "callbacks": [1],
     "warm_start": 1,
     "verbose": "loud",
+    "weight_type": "copies",
     "random_state": -1,
     "n_jobs": 0,
 }

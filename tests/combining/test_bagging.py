@@ -346,7 +346,9 @@ def test_large_weights_without_replacement(rng):
     """Weights are numbers of copies, of which none is made."""
     X = rng.normal(size=(150, 2))
     y = X[:, 0] > 0
-    model = BaggingClassifier(LogisticRegression(), 2, bootstrap=False, max_samples=0.5, random_state=0)
+    model = BaggingClassifier(
+        LogisticRegression(), 2, bootstrap=False, max_samples=0.5, weight_type="frequency", random_state=0
+    )
     counts = model.fit(X, y, sample_weight=np.full(150, 1e12)).in_bag(0)
     np.testing.assert_allclose(counts, 5e11, rtol=1e-3)
     assert counts.sum() == 75 * 10**12
@@ -354,7 +356,7 @@ def test_large_weights_without_replacement(rng):
 
 def test_more_copies_than_fit_into_memory(rng):
     X = rng.normal(size=(150, 2))
-    model = BaggingClassifier(KNeighborsClassifier(), 2, bootstrap=False, max_samples=0.5)
+    model = BaggingClassifier(KNeighborsClassifier(), 2, bootstrap=False, max_samples=0.5, weight_type="frequency")
     with pytest.raises(
         ValueError, match=r"sample_weight must stand for at most 10000000 copies .*KNeighborsClassifier is given rows"
     ):

@@ -19,9 +19,10 @@ from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood
 from fastens.bayes.naive.parameters import UNSEEN, SmoothingParameters, smoothing_of
 from fastens.checked_parameters import with_parameters
 from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, NONE, instance, real, whole
+from fastens.parameters import ANYTHING, NONE, instance, parameter, real, whole
 from fastens.table.at_sight import AtSight
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.sample_weights import WEIGHT_TYPE
 
 PAIR_RULES = {
     **SMOOTHING_RULES,
@@ -37,6 +38,7 @@ class _PairModel(CategoryInput):
 
     _parameter_rules: ClassVar = PAIR_RULES
     _poor_score = True
+    _compares_weights = True
     max_bins: int
     _limits: Limits
 
@@ -150,6 +152,7 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     categorical_features: Any = "from_dtype"
     unseen: str = "ignore"
     root: int | str | None = None
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
         return TreeLikelihood(*arguments, root=self._root_index())
@@ -234,6 +237,7 @@ class AODEClassifier(_PairModel):
     max_bins: int = 8
     categorical_features: Any = "from_dtype"
     unseen: str = "ignore"
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = None
 
     def _given_prior(self) -> tuple[bool, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.checked_parameters import with_parameters
-from fastens.docstrings import entries
+from fastens.docstrings import WEIGHT_TYPE_DOCS, entries
 from fastens.parameters import ANYTHING, FLAG, NONE, Rule, one_of, real
 
 
@@ -22,7 +22,7 @@ COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 FINITE = Rule("a finite number", real(-np.inf).holds)
 UNSEEN = one_of("ignore", "smooth", "error")
 
-DOCS = entries("""\
+DOCS = WEIGHT_TYPE_DOCS | entries("""\
 alpha : float or array of shape (n_features,)
     Pseudo-count with smoothing="laplace".
 fit_prior : bool

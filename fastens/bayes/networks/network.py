@@ -29,11 +29,11 @@ from fastens.checked_parameters import with_parameters
 from fastens.engine.elementary import log
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, real, whole
+from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, parameter, real, whole
 from fastens.saving import SavedEstimator
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.present_rows import present_part
-from fastens.table.sample_weights import check_weights
+from fastens.table.sample_weights import WEIGHT_TYPE, check_weights, unless_ones
 from fastens.table.training_data import check_same_rows
 from fastens.warn import warn
 
@@ -108,6 +108,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     max_bins : int or None, default=None
         Most bins of a column of numbers, which are the variable's values: quantiles, or one for each distinct value
         where these are fewer. None: every distinct number is a value.
+    weight_type : {"auto", "frequency", "importance"}, default="auto"
+        What `sample_weight` means. "frequency": a weight is the number of equal rows that the row stands for.
+        "importance": weights are relative to their mean over the rows whose weight is not 0. "auto": "frequency" for
+        whole numbers with a median of at most 10, else "importance", with a warning if they are whole.
     class_name : str, default="class"
         The class's name as a variable.
     random_state : int, RandomState or None, default=None
@@ -175,6 +179,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         "n_jobs": ANYTHING,
     }
     _poor_score = True
+    _compares_weights = True
     _takes_parts = True
 
     structure: Any = field(default="hill-climb", kw_only=False)
@@ -195,6 +200,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     states: Mapping[str, Any] | None = None
     max_bins: int | None = None
     class_name: str = "class"
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -266,6 +272,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             X, sample_weight = present_part(X, sample_weight, self._comm)
             X = self._learn_table(X)
             weights = check_weights(sample_weight, X.shape[0], self._comm)
+            weights = unless_ones(self._weights_to_count(weights, is_fit=True), self._comm)
         return self._declare(in_memory(X), declared), y, weights  # numbers that will be bins; else it is codes already
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:

@@ -60,6 +60,7 @@ class BaseBayesTree(BaseDecisionTree):
     temperature: float = parameter(POSITIVE, default=1.0)
 
     _takes_several_targets = False
+    _compares_weights = True
     _with_search = True
     # What `reweight` may change, besides the prior of the leaves.
     _PRIOR: ClassVar[tuple[str, ...]] = ("split_prior", "temperature")

@@ -21,6 +21,7 @@ from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, paramet
 from fastens.saving import SavedEstimator
 from fastens.table.arrays import dense
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.sample_weights import WEIGHT_TYPE
 from fastens.table.training_data import TrainingData
 from fastens.tree_model.docs import DOCS as TREE_DOCS
 
@@ -90,9 +91,11 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     alpha: float = parameter(POSITIVE, default=0.5)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
     class_weight: Any = parameter(ANYTHING, default=None)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: Any = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
+    _compares_weights = True
     _modes = ("bayes", "map", "gibbs")
     n_trees_: int = field(init=False)
     log_evidence_: float = field(init=False)

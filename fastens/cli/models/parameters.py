@@ -16,6 +16,7 @@ from fastens.cli.models.models import DEFAULT, FAMILIES, TEXT, estimator_class, 
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.options import SHORT_FORMS
 from fastens.parameters import ANYTHING, Rule
+from fastens.table.sample_weights import AUTO
 
 # Where argparse keeps the parameters, apart from the other options.
 _PLACE = "parameter "
@@ -272,6 +273,12 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
         values["estimators"] = _members(values["estimators"], task)
     if "random_state" in known:
         values["random_state"] = options.random_state
+    if options.weight_type != AUTO:
+        if options.weight is None:
+            raise CommandError("--weight-type is read with --weight, which names a column")
+        if "weight_type" not in known:
+            raise CommandError(f"--weight-type does not apply to {name} for {task}")
+        values["weight_type"] = options.weight_type
     try:
         return _of_quality(estimator, name, options)(**values).set_params(**of_records)
     except ValueError as error:

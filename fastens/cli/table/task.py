@@ -45,6 +45,7 @@ from fastens.cli.table.target import (
 from fastens.files import TableSchema
 from fastens.files.read import ReadTable
 from fastens.table.columns.dates import DAY, part_name
+from fastens.table.sample_weights import AUTO, WEIGHT_TYPES
 from fastens.table.sources import Batches
 
 LABELS_SHOWN = 4
@@ -158,6 +159,8 @@ def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = F
     add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
     add("--categorical", help="columns of numbers that stand for categories", **columns)
     add("--weight", metavar="COL", help="a column with the weight of each row")
+    text = "a weight is the number of equal rows (frequency), or scales a row's influence; auto: by its size (default)"
+    add("--weight-type", choices=WEIGHT_TYPES, default=AUTO, help=text)
     text = "leave out rows without a target (default), or refuse them"
     add("--missing-target", choices=(DROP, ERROR), default=DROP, help=text)
     parser.set_defaults(text=None)

@@ -46,7 +46,7 @@ def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[
     if total > max(MOST_MADE, len(rows)):
         raise ValueError(
             f"sample_weight must stand for at most {MOST_MADE} copies of rows where they have to be made: {why}; "
-            f"got {total:.15g}. Divide the weights by a number."
+            f"got {total:.15g}. Use weight_type='importance', or smaller weights."
         )
     return np.repeat(rows, counts.astype(np.intp))
 
