@@ -107,4 +107,5 @@ def _subject(
     rows = np.asarray(known[_PLACE].to_numpy())
     X = X.take(rows)
     predicted = values_of_one_output(model, X)
-    return Subject(model, card, X, predicted, read_truth(model, card, known, options), rows), notes
+    truth = read_truth(model, card, known, options)
+    return Subject(model, card, X, predicted, truth, rows, card.trained_on(truth.y, known)), notes

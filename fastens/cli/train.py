@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.models.models import FAMILIES
 from fastens.cli.models.parameters import add_parameters, add_quality, chosen_model, fit, make_model
 from fastens.cli.report.progress import cluster_progress, training_progress, waiting
 from fastens.cli.report.report import Report, shown
-from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
-from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.report.scores import Scores, Truth, area_notes, constant_prediction, score, score_constant
+from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.large import large_task
 from fastens.cli.table.outputs import add_overwrite, check_different, check_output
 from fastens.cli.table.spread import cluster_at, partitions
@@ -45,6 +46,7 @@ class Trained:
     seconds: float
     scores: Scores
     constant_scores: Scores
+    notes: list[str]
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -83,8 +85,7 @@ def run(options: argparse.Namespace) -> None:
     if options.checkpoint is not None:
         check_output(options.checkpoint, "a model", _files_of(options), options.overwrite)
     task = large_task(options) or read_task(options)
-    report.facts(task.facts())
-    report.notes(task.notes)
+    show_task(report, task)
     model = make_model(task.card.task, options)
     if options.dask is None:
         trained = _train_here(task, model, report, options)
@@ -96,6 +97,8 @@ def run(options: argparse.Namespace) -> None:
         os.remove(options.checkpoint)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
+    report.notes(trained.notes)
+    report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
     _describe(trained.model, task, report)
     report.facts(_outcome(trained, output, FAMILIES[family].unit))
 
@@ -156,12 +159,17 @@ def evaluated(model: Any, task: Task, seconds: float) -> Trained:
     rows = task.rows.take(~task.held_out)
     constant = constant_prediction(rows.y, rows.weight, classes)
     if not task.held_out.any():
-        return Trained(model, constant, seconds, {}, {})
+        return Trained(model, constant, seconds, {}, {}, [])
     rows = task.rows.take(task.held_out)
+    notes = []
+    if classes is not None and not (is_known := np.isin(rows.y, classes)).all():
+        names = sorted({str(label) for label in rows.y[~is_known]})
+        n_unknown = np.count_nonzero(~is_known)
+        notes.append(f"Not scored: {n_unknown:,} held-out rows of classes without training rows: {listed(names)}.")
+        rows = rows.take(is_known)
     truth = Truth(rows.y, rows.weight, classes, getattr(model, "loss", None))
-    return Trained(
-        model, constant, seconds, score(predicted_values(model, rows.X), truth), score_constant(constant, truth)
-    )
+    scores, of_constant = score(predicted_values(model, rows.X), truth), score_constant(constant, truth)
+    return Trained(model, constant, seconds, scores, of_constant, [*notes, *area_notes(truth)])
 
 
 @contextmanager
@@ -195,11 +203,15 @@ def _describe(model: Any, task: Task, report: Report) -> None:
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
         report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])
-    shares = getattr(model, "feature_importances_", None)
-    if shares is not None:
-        report.importances(zip(task.rows.names, shares, strict=True))
+    report.importances(gains(model, task))
     if hasattr(model, "most_informative_terms"):
         report.informative_terms(model.most_informative_terms())
+
+
+def gains(model: Any, task: Task) -> list[tuple[str, float]]:
+    """The share of each feature in what splits gain, where there are any."""
+    shares = getattr(model, "feature_importances_", None)
+    return [] if shares is None else list(zip(task.rows.names, map(float, shares), strict=True))
 
 
 def save_trained(trained: Trained, output: str, task: Task) -> None:

@@ -30,7 +30,8 @@ N_DEPENDENCE_ROWS = 300
 class Subject:
     """A model, its card, and rows of a table with their predictions.
 
-    `truth` holds the true values where they are known, `numbers` the positions of the rows in the table.
+    `truth` holds the true values where they are known, `numbers` the positions of the rows in the table. `trained_on`
+    marks the rows that the model was trained on, if this is the table of training.
     """
 
     model: Any
@@ -39,6 +40,7 @@ class Subject:
     predicted: Array
     truth: Truth | None
     numbers: NDArray[np.intp]
+    trained_on: NDArray[np.bool_] | None = None
 
     @property
     def classes(self) -> NDArray | None:
@@ -60,13 +62,10 @@ class Subject:
     def take(self, rows: NDArray) -> Subject:
         """Some of the rows."""
         truth = None if self.truth is None else self.truth.take(rows)
-        return replace(
-            self, X=self.X.take(rows), predicted=self.predicted[rows], truth=truth, numbers=self.numbers[rows]
+        trained_on = None if self.trained_on is None else self.trained_on[rows]
+        return Subject(
+            self.model, self.card, self.X.take(rows), self.predicted[rows], truth, self.numbers[rows], trained_on
         )
-
-    def trained_on(self) -> NDArray[np.bool_] | None:
-        """Which of the rows of a whole table the model was trained on, if this is the table of training."""
-        return None if self.truth is None else self.card.trained_on(self.truth.y)
 
     def with_values_of(self, column: int, rows: NDArray, donors: NDArray) -> Array:
         """Predictions for rows that have the value of a column from other rows."""

@@ -35,7 +35,7 @@ LONGEST_VALUE = 100
 
 def report_page(everything: Subject, model_file: str, table_file: str) -> str:
     """The page about a model and a whole table; rows that the model was trained on are left out if there are others."""
-    trained_on = everything.trained_on()
+    trained_on = everything.trained_on
     subject, notes = everything, []
     n_rows = f"{len(everything.predicted):,}"
     rows = f"all {n_rows} rows"

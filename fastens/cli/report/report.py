@@ -55,6 +55,17 @@ class Report:
             grid.add_row("-", note)
         self.out.print(grid)
 
+    def warnings(self, warnings: Sequence[str]) -> None:
+        """What may make the results worthless, one below the other, not to be overlooked."""
+        if not warnings:
+            return
+        self.out.print()
+        self.out.print("Warnings", style="bold red")
+        grid = Table.grid(padding=(0, 1))
+        for warning in warnings:
+            grid.add_row("!", warning, style="red")
+        self.out.print(grid)
+
     def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
         """The scores of the model beside those of a constant prediction."""
         self.title(title)
