@@ -22,7 +22,7 @@ from fastens.table.shuffled_folds import shuffled_folds
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 # Rows are drawn beyond this number; folds; bins of a column at most, with this many training rows each at least.
-MOST_ROWS, N_FOLDS, N_BINS, BIN_ROWS = 10_000, 3, 256, 5
+MOST_ROWS, N_FOLDS, N_BINS, BIN_ROWS, FEW_BINS = 10_000, 3, 256, 5, 16
 # Rows of the prior in the mean of each bin: few, or they hide that a small bin is pure.
 PRIOR_ROWS = 0.1
 # Classes beyond the most frequent ones are one.
@@ -71,12 +71,18 @@ class Scorer:
 
     def table(self, X: pa.Table) -> float:
         """The best score of the features that were made of one column."""
-        found = [self.codes(codes_of(X.column(place), self.n_bins)) for place in range(X.num_columns)]
+        found = [self._column(X.column(place)) for place in range(X.num_columns)]
         return float(np.nanmax(found)) if found and np.isfinite(found).any() else float("nan")
 
+    def _column(self, column: pa.ChunkedArray) -> float:
+        if kind_of(column.type) not in (NUMBER, BOOLEAN) or pa.types.is_dictionary(column.type):
+            return self.codes(category_codes(column))
+        type_ = pa.int8() if pa.types.is_boolean(column.type) else column.type
+        return self.numbers(np.asarray(column.cast(type_).cast(pa.float64(), safe=False).to_numpy()))
+
     def numbers(self, values: Array) -> float:
-        """The score of numbers."""
-        return self.codes(binned(values, self.n_bins))
+        """The score of numbers: of many bins, or of few where the others are mostly noise."""
+        return float(np.fmax(self.codes(binned(values, self.n_bins)), self.codes(binned(values, FEW_BINS))))
 
     def codes(self, codes: Codes) -> float:
         """The score of bins."""
@@ -118,11 +124,8 @@ def _folds(y: NDArray, is_classification: bool) -> list[tuple[Codes, Codes]]:
     return shuffled_folds(y, n_folds, 0, stratified=is_classification)
 
 
-def codes_of(column: pa.ChunkedArray, n_bins: int) -> Codes:
-    """The bins of numbers, or the categories of other values; missing ones have a code of their own."""
-    if kind_of(column.type) in (NUMBER, BOOLEAN) and not pa.types.is_dictionary(column.type):
-        type_ = pa.int8() if pa.types.is_boolean(column.type) else column.type
-        return binned(np.asarray(column.cast(type_).cast(pa.float64(), safe=False).to_numpy()), n_bins)
+def category_codes(column: pa.ChunkedArray) -> Codes:
+    """The codes of categories; missing ones have a code of their own."""
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = column.unify_dictionaries().combine_chunks()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 
 from fastens.cli.table.errors import CommandError, first_line
-from fastens.storage import MAGIC, replacing
+from fastens.storage import ENDING, MAGIC, replacing
 
 # How files begin that are no text, and what they are.
 BEGINNINGS = {
@@ -44,7 +45,11 @@ MARKUP = {
 # Of texts that are tables by their names, and no models or code.
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 TEXT, OTHER = "text", "binary data"
+# The output that is standard output.
+STANDARD = "-"
 HEAD_BYTES = 4096
+# A file that is not yet whole, as messages of libraries name it.
+HIDDEN = re.compile(rf"\.[0-9a-f]{{16}}\.[^/'\"\s]{{0,{ENDING}}}")
 
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +72,8 @@ def check_output(path: str, kind: str | None, inputs: Sequence[str | None], over
     overwrite : bool
         Whether it may replace an input or a file of another kind.
     """
+    if path == STANDARD:
+        return
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise CommandError(f"cannot write {path}: it is a folder")
@@ -109,7 +116,7 @@ def writing(path: str) -> Iterator[str]:
             yield unfinished
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
-        raise CommandError(f"cannot write {path}: {reason}") from error
+        raise CommandError(f"cannot write {path}: {HIDDEN.sub(os.path.basename(path), reason)}") from error
 
 
 def _kind_of_file(path: str) -> str | None:
