@@ -20,8 +20,9 @@ from fastens.cli.report.report import Report
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.parts import read_fitting
 from fastens.cli.table.reading import add_sheet, check_sheet
-from fastens.cli.table.tables import output_format, read_table, write_tables
+from fastens.cli.table.tables import output_format, write_tables
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     contributions_path = _check(options)
     model, card = load_model(options.model)
     check_sheet(options.sheet, options.table)
-    table = read_table(options.table, table_schema(card), sheet=options.sheet).table
+    table, unfit = read_fitting(options.table, table_schema(card), options.sheet)
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
     everything, notes = _subject(model, card, (table, X), options)
     report = Report()
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
         page = report_page(everything, options.model, options.table)
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
-    report.notes(notes)
+    report.notes([*unfit, *notes])
     report.facts([("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
     if explains(model):
         rows = _rows_to_explain(model, X, options.rows)

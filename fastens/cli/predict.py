@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"--contributions: {type(model).__name__} has none: its predictions are no sums of trees")
     unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
-        raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit, table.n_rows)}")
+        raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit)}")
     report = Report()
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
         parts = _predicted_parts(model, kinds, table, kept, options)
@@ -89,8 +89,10 @@ def run(options: argparse.Namespace) -> None:
     where = "standard output" if options.output == STANDARD else options.output
     report.line(f"{table.n_rows - len(unfit):,} rows predicted in {seconds:.2f} s, written to {where}")
     if unfit:
-        why = f"cells do not fit the columns of training: {unfit_text(unfit, table.n_rows)}"
-        report.line(f"Not predicted, as {why} The column {NOT_PREDICTED!r} says why; --strict stops instead.")
+        report.line(
+            f"{len(unfit):,} of {table.n_rows:,} rows were not predicted, as cells do not fit the columns of training: "
+            f"{unfit_text(unfit)}. The column {NOT_PREDICTED!r} says why; --strict stops instead."
+        )
     if n_escaped:
         report.line(escape_note(n_escaped))
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import Truth, mean_loss
 from fastens.cli.table.card import ModelCard
-from fastens.cli.table.columns import NUMBER, TIME, kind_of
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
 from fastens.files.python_values import python_values
+from fastens.table.columns.dates import DAY, column_and_part
 
 Array = NDArray[np.float64]
 # Predictions for shuffled values of all columns together, at most about so many; rows are left out evenly beyond.
@@ -58,6 +59,11 @@ class Subject:
         if self.classes is None:
             return [self.card.target or "prediction"]
         return [str(label) for label in (self.classes[1:] if len(self.classes) == 2 else self.classes)]
+
+    def is_day(self, feature: str) -> bool:
+        """Whether a feature is the days since 1970 of a column of dates."""
+        column, part = column_and_part(feature) or ("", "")
+        return part == DAY and self.card.kinds.get(column) in (DATE, TIMESTAMP)
 
     def take(self, rows: NDArray) -> Subject:
         """Some of the rows."""
@@ -131,6 +137,7 @@ class Dependence:
     missing: Array | None
     n_missing: int
     n_rows: int
+    is_day: bool = False  # days since 1970, to be shown as dates
 
     @property
     def is_numeric(self) -> bool:

@@ -81,6 +81,19 @@ class Report:
             table.add_row(*cells)
         self.out.print(table)
 
+    def scores_of_parts(self, title: str, parts: Sequence[tuple[str, int, Scores]]) -> None:
+        """The scores of several parts of the rows, one below the other."""
+        self.title(title)
+        table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
+        table.add_column("")
+        names = list(parts[0][2]) if parts else []
+        for name in ("rows", *names):
+            table.add_column(name, justify="right", no_wrap=True)
+        for part, n_rows, scores in parts:
+            cells = [shown(name, scores[name]) if name in scores else NO_VALUE for name in names]
+            table.add_row(one_line(part), f"{n_rows:,}", *cells)
+        self.out.print(table)
+
     def leaderboard(self, title: str, entries: Sequence[Entry]) -> None:
         """Models from best to worst; below them those that failed, and why.
 

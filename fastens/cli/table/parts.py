@@ -164,7 +164,8 @@ def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tu
         if not unfit or len(unfit) == len(table):
             raise
     table = table.filter(pc.is_null(table[UNFIT])).drop_columns([UNFIT])
-    return table, [f"Left out, as cells do not fit the columns of training: {unfit_text(unfit, parts.n_rows)}"]
+    n_rows = f"{len(unfit):,} of {parts.n_rows:,} rows"
+    return table, [f"Left out are {n_rows}, as cells do not fit the columns of training: {unfit_text(unfit)}."]
 
 
 def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
@@ -178,11 +179,10 @@ def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
     return found
 
 
-def unfit_text(unfit: Mapping[int, str], n_rows: int, most: int = 5) -> str:
+def unfit_text(unfit: Mapping[int, str], most: int = 5) -> str:
     """The first of the rows that do not fit, each with the reason."""
     shown = "; ".join(f"row {row}, {reason}" for row, reason in list(unfit.items())[:most])
-    more = f"; and {len(unfit) - most:,} more" if len(unfit) > most else ""
-    return f"{len(unfit):,} of {n_rows:,} rows: {shown}{more}."
+    return f"{shown}; and {len(unfit) - most:,} more" if len(unfit) > most else shown
 
 
 def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column], is_lenient: bool) -> TableParts:

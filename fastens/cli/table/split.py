@@ -107,16 +107,27 @@ class Order:
             what = "moments" if self.is_time else "groups"
             raise CommandError(f"--folds {n_folds} needs {n_parts} different {what}; {self.name!r} has {len(values):,}")
         if self.is_time:
-            # The middle of each moment's rows says in which part they are; no part is empty.
-            middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
-            part = np.clip(middles.astype(np.int64), 0, n_parts - 1)
-            part = np.clip(part, np.arange(len(values)) - len(values) + n_parts, np.arange(len(values)))
-            part = part[places]
+            part = _consecutive(counts, n_parts)[places]
             return [(np.flatnonzero(part < k), np.flatnonzero(part == k)) for k in range(1, n_parts)]
         groups = shuffled_folds(np.arange(len(values)), n_folds, random_state, stratified=False)
         return [
             (np.flatnonzero(np.isin(places, train)), np.flatnonzero(np.isin(places, test))) for train, test in groups
         ]
+
+    def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
+        """Rows by time, in at most so many consecutive parts, or those of each of the largest groups, with names."""
+        values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
+        if self.is_time:
+            part = _consecutive(counts, min(most, len(values)))
+        else:
+            part = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
+        found = []
+        for k in range(min(most, int(part.max()) + 1)):
+            rows = np.flatnonzero(part[places] == k)
+            ends = pc.min_max(self.column.take(rows)) if self.is_time else {"min": self.column[int(rows[0])]}
+            texts = list(dict.fromkeys("missing" if v.as_py() is None else str(python_value(v)) for v in ends.values()))
+            found.append((" to ".join(texts), rows))
+        return found
 
     def text(self, held_out: NDArray[np.bool_]) -> str:
         """Which rows are held out, in words."""
@@ -125,6 +136,15 @@ class Order:
             return f"{n_held_out:,} of {n_groups:,} groups of {self.name!r}"
         first = pc.min_max(self.column.filter(pa.array(held_out)))["min"]
         return f"from {self.name!r} {python_value(first)} on"
+
+
+def _consecutive(counts: Codes, n_parts: int) -> Codes:
+    """In which of so many parts each moment is, about equally many rows in each; there are as many moments at least."""
+    # The middle of a moment's rows says where it is; no part is empty.
+    middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
+    places = np.arange(len(counts))
+    part = np.clip(middles.astype(np.int64), 0, n_parts - 1)
+    return np.clip(part, places - len(counts) + n_parts, places)
 
 
 def _shown(column: pa.ChunkedArray) -> str:
