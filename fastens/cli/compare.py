@@ -71,7 +71,15 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"no model can do the table: {'; '.join(reasons)}")
     entries = ranked(entries)
     report.leaderboard(f"Leaderboard ({_of_folds(options)})", entries)
-    report.warnings(score_warnings(best_scores(entries), what="The best"))
+    best = best_scores(entries)
+    report.notes(
+        [
+            f"There is no {name}: no fold has rows of two classes to test on."
+            for name in best
+            if best[name] != best[name]
+        ]
+    )
+    report.warnings(score_warnings(best, what="The best"))
     if options.output:
         write_table(leaderboard_table(entries), options.output)
     if options.picture:

@@ -68,7 +68,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, predict, write."""
     output_format(options.output)
-    check_output(options.output, None, [options.model, *options.tables], options.overwrite)
+    check_output(options.output, None, [options.model, *options.tables], options.overwrite, may_be_standard=True)
     start = time.perf_counter()
     model, card = load_model(options.model)
     check_sheet(options.sheet, options.tables)

@@ -110,12 +110,29 @@ def _files_of(options: argparse.Namespace) -> list[str | None]:
 def _train_here(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
     """Fit on the rows that are not held out, score on those that are."""
     rows = task.rows.take(~task.held_out)
+    rows, validation = _with_validation(rows, task, model, options.random_state)
     rows = replace(rows, X=_within_ceiling(rows.X, model, options))
     start = time.perf_counter()
     with _checkpoints(model, options.checkpoint) as given:
-        _fit(model, rows, report, given)
+        _fit(model, rows, report, given | validation)
     seconds = time.perf_counter() - start
     return evaluated(model, task, seconds)
+
+
+def _with_validation(rows: Rows, task: Task, model: Any, random_state: int) -> tuple[Rows, dict[str, Any]]:
+    """The rows to fit on, and those to stop early by, divided by time or group as the held-out rows are.
+
+    All of the rows, and none, where the model does not stop early by a part of them, or where that part would have
+    classes of its own.
+    """
+    stops = getattr(model, "early_stopping", False) not in (False, "auto") and hasattr(model, "_stopping")
+    if task.order is None or not stops or model._stopping.folds is not None or model._stopping.refit:
+        return rows, {}
+    is_watched = task.order.take(~task.held_out).held_out(model.validation_fraction, random_state)
+    first, watched = rows.take(~is_watched), rows.take(is_watched)
+    if task.is_classification and not np.isin(rows.y, first.y).all():
+        return rows, {}
+    return first, {"X_val": watched.X, "y_val": watched.y, "sample_weight_val": watched.weight}
 
 
 def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
@@ -173,7 +190,7 @@ def evaluated(model: Any, task: Task, seconds: float) -> Trained:
 
 
 @contextmanager
-def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, str]]:
+def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
     """Within it, a model is saved as it is trained; the value of the context are arguments of its fit."""
     if path is None:
         yield {}
@@ -187,7 +204,7 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, str]]:
     model.callbacks = None
 
 
-def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, str]) -> None:
+def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, Any]) -> None:
     """Fit with a bar, where the model reports its rounds; else with a clock."""
     if not hasattr(model, "_on_round"):
         with waiting(report.err, "training"):

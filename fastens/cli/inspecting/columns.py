@@ -161,7 +161,7 @@ def _odd_numbers(values: Array) -> list[Remark]:
         found.append(Remark(f"is infinite in {cells}", "are infinite in some cells", cells))
         values = values[np.isfinite(values)]
     for code in missing_codes(values):
-        found.append(code_remark(code, np.count_nonzero(values == code)))
+        found.append(code_remark(code, int(np.count_nonzero(values == code))))
         values = values[values != code]
     return [*found, *_outliers(values)]
 

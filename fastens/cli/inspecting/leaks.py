@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ Codes = NDArray[np.intp]
 # Rows are drawn beyond this number; folds; bins of a column at most, with this many training rows each at least.
 MOST_ROWS, N_FOLDS, N_BINS, BIN_ROWS, FEW_BINS = 10_000, 3, 256, 5, 16
 # Rows of the prior in the mean of each bin: few, or they hide that a small bin is pure.
-PRIOR_ROWS = 0.1
+PRIOR_ROWS = 0.01
 # Classes beyond the most frequent ones are one.
 MOST_CLASSES = 20
 # From here on a column gives the target away; a formula of several has to be better, as two good columns may be .99.
@@ -64,7 +65,7 @@ class Scorer:
 
     def __init__(self, y: NDArray, task: str) -> None:
         self.is_classification = task == CLASSIFICATION
-        self.y = _class_codes(y) if self.is_classification else stats.rankdata(y)
+        self.y: NDArray[Any] = _class_codes(y) if self.is_classification else stats.rankdata(y)
         self._folds = _folds(self.y, self.is_classification)
         n_training = min((len(train) for train, _ in self._folds), default=0)
         self.n_bins = int(np.clip(n_training // BIN_ROWS, 2, N_BINS))

@@ -57,7 +57,8 @@ def identifier(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
 def _number_identifier(column: pa.ChunkedArray, name: str) -> str | None:
     """The same of numbers: all whole, and each there once."""
     n_values = len(column) - column.null_count
-    if n_distinct(column) < n_values or not whole_numbers(column.drop_null().cast(pa.float64(), safe=False).chunks):
+    is_whole = pa.types.is_integer(column.type) or whole_numbers(column.drop_null().cast(pa.float64()).chunks)
+    if n_distinct(column) < n_values or not is_whole:
         return None
     words = words_of(name)
     named = NAMED if "id" in words or any(map(ID_WORD.fullmatch, words[-1:])) else None

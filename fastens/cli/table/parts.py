@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -169,13 +170,21 @@ def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tu
 
 
 def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
-    """The rows that do not fit, counted from 1, and why."""
-    found, first = {}, 1
+    """The rows that do not fit, counted from 1, and why; CommandError for a column of which not one cell fits."""
+    found: dict[int, str] = {}
+    n_fitting: Counter[str] = Counter()
+    first = 1
     for part in parts:
         reasons = part[UNFIT]
         for place in np.flatnonzero(np.asarray(reasons.is_valid().to_numpy())).tolist():
             found[first + place] = reasons[place].as_py()
         first += part.num_rows
+        n_fitting.update({name: part.num_rows - part[name].null_count for name in part.column_names if name != UNFIT})
+    for name in (name for name, n in n_fitting.items() if n == 0):
+        start = f"column {name!r}"
+        own = [(row, reason) for row, reason in found.items() if reason.startswith(f"{start}:")]
+        if len(own) > 1 or len(found) == first - 1:
+            raise CommandError(f"{start}, row {own[0][0]}{own[0][1].removeprefix(start)}; no other cell fits either")
     return found
 
 
@@ -240,8 +249,14 @@ def _fitting(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Arr
         own = pa.array(texts, pa.string()).take(pc.index_in(values, odd).combine_chunks())
         reasons = pc.coalesce(reasons, own)
         values = pc.if_else(mask, None, values)
-    made = values.cast(pa.time32("s")) if column.type == OTHER else _as_known(name, values, column, 0)
+    made = _times(values) if column.type == OTHER else _as_known(name, values, column, 0)
     return made, reasons
+
+
+def _times(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as times of day, the only kind of CSV files that schemas do not know."""
+    moments = pc.binary_join_element_wise("1970-01-01", values, " ")
+    return moments.cast(pa.timestamp("s")).cast(pa.time32("s"))
 
 
 def _fits(name: str, value: pa.Scalar, column: Column) -> bool:
@@ -250,7 +265,7 @@ def _fits(name: str, value: pa.Scalar, column: Column) -> bool:
         return True
     values = pa.chunked_array([pa.array([value.as_py()])])
     try:
-        values.cast(pa.time32("s")) if column.type == OTHER else as_known(name, values, column)
+        _times(values) if column.type == OTHER else as_known(name, values, column)
     except (TableFileError, pa.ArrowException):
         return False
     return True
