@@ -170,13 +170,14 @@ def of_prices(run, write_csv):
     rng = np.random.default_rng(0)
 
     def line(i: int) -> str:
-        x, price = f"{rng.normal():.3f}".replace(".", ","), f"{1000 + 7 * i:,.2f}".translate({44: ".", 46: ","})
-        label = "=cmd" if rng.random() < 0.5 else "@no"
+        value = rng.normal()
+        x, price = f"{value:.3f}".replace(".", ","), f"{1000 + 7 * i:,.2f}".translate({44: ".", 46: ","})
+        label = "=cmd" if value + (i - 100) / 50 + rng.normal(0, 0.2) > 0 else "@no"
         return f"{i * 37 % 1000:06d};{price} €;{i % 28 + 1:02d}.{i % 12 + 1:02d}.2023;NA;{x};=1+{i % 3};{label}"
 
     lines = ["id;price;day;code;x;-f;y", *map(line, range(200))]
     path = write_csv("\n".join(lines) + "\n", "prices.csv")
-    result = run("train", path, "--target", "y", "--drop", "id,-f", "--n-estimators", 5)
+    result = run("train", path, "--target", "y", "--drop", "id,-f", "--n-estimators", 20)
     assert result.code == 0, result.err
     return lines
 
@@ -240,10 +241,10 @@ def test_other_types_and_formats_that_do_not_fit(run, write_csv, tmp_path):
     n = 60
     table = pd.DataFrame({
         "day": pd.date_range("2020-01-01", periods=n).astype(str), "at": ["10:00:00", "11:30:00", "12:15:00"] * 20,
-        "ok": ["true", "false"] * 30, "x": np.arange(n) * 1.5, "y": np.arange(n) * 2.0,
+        "ok": ["true", "false"] * 30, "x": np.arange(n) * 1.5, "y": np.arange(n) + [40.0, 0.0] * 30,
     })  # fmt: skip
     table.to_csv("t.csv", index=False)
-    assert run("train", "t.csv", "--target", "y", "--n-estimators", 2).code == 0
+    assert run("train", "t.csv", "--target", "y", "--n-estimators", 20, "--min-samples-leaf", 2).code == 0
     new = table.astype(object).head(8)
     new.loc[[1, 2, 3, 4], ["day", "at", "ok", "x"]] = np.where(np.eye(4, dtype=bool), "?!", new.iloc[1:5, :4])
     new.to_csv("new.csv", index=False)
