@@ -1,4 +1,4 @@
-"""What would make scores too good to be true, or a model useless: the cheap checks that every command shares.
+"""The cheap checks that every command shares: what makes scores too good to be true, or a model useless.
 
 `inspect` makes all of them, `train`, `compare` and `tune` those of `training_findings`, on a sample of large tables.
 """

@@ -47,7 +47,7 @@ def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def rows_to_compare(columns: Sequence[pa.ChunkedArray], most: int) -> NDArray[np.intp]:
-    """All rows, or about so many in which equal rows are together: those whose first values have certain hashes.
+    """All rows, or about `most` of them, equal rows together: rows whose first values have certain hashes.
 
     None of them where the first columns have too few values to choose by.
     """

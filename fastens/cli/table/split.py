@@ -115,7 +115,7 @@ class Order:
         ]
 
     def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
-        """Rows by time, in at most so many consecutive parts, or those of each of the largest groups, with names."""
+        """Rows by time, in at most this number of consecutive parts, or rows of each of the largest groups, with names."""
         values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         if self.is_time:
             part = _consecutive(counts, min(most, len(values)))
@@ -139,7 +139,7 @@ class Order:
 
 
 def _consecutive(counts: Codes, n_parts: int) -> Codes:
-    """In which of so many parts each moment is, about equally many rows in each; there are as many moments at least."""
+    """The part of each moment, with about equally many rows in each part; there are at least as many moments."""
     # The middle of a moment's rows says where it is; no part is empty.
     middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
     places = np.arange(len(counts))
