@@ -115,7 +115,7 @@ class Order:
         ]
 
     def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
-        """Rows by time, in at most this number of consecutive parts, or rows of each of the largest groups, with names."""
+        """Rows by time, in at most this number of consecutive parts, or of the largest groups, with names."""
         values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         if self.is_time:
             part = _consecutive(counts, min(most, len(values)))
