@@ -277,9 +277,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
         if os.path.exists(path):
             shutil.copymode(path, unfinished)
         os.replace(unfinished, path)
-    except BaseException:
+    except BaseException as error:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
+        if isinstance(error, OSError) and error.filename in (None, unfinished) and error.errno is not None:
+            raise OSError(error.errno, error.strerror, path) from error  # the name that the caller knows
         raise
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.models.models import FAMILIES, TEXT, estimator_class, families, quick_families
-from fastens.cli.report.leaderboard import Entry, constant_entry, cross_validate, fold_rows, ranked
+from fastens.cli.report.leaderboard import Entry, best_scores, constant_entry, cross_validate, fold_rows, ranked
 from fastens.cli.report.picture import check_picture, draw_leaderboard
 from fastens.cli.report.progress import comparison_progress
 from fastens.cli.report.report import Report
@@ -57,8 +58,7 @@ def run(options: argparse.Namespace) -> None:
     models = _models(task, options)
     _check_folds(task, options.folds)
     folds = fold_rows(task, options.folds, options.random_state)
-    report.facts(task.facts())
-    report.notes(task.notes)
+    show_task(report, task, has_folds=True)
     entries = [constant_entry(task, folds)]
     try:
         _compare(models, task, folds, entries, report, options)
@@ -76,6 +76,15 @@ def run(options: argparse.Namespace) -> None:
         with writing(options.picture) as unfinished:
             draw_leaderboard(entries, task.title, unfinished)
     report.leaderboard(f"Leaderboard ({_of_folds(options)})", entries)
+    best = best_scores(entries)
+    report.notes(
+        [
+            f"There is no {name}: no fold has rows of two classes to test on."
+            for name in best
+            if best[name] != best[name]
+        ]
+    )
+    report.warnings(score_warnings(best, what="The best"))
     written = [path for path in (options.output, options.picture) if path]
     if written:
         report.facts([("", ""), ("written", ", ".join(written))])
@@ -103,7 +112,8 @@ def _compare(
 
 
 def _of_folds(options: argparse.Namespace) -> str:
-    return f"{options.folds} folds, mean ± standard error"
+    by = f" by {options.time_column or options.group!r}" if options.time_column or options.group else ""
+    return f"{options.folds} folds{by}, mean ± standard error"
 
 
 def leaderboard_table(entries: list[Entry]) -> pa.Table:
@@ -134,7 +144,7 @@ def _check(options: argparse.Namespace) -> None:
 def _check_folds(task: Task, n_folds: int) -> None:
     """Refuse folds that cannot be filled: each must have a row, and one class must have a row in each."""
     most, what = len(task.rows.y), "rows"
-    if task.is_classification:
+    if task.is_classification and task.order is None:
         most, what = int(np.unique(task.rows.y, return_counts=True)[1].max()), "rows of the most frequent class"
     if not 2 <= n_folds <= most:
         raise CommandError(f"--folds must be at least 2 and at most the number of {what}, {most:,}; got {n_folds}")

@@ -10,16 +10,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
+from fastens.cli.inspecting.checks import score_warnings
 from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
 from fastens.cli.report.report import Report
-from fastens.cli.report.scores import Truth, score, score_constant
+from fastens.cli.report.scores import Truth, area_notes, score, score_constant
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import NUMBER, kind_of
 from fastens.cli.table.errors import CommandError, listed
+from fastens.cli.table.parts import read_fitting
 from fastens.cli.table.reading import add_sheet, check_sheet
-from fastens.cli.table.tables import read_table
+from fastens.cli.table.split import Order
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
 from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
+
+# The most parts whose scores are shown: of groups, and of times.
+MOST_PARTS = (10, 5)
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -34,6 +39,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--target", metavar="COL", help="the column with the true values (default: the target of training)"
     )
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
+    text = "also the scores of consecutive parts by this column of dates or numbers"
+    parser.add_argument("--time-column", metavar="COL", help=text)
+    parser.add_argument("--group", metavar="COL", help="also the scores of the largest groups by this column")
     add_sheet(parser)
     parser.set_defaults(run=run)
 
@@ -42,18 +50,34 @@ def run(options: argparse.Namespace) -> None:
     """Read, predict, compare."""
     model, card = load_model(options.model)
     check_sheet(options.sheet, options.table)
-    table = read_table(options.table, table_schema(card), sheet=options.sheet).table
+    table, unfit = read_fitting(options.table, table_schema(card), options.sheet)
     table, notes = with_target(table, options.target or card.target, options.weight)
+    order = Order.of(table, options)
     predicted = values_of_one_output(model, model_features(model, card, table))
     truth = read_truth(model, card, table, options)
     scores = score(predicted, truth)
     constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
     report = Report()
     report.scores(f"Scores on {len(truth.y):,} rows of {options.table}", scores, constant)
-    trained_on = card.trained_on(truth.y)
+    trained_on = card.trained_on(truth.y, table)
     if trained_on is not None:
         notes.append(f"{trained_on.sum():,} of these rows were trained on: the scores are too optimistic.")
-    report.notes(notes)
+        parts = {"rows trained on": trained_on, "rows held out": ~trained_on}
+        _by_part(
+            report, "Scores by rows", [(name, np.flatnonzero(rows)) for name, rows in parts.items()], predicted, truth
+        )
+    if order is not None:
+        _by_part(report, f"Scores by {order.name!r}", order.parts(MOST_PARTS[order.is_time]), predicted, truth)
+    report.notes([*unfit, *notes, *area_notes(truth)])
+    report.warnings(score_warnings(scores))
+
+
+def _by_part(
+    report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
+) -> None:
+    """Print the scores of some parts of the rows."""
+    found = [(name, rows, score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
+    report.scores_of_parts(title, [(name, len(rows), scores) for name, rows, scores in found])
 
 
 def with_target(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:

@@ -20,8 +20,9 @@ from fastens.cli.report.report import Report
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.parts import read_fitting
 from fastens.cli.table.reading import add_sheet, check_sheet
-from fastens.cli.table.tables import output_format, read_table, write_tables
+from fastens.cli.table.tables import output_format, write_tables
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     contributions_path = _check(options)
     model, card = load_model(options.model)
     check_sheet(options.sheet, options.table)
-    table = read_table(options.table, table_schema(card), sheet=options.sheet).table
+    table, unfit = read_fitting(options.table, table_schema(card), options.sheet)
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
     everything, notes = _subject(model, card, (table, X), options)
     report = Report()
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
         with waiting(report.err, f"contributions of {len(rows):,} rows"):
             write_tables(contribution_batches(model, X, rows), contributions_path)
         facts.append(("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)"))
-    report.notes(notes)
+    report.notes([*unfit, *notes])
     report.facts(facts)
     if options.contributions and not explains(model):
         report.line(f"nothing written to {contributions_path}: {type(model).__name__} has no contributions")
@@ -108,4 +109,5 @@ def _subject(
     rows = np.asarray(known[_PLACE].to_numpy())
     X = X.take(rows)
     predicted = values_of_one_output(model, X)
-    return Subject(model, card, X, predicted, read_truth(model, card, known, options), rows), notes
+    truth = read_truth(model, card, known, options)
+    return Subject(model, card, X, predicted, truth, rows, card.trained_on(truth.y, known)), notes

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastens.cli.inspecting.inspection import Inspection, Target, inspected
+from fastens.cli.inspecting.checks import Target
+from fastens.cli.inspecting.inspection import Inspection, inspected
 from fastens.cli.inspecting.text import print_inspection
 from fastens.cli.page.table_page import table_page
 from fastens.cli.report.progress import waiting

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
@@ -23,17 +24,20 @@ from fastens.cli.models.model_files import (
 )
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
-from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import features
 from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.outputs import add_overwrite, check_output
-from fastens.cli.table.parts import TableParts, open_parts
+from fastens.cli.table.outputs import STANDARD, add_overwrite, check_output
+from fastens.cli.table.parts import UNFIT, TableParts, open_fitting, open_parts, unfit_rows, unfit_text
 from fastens.cli.table.reading import add_sheet, check_sheet
-from fastens.cli.table.tables import output_format, write_tables
+from fastens.cli.table.tables import add_escape, escape_note, output_format, write_tables
 from fastens.cli.table.task import named_columns
 from fastens.files.dialects import unique_names
+from fastens.files.formats import CSV
 from fastens.table.answers import level_names
 from fastens.table.read_ahead import ahead
+
+# The column that says why a row was not predicted.
+NOT_PREDICTED = "not predicted"
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -43,14 +47,18 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
     text = "CSV or Parquet files with the columns of training, by name or as a pattern such as 'new/*.parquet'"
     parser.add_argument("tables", metavar="TABLE", nargs="+", help=text)
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="CSV or Parquet file to write")
-    keep = "columns of TABLE to write before the predictions, separated by commas"
+    text = "CSV or Parquet file to write; - for CSV on standard output"
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help=text)
+    keep = "columns of TABLE to write before the predictions, separated by commas; in CSV files as they are written"
     parser.add_argument("--keep", action="append", default=[], metavar="COLUMNS", help=keep)
     parser.add_argument("--keep-all", action="store_true", help="write all columns of TABLE before the predictions")
     coverage = "also intervals, or for classes sets, that hold the true value with this chance, as 0.9"
     parser.add_argument("--coverage", type=float, metavar="P", help=coverage)
     text = "also what each column contributes to the raw prediction of each row, for models made of trees"
     parser.add_argument("--contributions", action="store_true", help=text)
+    text = "stop at the first cell that does not fit the columns of training, instead of leaving out its row"
+    parser.add_argument("--strict", action="store_true", help=text)
+    add_escape(parser)
     add_sheet(parser)
     add_overwrite(parser)
     parser.set_defaults(run=run)
@@ -59,27 +67,51 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, predict, write."""
     output_format(options.output)
-    check_output(options.output, None, [options.model, *options.tables], options.overwrite)
+    check_output(options.output, None, [options.model, *options.tables], options.overwrite, may_be_standard=True)
     start = time.perf_counter()
     model, card = load_model(options.model)
     check_sheet(options.sheet, options.tables)
-    table = open_parts(options.tables, table_schema(card), sheet=options.sheet)
+    opened = open_parts if options.strict else open_fitting
+    table = opened(options.tables, table_schema(card), sheet=options.sheet)
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
-    report = Report()
-    with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
-        write_tables(_predicted_parts(model, card, table, kept, options, on_rows), options.output)
-    seconds = time.perf_counter() - start
-    report.line(f"{table.n_rows:,} rows predicted in {seconds:.2f} s, written to {options.output}")
-
-
-def _predicted_parts(
-    model: Any, card: ModelCard, table: TableParts, kept: list[str], options: argparse.Namespace, on_rows: OnRows
-) -> Iterator[pa.Table]:
-    """The predictions part by part, behind the columns that are kept."""
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not explains(model):
         raise CommandError(f"--contributions: {type(model).__name__} has none: its predictions are no sums of trees")
-    parts = table.read(list(dict.fromkeys([*kept, *_needed(model, kinds, table.empty, options)])))
+    unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
+    if len(unfit) == table.n_rows:
+        raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit)}")
+    report = Report()
+    with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
+        parts = _predicted_parts(model, kinds, table, kept, options)
+        n_escaped = write_tables(_counted(parts, on_rows), options.output, escape=options.escape_formulas)
+    seconds = time.perf_counter() - start
+    where = "standard output" if options.output == STANDARD else options.output
+    report.line(f"{table.n_rows - len(unfit):,} rows predicted in {seconds:.2f} s, written to {where}")
+    if unfit:
+        report.line(
+            f"{len(unfit):,} of {table.n_rows:,} rows were not predicted, as cells do not fit the columns of training: "
+            f"{unfit_text(unfit)}. The column {NOT_PREDICTED!r} says why; --strict stops instead."
+        )
+    if n_escaped:
+        report.line(escape_note(n_escaped))
+
+
+def _counted(parts: Iterable[pa.Table], on_rows: OnRows) -> Iterator[pa.Table]:
+    for part in parts:
+        yield part
+        on_rows(part.num_rows)
+
+
+def _predicted_parts(
+    model: Any, kinds: Mapping[str, str], table: TableParts, kept: list[str], options: argparse.Namespace
+) -> Iterator[pa.Table]:
+    """The predictions part by part, behind the columns that are kept."""
+    needed = _needed(model, kinds, table.empty, options)
+    # Parquet files have numbers and dates, CSV files what is written.
+    as_written = output_format(options.output) == CSV
+    typed_too = [] if as_written else kept
+    written = _Rows(table.written(kept)) if as_written and kept else None
+    parts = table.read(list(dict.fromkeys([*typed_too, *needed])))
     for part in _pieces(ahead(parts), model, options):
         X = features(_with_unread(part, kinds, table.empty), kinds)
         predictions = predicted_table(model, predicted_values(model, X))
@@ -87,8 +119,30 @@ def _predicted_parts(
             predictions = _with_columns(predictions, _covering(model, X, options.coverage))
         if options.contributions:
             predictions = _with_columns(predictions, contribution_columns(model, X))
-        yield _with_columns(part.select(kept), _columns_of(predictions))
-        on_rows(part.num_rows)
+        found = _columns_of(predictions)
+        if table.is_lenient:
+            reasons = part[UNFIT]
+            missing = {name: pc.if_else(pc.is_null(reasons), values, None) for name, values in found.items()}
+            found = {**missing, NOT_PREDICTED: reasons}
+        yield _with_columns(part.select(kept) if written is None else written.take(part.num_rows), found)
+
+
+class _Rows:
+    """Rows of tables that come one after the other, taken by their number."""
+
+    def __init__(self, tables: Iterator[pa.Table]) -> None:
+        self._tables, self._rest = tables, next(tables)
+
+    def take(self, n_rows: int) -> pa.Table:
+        """The next rows; ValueError where there are too few."""
+        parts = [self._rest.slice(0, n_rows)]
+        while (lacking := n_rows - sum(part.num_rows for part in parts)) > 0:
+            self._rest = next(self._tables, None)
+            if self._rest is None:
+                raise CommandError("the columns to keep have fewer rows than the others: the files have changed")
+            parts.append(self._rest.slice(0, lacking))
+        self._rest = self._rest.slice(parts[-1].num_rows)
+        return pa.concat_tables(parts)
 
 
 def _needed(model: Any, kinds: Mapping[str, str], empty: pa.Table, options: argparse.Namespace) -> list[str]:

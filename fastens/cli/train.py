@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.models.models import FAMILIES
 from fastens.cli.models.parameters import add_parameters, add_quality, chosen_model, fit, make_model
 from fastens.cli.report.progress import cluster_progress, training_progress, waiting
 from fastens.cli.report.report import Report, shown
-from fastens.cli.report.scores import Scores, Truth, constant_prediction, score, score_constant
-from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.report.scores import Scores, Truth, area_notes, constant_prediction, score, score_constant
+from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.large import large_task
 from fastens.cli.table.outputs import add_overwrite, check_different, check_output
 from fastens.cli.table.spread import cluster_at, partitions
@@ -45,6 +46,7 @@ class Trained:
     seconds: float
     scores: Scores
     constant_scores: Scores
+    notes: list[str]
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -83,8 +85,7 @@ def run(options: argparse.Namespace) -> None:
     if options.checkpoint is not None:
         check_output(options.checkpoint, "a model", _files_of(options), options.overwrite)
     task = large_task(options) or read_task(options)
-    report.facts(task.facts())
-    report.notes(task.notes)
+    show_task(report, task)
     model = make_model(task.card.task, options)
     if options.dask is None:
         trained = _train_here(task, model, report, options)
@@ -96,6 +97,8 @@ def run(options: argparse.Namespace) -> None:
         os.remove(options.checkpoint)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
+    report.notes(trained.notes)
+    report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
     _describe(trained.model, task, report)
     report.facts(_outcome(trained, output, FAMILIES[family].unit))
 
@@ -107,12 +110,29 @@ def _files_of(options: argparse.Namespace) -> list[str | None]:
 def _train_here(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
     """Fit on the rows that are not held out, score on those that are."""
     rows = task.rows.take(~task.held_out)
+    rows, validation = _with_validation(rows, task, model, options.random_state)
     rows = replace(rows, X=_within_ceiling(rows.X, model, options))
     start = time.perf_counter()
     with _checkpoints(model, options.checkpoint) as given:
-        _fit(model, rows, report, given)
+        _fit(model, rows, report, given | validation)
     seconds = time.perf_counter() - start
     return evaluated(model, task, seconds)
+
+
+def _with_validation(rows: Rows, task: Task, model: Any, random_state: int) -> tuple[Rows, dict[str, Any]]:
+    """The rows to fit on, and those to stop early by, divided by time or group as the held-out rows are.
+
+    All of the rows, and none, where the model does not stop early by a part of them, or where that part would have
+    classes of its own.
+    """
+    stops = getattr(model, "early_stopping", False) not in (False, "auto") and hasattr(model, "_stopping")
+    if task.order is None or not stops or model._stopping.folds is not None or model._stopping.refit:
+        return rows, {}
+    is_watched = task.order.take(~task.held_out).held_out(model.validation_fraction, random_state)
+    first, watched = rows.take(~is_watched), rows.take(is_watched)
+    if task.is_classification and not np.isin(rows.y, first.y).all():
+        return rows, {}
+    return first, {"X_val": watched.X, "y_val": watched.y, "sample_weight_val": watched.weight}
 
 
 def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
@@ -156,16 +176,21 @@ def evaluated(model: Any, task: Task, seconds: float) -> Trained:
     rows = task.rows.take(~task.held_out)
     constant = constant_prediction(rows.y, rows.weight, classes)
     if not task.held_out.any():
-        return Trained(model, constant, seconds, {}, {})
+        return Trained(model, constant, seconds, {}, {}, [])
     rows = task.rows.take(task.held_out)
+    notes = []
+    if classes is not None and not (is_known := np.isin(rows.y, classes)).all():
+        names = sorted({str(label) for label in rows.y[~is_known]})
+        n_unknown = np.count_nonzero(~is_known)
+        notes.append(f"Not scored: {n_unknown:,} held-out rows of classes without training rows: {listed(names)}.")
+        rows = rows.take(is_known)
     truth = Truth(rows.y, rows.weight, classes, getattr(model, "loss", None))
-    return Trained(
-        model, constant, seconds, score(predicted_values(model, rows.X), truth), score_constant(constant, truth)
-    )
+    scores, of_constant = score(predicted_values(model, rows.X), truth), score_constant(constant, truth)
+    return Trained(model, constant, seconds, scores, of_constant, [*notes, *area_notes(truth)])
 
 
 @contextmanager
-def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, str]]:
+def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
     """Within it, a model is saved as it is trained; the value of the context are arguments of its fit."""
     if path is None:
         yield {}
@@ -179,7 +204,7 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, str]]:
     model.callbacks = None
 
 
-def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, str]) -> None:
+def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, Any]) -> None:
     """Fit with a bar, where the model reports its rounds; else with a clock."""
     if not hasattr(model, "_on_round"):
         with waiting(report.err, "training"):
@@ -195,11 +220,15 @@ def _describe(model: Any, task: Task, report: Report) -> None:
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
         report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])
-    shares = getattr(model, "feature_importances_", None)
-    if shares is not None:
-        report.importances(zip(task.rows.names, shares, strict=True))
+    report.importances(gains(model, task))
     if hasattr(model, "most_informative_terms"):
         report.informative_terms(model.most_informative_terms())
+
+
+def gains(model: Any, task: Task) -> list[tuple[str, float]]:
+    """The share of each feature in what splits gain, where there are any."""
+    shares = getattr(model, "feature_importances_", None)
+    return [] if shares is None else list(zip(task.rows.names, map(float, shares), strict=True))
 
 
 def save_trained(trained: Trained, output: str, task: Task) -> None:

@@ -14,13 +14,14 @@ import pyarrow as pa
 from rich.table import Table
 
 import fastens
+from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report, with_error
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.outputs import add_overwrite, check_different, check_output
 from fastens.cli.table.tables import output_format, write_table
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
-from fastens.cli.train import DEFAULT_OUTPUT, evaluated, save_trained
+from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
 
 FAMILIES = ", ".join(fastens.RandomSearch().families)
 N_SHOWN = 12
@@ -59,10 +60,9 @@ def run(options: argparse.Namespace) -> None:
     _check(options, leaderboard, state)
     report = Report()
     task = read_task(options)
-    report.facts(task.facts())
-    report.notes(task.notes)
+    show_task(report, task, has_folds=True)
     with _progress(report) as on_trial:
-        search = _search(options, state, on_trial)
+        search = _search(options, state, task, on_trial)
         found = _tuned(task, search, options.time_limit - (time.monotonic() - start))
     trained = evaluated(found.best_estimator, task, found.seconds)
     save_trained(trained, options.output, task)
@@ -73,6 +73,8 @@ def run(options: argparse.Namespace) -> None:
     _print_leaderboard(report, found, options.metric)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
+        report.notes(trained.notes)
+    report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
     report.facts([("", ""), *_outcome(found, options, state), ("saved", ", ".join(written))])
 
 
@@ -88,12 +90,16 @@ def _check(options: argparse.Namespace, leaderboard: str, state: str) -> None:
         check_output(path, None, inputs, options.overwrite)
 
 
-def _search(options: argparse.Namespace, state: str, on_trial: Callable[[list[Any]], None]) -> fastens.RandomSearch:
+def _search(
+    options: argparse.Namespace, state: str, task: Task, on_trial: Callable[[list[Any]], None]
+) -> fastens.RandomSearch:
+    order = None if task.order is None else task.order.take(~task.held_out)
     try:
         return fastens.RandomSearch(
             families=tuple(options.models.split(",")),
             metric=options.metric,
             n_folds=options.folds,
+            folds=None if order is None else order.folds(options.folds, options.random_state),
             n_trials=options.trials,
             state=state,
             random_state=options.random_state,

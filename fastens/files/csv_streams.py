@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -46,6 +47,8 @@ class CsvStream:
         Rows of all files.
     given : dict of str to Column
         Types of columns that the person gives, before those of the schema.
+    as_text : bool
+        Whether all values are left as texts.
     """
 
     paths: list[str]
@@ -53,6 +56,9 @@ class CsvStream:
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
     given: Mapping[str, Column] = field(default_factory=dict)
+    as_text: bool = False
+    prefers_comma: bool = field(default=False, init=False)
+    _keeps_codes: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._openers = [opener(path) for path in self.paths]
@@ -61,6 +67,8 @@ class CsvStream:
         self._stored: dict[str, Any] = {}  # types as values are parsed; those with a writing of their own are texts
         self._types: dict[str, Any] = {}
         self._learn_head()
+        if self.as_text:
+            self._stored = self._types = dict.fromkeys(self._names, pa.string())
         while not self._is_counted():
             pass
 
@@ -68,6 +76,13 @@ class CsvStream:
     def arrow_schema(self) -> pa.Schema:
         """The columns as batches have them."""
         return pa.schema([(name, self._types[name]) for name in self._names])
+
+    def as_written(self) -> CsvStream:
+        """The stream with all values as texts, those too that are read as missing."""
+        found = copy(self)
+        found._stored = found._types = dict.fromkeys(self._names, pa.string())
+        found._keeps_codes = True
+        return found
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some of the columns of all files, in their order."""
@@ -123,6 +138,7 @@ class CsvStream:
         read = read_options(dialect, use_threads=False, block_size=BLOCK_BYTES)
         convert = convert_options(dialect, self.schema, types)
         convert.include_columns = list(columns)
+        convert.strings_can_be_null = not self._keeps_codes
         with (
             self._openers[number]() as stream,
             pa.csv.open_csv(stream, read, parse_options(dialect, ragged), convert) as reader,
@@ -167,7 +183,7 @@ class CsvStream:
                 raise TableFileError("the file has no rows")
         typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, self.notes)
         found = {name: typing.read(name, head[name]) for name in head.column_names}
-        self._names = head.column_names
+        self._names, self.prefers_comma = head.column_names, dialect.prefers_comma
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
         for name, (values, column) in found.items():
             self._take_type(name, head[name].type, values.type, column)

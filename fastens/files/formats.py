@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -60,10 +61,16 @@ def format_of(path: str) -> str:
     raise TableFileError(f"cannot tell the format of {path!r}: its name must end in one of {endings}")
 
 
+@lru_cache(maxsize=1)
+def _standard_input(stream: Any) -> bytes:
+    """All of standard input, which can be read only once."""
+    return stream.buffer.read()
+
+
 def opener(path: str) -> Callable[[], Any]:
     """A function that opens the file anew, without its compression."""
     if path == STANDARD_INPUT:
-        content = sys.stdin.buffer.read()
+        content = _standard_input(sys.stdin)
         return lambda: pa.BufferReader(content)
     if not os.path.exists(path):
         raise TableFileError(f"no such file: {path}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +38,10 @@ METRIC = replace(
     one_of(LOSS, *get_scorer_names()),
     text=f"{LOSS!r} or the name of a scorer of scikit-learn (sklearn.metrics.get_scorer_names() lists them)",
 )
+PAIRS = Rule(
+    "a list of pairs of row numbers, those to fit on and those to judge by",
+    lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(len(pair) == 2 for pair in value),
+)
 PATH = Rule("a path", lambda value: isinstance(value, str | os.PathLike))
 # Time kept for the last fit: as long as those of the best trial's folds, and as much again as they differ by.
 REFIT_FACTOR = 1.5
@@ -58,6 +63,9 @@ class RandomSearch:
         What models are judged by: the log loss or the root mean squared error, or the name of a scorer of scikit-learn.
     n_folds : int, default=5
         Folds of the cross-validation, the same for all models.
+    folds : sequence of pairs of int arrays or None, default=None
+        The rows to fit on and those to judge by, fold by fold, as the splitters of scikit-learn yield them: by time, or
+        by group. If None, `n_folds` folds are drawn at random, with the same share of each class.
     n_trials : int or None, default=None
         Most models, those of an earlier search from `state` included.
     n_iter_no_change : int, default=50
@@ -88,6 +96,7 @@ class RandomSearch:
     families: tuple[str, ...] = parameter(FAMILIES, default=tuple(SPACES))
     metric: str = parameter(METRIC, default=LOSS)
     n_folds: int = parameter(whole(2), default=5)
+    folds: Sequence[tuple[Any, Any]] | None = parameter(PAIRS | NONE, default=None)
     n_trials: int | None = parameter(whole(1) | NONE, default=None)
     n_iter_no_change: int = parameter(whole(1), default=50)
     state: str | os.PathLike[str] | None = parameter(PATH | NONE, default=None)
@@ -212,10 +221,12 @@ def tune(
     data = _data(X, y, task, sample_weight, search)
     if len(data.y) < 2:
         raise ValueError(f"X must have 2 rows or more, to fit on and to judge by; got {len(data.y)}.")
-    whole(2, len(data.y)).check("n_folds", search.n_folds)
-    settings = [search.families, search.metric, search.n_folds, search.n_iter_no_change, search.random_state, task]
+    folds = _folds(data, search)
+    given = [] if search.folds is None else [zlib.crc32(rows.tobytes()) for pair in folds for rows in pair]
+    judged_by = given or len(folds)
+    settings = [search.families, search.metric, judged_by, search.n_iter_no_change, search.random_state, task]
     file = SearchFile(search.state, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
-    stopped_by = _search(data, search, file, (start, time_limit))
+    stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
     model = _fitted(data, best, start + time_limit)
     return Tuned(model, best, file.trials, stopped_by, time.monotonic() - start)
@@ -264,14 +275,25 @@ def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
     return classes[index.astype(np.intp)] if y.dtype.kind == "O" and classes.dtype.kind != "U" else y
 
 
-def _search(data: Data, search: RandomSearch, file: SearchFile, clock: tuple[float, float]) -> str:
+def _folds(data: Data, search: RandomSearch) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """The rows to fit on and to judge by."""
+    if search.folds is None:
+        whole(2, len(data.y)).check("n_folds", search.n_folds)
+        return fold_rows(data, search.n_folds)
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in search.folds]
+    for rows in (rows for pair in folds for rows in pair):
+        if rows.dtype.kind not in "iu" or not len(rows) or rows.min() < 0 or rows.max() >= len(data.y):
+            raise ValueError(f"folds must hold row numbers from 0 to {len(data.y) - 1}, at least one in each part.")
+    return folds
+
+
+def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any], clock: tuple[float, float]) -> str:
     """Try models until the time that is left is that of the last fit; why it ended."""
     start, limit = clock
-    folds = fold_rows(data, search.n_folds)
     index = 1 + max((trial.index for trial in file.trials), default=-1)
     try:
         while search.n_trials is None or len(file.trials) < search.n_trials:
-            moment = start + limit - _reserve(file.trials, search.n_folds, limit)
+            moment = start + limit - _reserve(file.trials, len(folds), limit)
             if time.monotonic() >= moment:
                 return BY_TIME
             family, params = drawn(index, search.families, search.random_state)
@@ -297,7 +319,7 @@ def _reserve(trials: list[Trial], n_folds: int, limit: float) -> float:
     best = next(iter(ranked(trials)), None)
     if best is None:
         return FIRST_SHARE * limit
-    return REFIT_FACTOR * best.seconds / (n_folds - 1)
+    return REFIT_FACTOR * best.seconds / max(n_folds - 1, 1)
 
 
 def _fitted(data: Data, best: Trial | None, moment: float) -> Any:

@@ -60,7 +60,7 @@ def test_what_stands_out(run, messy):
         "duplicates 3 rows (0.7%) are equal to an earlier one",
         "duplicates 'couleur' says the same as 'colour'.",
         "'age' is 999 in 11 cells, far from all other values: a code for missing? --missing=999.",
-        "'colour' has categories that differ only by case or blanks: 'red', 'Red'",
+        "2 columns have categories that differ only by case or blanks: 'colour' ('red', 'Red'), 'couleur' (",
         "'empty' holds nothing.",
         "'same' is the same in every row.",
     ]:

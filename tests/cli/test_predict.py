@@ -1,5 +1,7 @@
 """`fastens predict` and `fastens evaluate`, with the columns of training and with others."""
 
+import csv
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +16,8 @@ import pytest
 
 import fastens
 from fastens.cli.table import parts
+from fastens.cli.table.tables import write_tables
+from reference.children import COMMAND, run_child
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +162,164 @@ def test_a_model_saved_from_python(run, houses, write_csv, tmp_path):
     result = run("evaluate", "m.fastens", "table.csv", "--target", "price")
     assert "R²" in result.out
     assert "constant" not in result.out
+
+
+@pytest.fixture
+def of_prices(run, write_csv):
+    """A model, 200 rows in German writing that it was trained on, and the lines of these."""
+    rng = np.random.default_rng(0)
+
+    def line(i: int) -> str:
+        value = rng.normal()
+        x, price = f"{value:.3f}".replace(".", ","), f"{1000 + 7 * i:,.2f}".translate({44: ".", 46: ","})
+        label = "=cmd" if value + (i - 100) / 50 + rng.normal(0, 0.2) > 0 else "@no"
+        return f"{i * 37 % 1000:06d};{price} €;{i % 28 + 1:02d}.{i % 12 + 1:02d}.2023;NA;{x};=1+{i % 3};{label}"
+
+    lines = ["id;price;day;code;x;-f;y", *map(line, range(200))]
+    path = write_csv("\n".join(lines) + "\n", "prices.csv")
+    result = run("train", path, "--target", "y", "--drop", "id,-f", "--n-estimators", 20)
+    assert result.code == 0, result.err
+    return lines
+
+
+def rows_of(text: str) -> list[list[str]]:
+    return [row for row in csv.reader(text.split("\n")) if row]
+
+
+def test_kept_cells_are_copied_as_written(run, of_prices):
+    for options in (("--keep-all",), ("--keep", "id,price,day,code,x,-f,y")):
+        result = run("predict", "model.fastens", "prices.csv", "-o", "-", *options, "--no-escape-formulas")
+        head, *rows = rows_of(result.out)
+        assert head[:7] == of_prices[0].split(";")
+        assert [row[:7] for row in rows] == [line.split(";") for line in of_prices[1:]]
+    run("predict", "model.fastens", "prices.csv", "-o", "out.csv", "--keep", "id")
+    assert rows_of(Path("out.csv").read_text())[2][0] == "000037"
+    run("predict", "model.fastens", "prices.csv", "-o", "out.parquet", "--keep", "price,day")
+    kept = pyarrow.parquet.read_table("out.parquet")
+    assert (kept["price"][1].as_py(), str(kept["day"][1])) == (1007.0, "2023-02-02")
+
+
+def test_rows_that_do_not_fit_are_named_and_the_others_predicted(run, of_prices, write_csv):
+    write_csv("\n".join(of_prices[:11]) + "\n", "fit.csv")
+    lines = of_prices[:11]
+    lines[3] = "000041;2.099,50 €;19.02.2023;NA;-;-5;@no"
+    lines[5] = "000042;1.2 M;31.02.2023;NA;0,5;+49 170;@no"
+    write_csv("\n".join(lines) + "\n", "new.csv")
+    run("predict", "model.fastens", "fit.csv", "-o", "fit.parquet")
+    expected = pyarrow.parquet.read_table("fit.parquet")
+    for inputs in (["new.csv"], ["new.csv", "new.csv"]):
+        result = run("predict", "model.fastens", *inputs, "-o", "out.parquet")
+        assert result.code == 0
+        told = " ".join(result.err.split())
+        n = len(inputs)
+        assert f"{8 * n} rows predicted" in told
+        assert f"{2 * n} of {10 * n} rows were not predicted" in told
+        assert "row 3, column 'x': '-' is not a number written like '1234,5'" in told
+        assert "row 5, column 'price': '1.2 M' is not a number" in told
+        found = pyarrow.parquet.read_table("out.parquet").slice(0, 10)
+        reasons = found["not predicted"]
+        assert [i + 1 for i, reason in enumerate(reasons.to_pylist()) if reason] == [3, 5]
+        fit = pc.is_null(reasons)
+        assert found.drop_columns("not predicted").filter(fit).equals(expected.filter(fit))
+        assert found["prediction"].null_count == found["probability @no"].null_count == 2
+    result = run("predict", "model.fastens", "new.csv", "-o", "strict.csv", "--strict")
+    assert (result.code, "row 5: '1.2 M' is not a number" in result.err) == (2, True)
+    assert not Path("strict.csv").exists()
+    out = " ".join(run("evaluate", "model.fastens", "new.csv").out.split())
+    assert "Scores on 8 rows" in out
+    assert "Left out are 2 of 10 rows, as cells do not fit the columns of training: row 3, column 'x'" in out
+    assert run("explain", "model.fastens", "new.csv", "-o", "page.html").code == 0
+
+
+def test_a_column_that_training_did_not_use_stops_nothing(run, of_prices, write_csv):
+    lines = [*of_prices[:3], of_prices[3].replace("=1+2", "a").replace("000074", "?#")]
+    write_csv("\n".join(lines) + "\n", "new.csv")
+    assert "3 rows predicted" in run("predict", "model.fastens", "new.csv", "-o", "out.csv").err
+
+
+def test_other_types_and_formats_that_do_not_fit(run, write_csv, tmp_path):
+    n = 60
+    table = pd.DataFrame({
+        "day": pd.date_range("2020-01-01", periods=n).astype(str), "at": ["10:00:00", "11:30:00", "12:15:00"] * 20,
+        "ok": ["true", "false"] * 30, "x": np.arange(n) * 1.5, "y": np.arange(n) + [40.0, 0.0] * 30,
+    })  # fmt: skip
+    table.to_csv("t.csv", index=False)
+    assert run("train", "t.csv", "--target", "y", "--n-estimators", 20, "--min-samples-leaf", 2).code == 0
+    new = table.astype(object).head(8)
+    new.loc[[1, 2, 3, 4], ["day", "at", "ok", "x"]] = np.where(np.eye(4, dtype=bool), "?!", new.iloc[1:5, :4])
+    new.to_csv("new.csv", index=False)
+    new.astype(str).to_json("new.jsonl", orient="records", lines=True)
+    for name in ("new.csv", "new.jsonl"):
+        result = run("predict", "model.fastens", name, "-o", "out.csv")
+        assert result.code == 0, result.err
+        assert "4 of 8 rows were not predicted" in " ".join(result.err.split()), name
+        found = pd.read_csv("out.csv")
+        assert found["prediction"].isna().tolist() == [False, True, True, True, True, False, False, False]
+
+
+def test_standard_output_holds_the_predictions_alone(run, of_prices):
+    result = run("predict", "model.fastens", "prices.csv", "-o", "-", "--keep", "id")
+    rows = rows_of(result.out)
+    assert (len(rows), rows[0][:2]) == (201, ["id", "prediction"])
+    assert "written to standard output" in result.err
+    for command in (
+        ("compare", "prices.csv", "--target", "y", "-o", "-"),
+        ("train", "prices.csv", "--target", "y", "-o", "-"),
+    ):
+        assert "- stands for standard output in fastens predict only" in run(*command).err
+
+
+def test_cells_that_a_spreadsheet_would_run_are_escaped(run, of_prices):
+    result = run("predict", "model.fastens", "prices.csv", "-o", "-", "--keep=-f,y,x")
+    head, *rows = rows_of(result.out)
+    assert head[:4] == ["'-f", "y", "x", "prediction"]
+    assert {row[0][:2] for row in rows} == {"'="}
+    assert {row[1] for row in rows} == {row[3] for row in rows} == {"'=cmd", "'@no"}
+    assert any(row[2].startswith("-") for row in rows)  # numbers stay numbers
+    assert "601 cells that a spreadsheet would run" in result.err
+    run("predict", "model.fastens", "prices.csv", "-o", "out.parquet", "--keep=-f,y")
+    assert set(pyarrow.parquet.read_table("out.parquet")["y"].to_pylist()) == {"=cmd", "@no"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_run"),
+    [("-5", False), ("-1.234,50 €", False), ("+49 (170) 12", False), ("-12 %", False), ("-", False), ("1-2", False),
+     ("-1e-5", False), ("=1", True), ("@a", True), ("+a", True), ("-2+3", True), ("\ta", True), ("\ra", True),
+     (" =1", True), ("\uff1d1", True), ("+cmd|' /C calc'!A0", True)],
+)  # fmt: skip
+def test_which_cells_a_spreadsheet_would_run(tmp_path, cell, is_run):
+    n = write_tables([pa.table({"a": [cell, "b", None]})], str(tmp_path / "t.csv"))
+    text = (tmp_path / "t.csv").read_bytes().decode().replace("\r", "\v")
+    found = rows_of(text)[1][0]
+    assert (n, found) == (int(is_run), ("'" if is_run else "") + cell.replace("\r", "\v"))
+
+
+def test_a_closed_pipe_is_no_fault(of_prices, tmp_path):
+    closed = "import os\nread, write = os.pipe()\nos.close(read)\nos.dup2(write, 1)\n"
+    closed += "import sys\nsys.stdout = open(1, 'w', closefd=False)\n"
+    arguments = ("predict", "model.fastens", *["prices.csv"] * 50, "-o", "-", "--keep-all")
+    done = run_child(closed + COMMAND, *arguments, folder=tmp_path)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr
+
+
+def test_a_file_that_must_not_grow_is_named_and_no_hidden_one(of_prices, tmp_path):
+    limited = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n" + COMMAND
+    train = ("train", "prices.csv", "--target", "y", "--drop", "id,-f,x", "--n-estimators", "40")
+    commands = {
+        "half.fastens": (*train, "--checkpoint", "half.fastens", "-o", "whole.fastens"),
+        "whole.fastens": (*train, "-o", "whole.fastens"),
+        "out.csv": ("predict", "model.fastens", *["prices.csv"] * 9, "-o", "out.csv", "--keep-all"),
+        "out.parquet": ("predict", "model.fastens", *["prices.csv"] * 9, "-o", "out.parquet", "--keep-all"),
+        "page.html": ("explain", "model.fastens", "prices.csv", "-o", "page.html"),
+    }
+    for name, arguments in commands.items():
+        done = run_child(limited, *arguments, folder=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert re.search(rf"cannot write \S*{name}: .*File too large", done.stderr), done.stderr
+        assert not re.search(r"\.[0-9a-f]{16}\.", done.stderr)
+        assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize(("target", "name"), [("sold", "log loss"), ("price", "RMSE")])

@@ -72,7 +72,7 @@ def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Rea
     names = subject.X.column_names
     if subject.card.kinds.get(names[0]) == WORDS:
         return _of_words(subject, row, choice, output)
-    cells = [_cell(subject.X.column(column)[row]) for column in range(len(names))]
+    cells = [_cell(subject.X.column(place)[row], subject.is_day(name)) for place, name in enumerate(names)]
     if parts is None:
         shown = _largest(list(zip(names, cells, _replaced(subject, row, output).tolist(), strict=True)))
         return Reasons(row, choice, None, shown, None, f"change of the {_predicted_name(subject, output)}", REPLACED)
@@ -117,15 +117,24 @@ def _replaced(subject: Subject, row: int, output: int) -> Array:
     return steps
 
 
+def moment(day: float, has_time: bool | None = None) -> str:
+    """Days since 1970 as a date, with hours and minutes if wanted; by default where they are no whole days."""
+    if has_time or (has_time is None and day != math.floor(day)):
+        return str(np.datetime64(round(day * 1440), "m")).replace("T", " ")
+    return str(np.datetime64(math.floor(day), "D"))
+
+
 def _predicted_name(subject: Subject, output: int) -> str:
     if subject.classes is None:
         return "prediction"
     return f"probability of {subject.output_names[output]}"
 
 
-def _cell(value: pa.Scalar) -> str:
-    """A cell as text."""
+def _cell(value: pa.Scalar, is_day: bool) -> str:
+    """A cell as text; days since 1970 as a date."""
     plain = python_value(value)
     if plain is None or (isinstance(plain, float) and math.isnan(plain)):
         return "missing"
+    if is_day:
+        return moment(float(plain))
     return number_text(plain) if isinstance(plain, float) else str(plain)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import Truth, mean_loss
 from fastens.cli.table.card import ModelCard
-from fastens.cli.table.columns import NUMBER, TIME, kind_of
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
 from fastens.files.python_values import python_values
+from fastens.table.columns.dates import DAY, column_and_part
 
 Array = NDArray[np.float64]
 # Predictions for shuffled values of all columns together, at most about so many; rows are left out evenly beyond.
@@ -30,7 +31,8 @@ N_DEPENDENCE_ROWS = 300
 class Subject:
     """A model, its card, and rows of a table with their predictions.
 
-    `truth` holds the true values where they are known, `numbers` the positions of the rows in the table.
+    `truth` holds the true values where they are known, `numbers` the positions of the rows in the table. `trained_on`
+    marks the rows that the model was trained on, if this is the table of training.
     """
 
     model: Any
@@ -39,6 +41,7 @@ class Subject:
     predicted: Array
     truth: Truth | None
     numbers: NDArray[np.intp]
+    trained_on: NDArray[np.bool_] | None = None
 
     @property
     def classes(self) -> NDArray | None:
@@ -57,16 +60,18 @@ class Subject:
             return [self.card.target or "prediction"]
         return [str(label) for label in (self.classes[1:] if len(self.classes) == 2 else self.classes)]
 
+    def is_day(self, feature: str) -> bool:
+        """Whether a feature is the days since 1970 of a column of dates."""
+        column, part = column_and_part(feature) or ("", "")
+        return part == DAY and self.card.kinds.get(column) in (DATE, TIMESTAMP)
+
     def take(self, rows: NDArray) -> Subject:
         """Some of the rows."""
         truth = None if self.truth is None else self.truth.take(rows)
-        return replace(
-            self, X=self.X.take(rows), predicted=self.predicted[rows], truth=truth, numbers=self.numbers[rows]
+        trained_on = None if self.trained_on is None else self.trained_on[rows]
+        return Subject(
+            self.model, self.card, self.X.take(rows), self.predicted[rows], truth, self.numbers[rows], trained_on
         )
-
-    def trained_on(self) -> NDArray[np.bool_] | None:
-        """Which of the rows of a whole table the model was trained on, if this is the table of training."""
-        return None if self.truth is None else self.card.trained_on(self.truth.y)
 
     def with_values_of(self, column: int, rows: NDArray, donors: NDArray) -> Array:
         """Predictions for rows that have the value of a column from other rows."""
@@ -132,6 +137,7 @@ class Dependence:
     missing: Array | None
     n_missing: int
     n_rows: int
+    is_day: bool = False  # days since 1970, to be shown as dates
 
     @property
     def is_numeric(self) -> bool:

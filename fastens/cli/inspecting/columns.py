@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,55 @@ from fastens.table.columns.dates import elapsed_days, times_of
 Array = NDArray[np.float64]
 MIDNIGHT = " 00:00:00"
 N_FREQUENT = 8
-# A value that stands alone: so often, and so far from the others, in units of their whole spread.
-CODE_COUNT, CODE_DISTANCE = 5, 1.0
+# Codes for missing: at least this many cells, and this far from the others, in units of their spread. Usual codes need
+# less, and so does the only negative number, in a share of the cells.
+CODE_COUNT, CODE_DISTANCE = 5, 3.0
+USUAL_COUNT, USUAL_DISTANCE = 3, 0.5
+NEGATIVE_SHARE, NEGATIVE_DISTANCE = 0.01, 0.1
+# Usual codes that are not all sevens, eights or nines; beyond the last one any number is one.
+USUAL_CODES = (96, 97, 98, 996, 997, 998, 9996, 9997, 9998, 32767, 32768, 65535, 2**31 - 1, 2**31, 2**32 - 1, 1e20)
+FILL_VALUE = 1e30
+# The most codes at one end; numbers are few below the second, and many beyond the third.
+MOST_CODES, FEWEST_OTHERS, FEW_DISTINCT, MANY_DISTINCT = 4, 2, 8, 20
 # Cells so many times the width of the middle half away from it are far out.
 FAR = 10.0
+MOST_NAMED = 8
 MOSTLY_MISSING = 0.95
 MOST_DISTINCT_FOR_SPELLINGS = 100_000
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something odd about a column: what it does, and what several columns do of which this is a detail of each."""
+
+    one: str
+    many: str
+    detail: str = ""
+    is_code: bool = False
+
+
+def remark_lines(remarks: Sequence[tuple[str, Remark]]) -> list[str]:
+    """A sentence for each remark on a column, one for all columns of which the same can be said."""
+    alike: dict[str, list[tuple[str, Remark]]] = {}
+    for name, remark in remarks:
+        alike.setdefault(remark.many, []).append((name, remark))
+    lines = []
+    for many, pairs in alike.items():
+        if len(pairs) == 1:
+            lines.append(f"{pairs[0][0]!r} {pairs[0][1].one}.")
+            continue
+        named = [f"{name!r} ({remark.detail})" if remark.detail else repr(name) for name, remark in pairs[:MOST_NAMED]]
+        more = f" and {len(pairs) - MOST_NAMED} more" if len(pairs) > MOST_NAMED else ""
+        lines.append(f"{len(pairs)} columns {many}: {', '.join(named)}{more}.")
+    return lines
+
+
+def share_text(n: float, n_rows: float, n_decimals: int = 1) -> str:
+    """A share in percent, which is neither 0 nor 100 % where it is not exactly that."""
+    share, least = n / n_rows, 10.0 ** -(n_decimals + 2)
+    if 0 < share < least:
+        return f"<{least:.{n_decimals}%}"
+    return f">{1 - least:.{n_decimals}%}" if 1 - least < share < 1 else f"{share:.{n_decimals}%}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +89,7 @@ class ColumnFacts:
     values: Array | None
     days: Array | None
     limits: tuple[str, str] | None
-    remarks: list[str]
+    remarks: list[Remark]
 
 
 def column_facts(table: pa.Table, name: str) -> ColumnFacts:
@@ -70,7 +114,7 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
             limits = limits[0].removesuffix(MIDNIGHT), limits[1].removesuffix(MIDNIGHT)
         days = elapsed_days(times_of(present, repr(name)))
     frequent = _frequent(present) if n_distinct and kind not in (DATE, TIMESTAMP) else []
-    remarks = _remarks(kind, len(column), n_missing, n_distinct)
+    remarks = _remarks(len(column), n_missing, n_distinct)
     if values is not None and len(values):
         remarks += _odd_numbers(values)
     if kind == TEXT and 1 < n_distinct <= MOST_DISTINCT_FOR_SPELLINGS:
@@ -95,63 +139,106 @@ def _frequent(present: pa.ChunkedArray) -> list[tuple[str, int]]:
     return [(str(name), int(counts[place])) for name, place in zip(names, top.tolist(), strict=True)]
 
 
-def _remarks(kind: str, n_rows: int, n_missing: int, n_distinct: int) -> list[str]:
+def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
     """What the counts say."""
     if n_missing == n_rows:
-        return ["holds nothing"]
+        return [Remark("holds nothing", "hold nothing")]
+    if n_distinct == 1 and n_missing == 0:
+        return [Remark("is the same in every row", "are the same in every row")]
     if n_distinct == 1:
-        return ["is the same in every row" if n_missing == 0 else "has one value, or is missing"]
+        return [Remark("has one value, or is missing", "have one value each, or are missing")]
     if n_missing >= MOSTLY_MISSING * n_rows:
-        return [f"is missing in {n_missing / n_rows:.1%} of the rows"]
+        share = share_text(n_missing, n_rows)
+        return [Remark(f"is missing in {share} of the rows", "are missing in nearly all rows", share)]
     return []
 
 
-def _odd_numbers(values: Array) -> list[str]:
+def _odd_numbers(values: Array) -> list[Remark]:
     """Values that stand for something else, and values far from the others."""
     found = []
     if not np.isfinite(values).all():
-        found.append(f"is infinite in {np.count_nonzero(~np.isfinite(values)):,} cells")
+        cells = f"{np.count_nonzero(~np.isfinite(values)):,} cells"
+        found.append(Remark(f"is infinite in {cells}", "are infinite in some cells", cells))
         values = values[np.isfinite(values)]
-    for code in _codes(values):
-        cells = np.count_nonzero(values == code)
-        found.append(
-            f"is {code:.15g} in {cells:,} cells, far from all other values: a code for missing? --missing={code:.15g}"
-        )
+    for code in missing_codes(values):
+        found.append(code_remark(code, int(np.count_nonzero(values == code))))
         values = values[values != code]
     return [*found, *_outliers(values)]
 
 
-def _outliers(values: Array) -> list[str]:
+def code_remark(code: float, n_cells: int) -> Remark:
+    """That a number is there again and again far from the others, and the option that reads it as missing."""
+    advice = f"far from all other values: a code for missing? --missing={code:.15g}"
+    return Remark(
+        f"is {code:.15g} in {n_cells:,} cells, {advice}",
+        f"hold {code:.15g}, {advice}",
+        f"{n_cells:,} cells",
+        is_code=True,
+    )
+
+
+def _outliers(values: Array) -> list[Remark]:
     """Few cells far from the others."""
     low, high = np.quantile(values, [0.25, 0.75]) if len(values) else (0.0, 0.0)
     far = (values < low - FAR * (high - low)) | (values > high + FAR * (high - low))
-    if high > low and 0 < far.sum() <= max(1, 0.01 * len(values)):
-        farthest = values[far][np.abs(values[far] - low).argmax()]
-        n_far = "1 cell is" if far.sum() == 1 else f"{far.sum():,} cells are"
-        return [f"has outliers: {n_far} more than {FAR:g} quartile ranges out, such as {farthest:g}"]
-    return []
-
-
-def _codes(values: Array) -> list[float]:
-    """The ends of the range that are there again and again, with nothing near them."""
-    distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) < 8:
+    if not (high > low and 0 < far.sum() <= max(1, 0.01 * len(values))):
         return []
-    found = []
-    inner = distinct[-2] - distinct[1]
-    for end, next_, count in ((distinct[-1], distinct[-2], counts[-1]), (distinct[0], distinct[1], counts[0])):
-        if count >= CODE_COUNT and abs(end - next_) > CODE_DISTANCE * inner and _looks_like_code(end):
-            found.append(float(end))
+    example = f"such as {values[far][np.abs(values[far] - low).argmax()]:g}"
+    cells, are = ("1 cell", "is") if far.sum() == 1 else (f"{far.sum():,} cells", "are")
+    where = f"more than {FAR:g} quartile ranges out"
+    return [Remark(f"has outliers: {cells} {are} {where}, {example}", f"have outliers, {where}", f"{cells} {example}")]
+
+
+def missing_codes(values: Array) -> list[float]:
+    """Numbers at the ends of a range that are there again and again, far from all others: codes for missing."""
+    distinct, counts = np.unique(values, return_counts=True)
+    found: list[float] = []
+    while n := _n_codes(distinct, counts) or -_n_codes(distinct[::-1], counts[::-1]):
+        outer = slice(None, n) if n > 0 else slice(n, None)
+        found += distinct[outer].tolist()
+        distinct, counts = np.delete(distinct, outer), np.delete(counts, outer)
     return found
 
 
-def _looks_like_code(value: float) -> bool:
-    """Whether a number is written with nines alone, or -1: what people write for a missing value."""
-    digits = f"{abs(value):.15g}".replace(".", "")
-    return value == -1 or (len(digits) > 1 and set(digits) == {"9"})
+def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
+    """How many of the first numbers, the lowest or the highest ones, are codes."""
+    n_usual = 0
+    while n_usual < min(MOST_CODES, len(distinct)) and is_usual_code(distinct[n_usual]):
+        n_usual += 1
+    for n in range(n_usual, 0, -1):
+        gap, spread, n_others = _apart(distinct, n)
+        spread = spread if n_others <= MANY_DISTINCT else _central_spread(distinct[n:], counts[n:])
+        distance = USUAL_DISTANCE if n_others >= FEW_DISTINCT else 1.0
+        if counts[:n].min() >= USUAL_COUNT and n_others >= FEWEST_OTHERS and gap > distance * spread:
+            return n
+    gap, spread, n_others = _apart(distinct, 1)
+    if n_others < FEW_DISTINCT or counts[0] < CODE_COUNT:
+        return 0
+    is_only_negative = distinct[0] < 0 <= distinct[1] and counts[0] >= NEGATIVE_SHARE * counts.sum()
+    return int(gap > (NEGATIVE_DISTANCE if is_only_negative else CODE_DISTANCE) * spread)
 
 
-def _odd_spellings(present: pa.ChunkedArray) -> list[str]:
+def _apart(distinct: Array, n: int) -> tuple[float, float, int]:
+    """How far the first n numbers are from the others, how far these spread, and how many they are."""
+    others = distinct[n:]
+    return (abs(others[0] - distinct[n - 1]), float(np.ptp(others)), len(others)) if len(others) else (0.0, 0.0, 0)
+
+
+def _central_spread(distinct: Array, counts: NDArray[np.intp]) -> float:
+    """The spread of numbers without their outermost hundredths."""
+    places = np.searchsorted(np.cumsum(counts) / counts.sum(), [0.01, 0.99]).clip(max=len(distinct) - 1)
+    return float(abs(distinct[places[1]] - distinct[places[0]]))
+
+
+def is_usual_code(value: float) -> bool:
+    """If a number is what people and instruments write for a missing value: 99, -77, 8888, -9, -32768, 1e20."""
+    size = abs(float(value))
+    digits = f"{size:.12e}".partition("e")[0].replace(".", "").rstrip("0")
+    is_repeated = len(digits) > 1 and digits in (digits[0] * len(digits)) and digits[0] in "789"
+    return is_repeated or size in USUAL_CODES or size >= FILL_VALUE or value in (-1, -7, -8, -9)
+
+
+def _odd_spellings(present: pa.ChunkedArray) -> list[Remark]:
     """Categories that differ only by case or blanks."""
     distinct = [str(value) for value in present.unique().to_pylist()]
     by_spelling: dict[str, list[str]] = {}
@@ -162,4 +249,5 @@ def _odd_spellings(present: pa.ChunkedArray) -> list[str]:
     if not same or len(distinct) > len(present) // 2:
         return []
     more = f", and {len(same) - 1:,} more such groups" if len(same) > 1 else ""
-    return [f"has categories that differ only by case or blanks: {listed(same[0])}{more}"]
+    text = "categories that differ only by case or blanks"
+    return [Remark(f"has {text}: {listed(same[0])}{more}", f"have {text}", listed(same[0]))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from fastens.files.python_values import python_values
 MOST_GROUPS = 2**62
 # So many different values are in the same order by chance less than once in ten thousand pairs of columns.
 FEWEST_IN_ORDER = 8
+# The columns that rows are chosen by where not all are compared.
+HASHED = 4
 
 
 def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -41,6 +44,22 @@ def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
             n_groups = int(groups.max(initial=0)) + 1
         groups, n_groups = groups * n_values + own, n_groups * n_values
     return np.unique(groups, return_inverse=True)[1]
+
+
+def rows_to_compare(columns: Sequence[pa.ChunkedArray], most: int) -> NDArray[np.intp]:
+    """All rows, or about `most` of them, equal rows together: rows whose first values have certain hashes.
+
+    None of them where the first columns have too few values to choose by.
+    """
+    n_rows = len(columns[0])
+    if n_rows <= most:
+        return np.arange(n_rows)
+    hashes = np.zeros(n_rows, dtype=np.uint64)
+    for column in columns[:HASHED]:
+        hashes = (hashes ^ column_codes(column).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+    rows = np.flatnonzero(hashes % np.uint64(-(-n_rows // most)) == 0)
+    return rows if len(rows) <= 2 * most else rows[:0]
 
 
 def n_repeated(groups: NDArray[np.int64]) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from rich.table import Table
 
-from fastens.cli.inspecting.columns import ColumnFacts
-from fastens.cli.inspecting.inspection import Inspection, score_name
+from fastens.cli.inspecting.checks import score_name
+from fastens.cli.inspecting.columns import ColumnFacts, share_text
+from fastens.cli.inspecting.inspection import Inspection
 from fastens.cli.report.report import NARROW_NAME, NO_VALUE, Report, n_columns_shown, one_line, shown
 from fastens.cli.table.columns import DESCRIPTIONS, TEXT, missing_cells
 from fastens.cli.table.notes import range_text
@@ -43,8 +44,8 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
         report.out.print(f" and {len(found.columns) - MOST_COLUMNS:,} more columns: -o page.html shows all of them")
     report.title("What to look at" if found.findings else "Nothing stands out")
     grid = Table.grid(padding=(0, 2))
-    for finding in found.findings:
-        grid.add_row(finding.kind, finding.text)
+    for finding in sorted(found.findings, key=lambda finding: not finding.is_warning):
+        grid.add_row(finding.kind, finding.text, style="bold red" if finding.is_warning else "")
     report.out.print(grid)
 
 
@@ -75,8 +76,7 @@ def missing_share(facts: ColumnFacts) -> str:
     """The share of missing cells."""
     if facts.n_missing == 0:
         return NO_VALUE
-    share = facts.n_missing / facts.n_rows
-    return f"{share:.1%}" if share >= 0.001 else "<0.1%"
+    return share_text(facts.n_missing, facts.n_rows)
 
 
 def contents(facts: ColumnFacts) -> str:
@@ -89,7 +89,7 @@ def contents(facts: ColumnFacts) -> str:
     n_present = facts.n_rows - facts.n_missing
     if not facts.frequent or facts.frequent[0][1] == 1:
         return ", ".join(_short(value) for value, _ in facts.frequent[:N_TYPICAL])
-    return ", ".join(f"{_short(value)} {n / n_present:.1%}" for value, n in facts.frequent[:N_TYPICAL])
+    return ", ".join(f"{_short(value)} {share_text(n, n_present)}" for value, n in facts.frequent[:N_TYPICAL])
 
 
 def _short(text: str) -> str:

@@ -301,7 +301,10 @@ def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
     """Fit, with an error about a parameter, the table or a disk turned into a line for the user."""
     try:
         return model.fit(*args, **kwargs)
-    except (ValueError, ImportError, OSError) as error:
+    except OSError as error:
+        reason = first_line(error) if error.filename is None else f"cannot write {error.filename}: {error.strerror}"
+        raise CommandError(reason) from error
+    except (ValueError, ImportError) as error:
         raise CommandError(first_line(error)) from error
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cli.explaining.single_rows import moment
 from fastens.cli.explaining.subject import Dependence
 from fastens.cli.page.markup import Html
 from fastens.cli.page.svg import CHARACTER, N_COLOURS, N_SHADES, Chart, Range, short, steps_text
@@ -107,23 +109,25 @@ def dates(days: Array) -> Html:
     """How many rows have each date, of days since 1970 with their fraction."""
     x = Range.of(days, margin=0.0) if np.ptp(days) else Range(days[0] - N_DATES, days[0] + N_DATES)
     counts, edges = np.histogram(days, N_BARS, range=(x.low, x.high))
-    width = x.high - x.low
-    is_long = width >= 2 * N_DATES
-    inner = Range(x.low + 0.12 * width, x.high - 0.12 * width).ticks(N_DATES if is_long else N_DATES - 1)
-    places = sorted({float(round(tick)) for tick in inner}) if is_long else inner
-    ticks = [(place, _moment(place, is_long)) for place in places]
-    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), ("", "rows"), x_ticks=ticks)
+    has_time = not _is_long(x)
+    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), ("", "rows"), x_ticks=_date_ticks(x))
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
-        gap, title = 0.1 * (high - low), f"{_moment(low, is_long)} to {_moment(high, is_long)}: {count:,} rows"
+        gap, title = 0.1 * (high - low), f"{moment(low, has_time)} to {moment(high, has_time)}: {count:,} rows"
         chart.bar((low + gap, high - gap), (0, count), "c0", title)
     return chart.html()
 
 
-def _moment(day: float, is_long: bool) -> str:
-    """A date, or with hours and minutes where few days are shown."""
-    if is_long:
-        return str(np.datetime64(int(np.floor(day)), "D"))
-    return str(np.datetime64(round(day * 1440), "m")).replace("T", " ")
+def _is_long(x: Range) -> bool:
+    """Whether an axis of days shows so many that their hours do not matter."""
+    return x.high - x.low >= 2 * N_DATES
+
+
+def _date_ticks(x: Range) -> list[tuple[float, str]]:
+    """Round days of an axis, with hours where few days are shown."""
+    width, is_long = x.high - x.low, _is_long(x)
+    inner = Range(x.low + 0.12 * width, x.high - 0.12 * width).ticks(N_DATES if is_long else N_DATES - 1)
+    places = sorted({float(round(tick)) for tick in inner}) if is_long else inner
+    return [(place, moment(place, not is_long)) for place in places]
 
 
 def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
@@ -146,7 +150,11 @@ def dependence_chart(found: Dependence, y: Range, label: str, names: Sequence[st
 
 def _of_numbers(found: Dependence, y: Range, label: str) -> Html:
     values, padding = found.values, 0.22 * (y.high - y.low)
-    chart = Chart(Range.of(values), Range(y.low - padding, y.high), (NARROW, DEPENDENCE_HEIGHT), ("", label))
+    x = Range.of(values)
+    ticks = _date_ticks(x) if found.is_day else None
+    size = (NARROW, DEPENDENCE_HEIGHT)
+    chart = Chart(x, Range(y.low - padding, y.high), size, ("", label), x_ticks=ticks)
+    name = partial(moment, has_time=not _is_long(x)) if found.is_day else short
     borders = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     widths = np.maximum(np.diff(borders), 1e-3 * (chart.x.high - chart.x.low))
     density = found.counts / widths
@@ -156,7 +164,7 @@ def _of_numbers(found: Dependence, y: Range, label: str) -> Html:
     for output in range(found.means.shape[1]):
         chart.line(values, found.means[:, output], f"c{output}")
         for value, mean in zip(values, found.means[:, output], strict=True):
-            chart.dot(value, mean, f"c{output}", f"{short(value)}: {short(mean)}", 2.2)
+            chart.dot(value, mean, f"c{output}", f"{name(float(value))}: {short(mean)}", 2.2)
         if found.missing is not None:
             chart.line([chart.x.low, chart.x.high], [found.missing[output]] * 2, f"c{output} dashed")
     if found.missing is not None:

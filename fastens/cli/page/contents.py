@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ LONGEST_VALUE = 100
 
 def report_page(everything: Subject, model_file: str, table_file: str) -> str:
     """The page about a model and a whole table; rows that the model was trained on are left out if there are others."""
-    trained_on = everything.trained_on()
+    trained_on = everything.trained_on
     subject, notes = everything, []
     n_rows = f"{len(everything.predicted):,}"
     rows = f"all {n_rows} rows"
@@ -133,7 +133,11 @@ def _heights(column: pa.ChunkedArray) -> Array:
 
 def _dependences(subject: Subject, columns: list[int]) -> Html:
     """Dependence on the top columns; of many classes on the most frequent ones."""
-    found = [(subject.X.column_names[column], dependence(subject, column)) for column in columns]
+    features = [subject.X.column_names[column] for column in columns]
+    found = [
+        (name, replace(dependence(subject, column), is_day=subject.is_day(name)))
+        for name, column in zip(features, columns, strict=True)
+    ]
     names = subject.output_names
     if len(names) > N_COLOURS:
         frequent = np.sort(np.argsort(-subject.predicted.mean(axis=0), kind="stable")[:N_COLOURS])

@@ -6,8 +6,9 @@ import os
 
 import numpy as np
 
+from fastens.cli.inspecting.checks import score_name
 from fastens.cli.inspecting.columns import ColumnFacts
-from fastens.cli.inspecting.inspection import Inspection, score_name
+from fastens.cli.inspecting.inspection import Inspection
 from fastens.cli.inspecting.text import KINDS, contents, missing_share, table_facts
 from fastens.cli.page import charts
 from fastens.cli.page.document import document
@@ -50,7 +51,7 @@ def _alone(found: Inspection) -> Html:
         lines.append(element("tr", element("th", name, scope="row"), meter, element("td", shown(measure, value))))
     head = element("tr", (element("th", title, scope="col") for title in ("column", "", measure)))
     hint = (
-        f"The {measure} of a small tree of this column alone, on rows that it did not see. Near 1 it gives the target "
+        f"The {measure} of this column alone, on rows that it was not fitted on. Near 1 it gives the target "
         f"away; at {nothing:g} or below it says nothing alone."
     )
     return section("alone", "What does each column say alone?", hint, card(wide_table(head, lines)))
@@ -74,5 +75,5 @@ def _picture(facts: ColumnFacts) -> Html:
         parts.append(charts.frequencies(facts.frequent, facts.n_rows))
     else:
         parts.append(element("p", contents(facts), class_="caption"))
-    remarks = (element("p", f"It {remark}.", class_="note") for remark in facts.remarks)
+    remarks = (element("p", f"It {remark.one}.", class_="note") for remark in facts.remarks)
     return card(joined(parts, remarks), title=facts.name)

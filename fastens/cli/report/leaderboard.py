@@ -36,13 +36,17 @@ class Entry:
     failure: str | None = None
 
     def mean(self, name: str) -> float:
-        """The mean of a score over the folds."""
-        return float(np.mean([scores[name] for scores in self.scores])) if self.scores else math.nan
+        """The mean of a score over the folds that have it."""
+        return float(np.mean(values)) if len(values := self._known(name)) else math.nan
+
+    def _known(self, name: str) -> NDArray[np.float64]:
+        values = np.array([scores[name] for scores in self.scores])
+        return values[np.isfinite(values)] if np.isfinite(values).any() else values
 
     def error(self, name: str) -> float:
         """The standard error of that mean."""
-        n_folds = len(self.scores)
-        return float(np.std([scores[name] for scores in self.scores], ddof=1) / math.sqrt(n_folds))
+        values = self._known(name)
+        return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
     @property
     def fit_time(self) -> float:
@@ -56,7 +60,9 @@ class Entry:
 
 
 def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray, NDArray]]:
-    """Rows to train on and to test on, shuffled; every class in the same share where there are classes."""
+    """Rows to train on and to test on: by time or group, or shuffled, every class in the same share."""
+    if task.order is not None:
+        return task.order.folds(n_folds, random_state)
     # Classes of fewer rows than folds are absent from some folds, which the scores allow for.
     return shuffled_folds(task.rows.y, n_folds, random_state, stratified=task.is_classification)
 
@@ -85,6 +91,13 @@ def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
         constant = constant_prediction(rows.y, rows.weight, classes)
         entry.scores.append(score_constant(constant, Truth(held_out.y, held_out.weight, classes, None)))
     return entry
+
+
+def best_scores(entries: list[Entry]) -> Scores:
+    """The best mean of each score over all models."""
+    done = [entry for entry in entries if entry.scores]
+    best = {name: max if name.startswith(HIGHER_IS_BETTER) else min for name in (done[0].scores[0] if done else {})}
+    return {name: choose(entry.mean(name) for entry in done) for name, choose in best.items()}
 
 
 def ranked(entries: list[Entry]) -> list[Entry]:

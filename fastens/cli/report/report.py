@@ -57,6 +57,17 @@ class Report:
             grid.add_row("-", note)
         self.out.print(grid)
 
+    def warnings(self, warnings: Sequence[str]) -> None:
+        """What may make the results worthless, one below the other, not to be overlooked."""
+        if not warnings:
+            return
+        self.out.print()
+        self.out.print("Warnings", style="bold red")
+        grid = Table.grid(padding=(0, 1))
+        for warning in warnings:
+            grid.add_row("!", warning, style="red")
+        self.out.print(grid)
+
     def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
         """The scores of the model beside those of a constant prediction."""
         self.title(title)
@@ -70,6 +81,19 @@ class Report:
             if constant is not None:
                 cells.append(shown(name, constant[name]) if name in constant else NO_VALUE)
             table.add_row(*cells)
+        self.out.print(table)
+
+    def scores_of_parts(self, title: str, parts: Sequence[tuple[str, int, Scores]]) -> None:
+        """The scores of several parts of the rows, one below the other."""
+        self.title(title)
+        table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
+        table.add_column("")
+        names = list(parts[0][2]) if parts else []
+        for name in ("rows", *names):
+            table.add_column(name, justify="right", no_wrap=True)
+        for part, n_rows, scores in parts:
+            cells = [shown(name, scores[name]) if name in scores else NO_VALUE for name in names]
+            table.add_row(one_line(part), f"{n_rows:,}", *cells)
         self.out.print(table)
 
     def leaderboard(self, title: str, entries: Sequence[Entry]) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import metrics
 
+from fastens.cli.table.errors import listed
+
 Scores = dict[str, float]
 DEVIANCES: dict[str, Callable[..., float]] = {
     "poisson": metrics.mean_poisson_deviance,
@@ -94,13 +96,28 @@ def _log_losses(probabilities: NDArray, codes: NDArray) -> NDArray[np.float64]:
 
 
 def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> float:
-    """The mean over the classes of the area under each one's curve; not a number where a class is absent."""
+    """The mean area under the curves of the classes that have rows; not a number where only one has any."""
     n_classes = probabilities.shape[1]
-    if len(np.unique(codes)) < n_classes:
+    present = np.unique(codes)
+    if len(present) < 2:
         return float("nan")
-    compared = [1] if n_classes == 2 else range(n_classes)
+    compared = [1] if n_classes == 2 else present
     areas = [metrics.roc_auc_score(codes == k, probabilities[:, k], sample_weight=weight) for k in compared]
     return float(np.mean(areas))
+
+
+def area_notes(truth: Truth) -> list[str]:
+    """Why there is no AUC, or which classes it leaves out."""
+    if truth.classes is None:
+        return []
+    present = np.unique(truth.codes)
+    if len(present) < 2:
+        only = listed([str(truth.classes[k]) for k in present])
+        return [f"There is no AUC, as all rows scored are of one class, {only}."]
+    absent = [str(label) for label in np.delete(truth.classes, present)]
+    if not absent:
+        return []
+    return [f"The AUC is the mean of the classes that have rows among those scored; these have none: {listed(absent)}."]
 
 
 def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.table.split import Split
@@ -25,11 +26,14 @@ class ModelCard:
     split: Split | None = None
     schema: dict[str, Any] = field(default_factory=dict)
 
-    def trained_on(self, y: NDArray) -> NDArray[np.bool_] | None:
+    def trained_on(self, y: NDArray, table: pa.Table) -> NDArray[np.bool_] | None:
         """Which rows the model was trained on, if this is the target of the table of training; else None."""
-        if self.split is None or not self.split.is_of(y):
+        split = self.split
+        if split is None or not split.is_of(y):
             return None
-        return ~self.split.held_out(y, self.task)
+        if any(name is not None and name not in table.column_names for name in (split.time, split.group)):
+            return None
+        return ~split.held_out(y, self.task, split.order(table))
 
     def to_metadata(self) -> dict[str, Any]:
         """The card as plain values, for `model.save(path, metadata=...)`."""

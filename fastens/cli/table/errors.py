@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+_CONTROL = re.compile("[\\0-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ufeff]")
+
 
 class CommandError(Exception):
     """A request that cannot be carried out; its message is one line with the reason and what to do."""
@@ -17,8 +19,11 @@ def first_line(error: BaseException, limit: int = 300) -> str:
 
 
 def visible(text: str, but: str = "") -> str:
-    """A text with its control characters as Python writes them, but some: names in a file do not steer a terminal."""
-    return re.sub(r"[\0-\x1f\x7f-\x9f]", lambda found: found[0] if found[0] in but else repr(found[0])[1:-1], str(text))
+    """A text with its control characters as Python writes them, but some: names in a file do not steer a terminal.
+
+    Those that turn the direction of writing, and other ends of lines, are among them.
+    """
+    return _CONTROL.sub(lambda found: found[0] if found[0] in but else repr(found[0])[1:-1], str(text))
 
 
 def listed(names: list[str], limit: int = 8) -> str:

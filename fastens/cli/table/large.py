@@ -19,7 +19,7 @@ from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.parts import FileRows, TableParts, open_parts
 from fastens.cli.table.reading import check_given_columns, given_schema
 from fastens.cli.table.target import required
-from fastens.cli.table.task import Targets, Task, check_task_options, targets_of, task_of, usable_kinds
+from fastens.cli.table.task import Features, Task, check_task_options, targets_of, task_of, usable_kinds
 from fastens.files import TableFileError
 from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import files_of
@@ -65,11 +65,13 @@ def large_task(options: argparse.Namespace) -> Task | None:
         raise CommandError(f"--target must name the column to predict: {listed(parts.empty.column_names)}")
     targets = targets_of(_row_targets(parts, options), options.target, options)
     rows = targets.table[_ROW].to_numpy()
-    kinds, notes = _kinds_of_head(parts, targets, rows, options)
+    head = _head(parts, rows)
+    kinds, notes = usable_kinds(head, replace(targets, y=targets.y[: head.num_rows]), options)
     read = FeatureReader(parts, kinds)
     X = Batches(Reader(read.schema, read, parts.n_rows))[rows]
     notes = [*targets.notes, *parts.notes, *notes, "What the columns hold was told from the first rows."]
-    task = task_of(", ".join(paths), replace(targets, notes=notes), X, kinds, parts.schema, options)
+    made = Features(", ".join(paths), X, kinds, head.select([*kinds, targets.name]), parts.schema)
+    task = task_of(replace(targets, notes=notes), made, options)
     return replace(task, files=FileRows(paths, parts.schema, kinds, rows))
 
 
@@ -85,18 +87,16 @@ def _bytes_in_batches(paths: Sequence[str]) -> int:
 
 
 def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
-    """The columns of targets and weights, and the number of each row."""
-    needed = {"--target": options.target} | ({} if options.weight is None else {"--weight": options.weight})
+    """The columns of targets, weights, times and groups, and the number of each row."""
+    given = {name: getattr(options, name) for name in ("target", "weight", "time_column", "group")}
+    needed = {name: column for name, column in given.items() if column is not None}
     for option, name in needed.items():
-        required(parts.empty, name, option)
+        required(parts.empty, name, "--" + option.replace("_", "-"))
     table = pa.concat_tables(parts.read(list(dict.fromkeys(needed.values()))))
     return table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
 
 
-def _kinds_of_head(
-    parts: TableParts, targets: Targets, rows: NDArray[np.int64], options: argparse.Namespace
-) -> tuple[dict[str, str], list[str]]:
-    """The columns that can be learned from, by the first of the rows that have a target."""
+def _head(parts: TableParts, rows: NDArray[np.int64]) -> pa.Table:
+    """The first of the rows that have a target, with all columns."""
     head = next(parts.read(parts.empty.column_names))
-    known = head.take(pa.array(rows[: np.searchsorted(rows, head.num_rows)]))
-    return usable_kinds(known, replace(targets, y=targets.y[: known.num_rows]), options)
+    return head.take(pa.array(rows[: np.searchsorted(rows, head.num_rows)]))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fastens.cli.table.columns import DATE, TEXT, TIMESTAMP, UNUSABLE
 from fastens.cli.table.errors import listed
-from fastens.cli.table.identifiers import NAMES, words_per_cell
+from fastens.cli.table.identifiers import COUNTER, NAMES, words_per_cell
 
 
 def range_text(low: float, high: float, name: str, middle: float) -> str:
@@ -41,15 +41,16 @@ def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
     return found
 
 
-def identifier_notes(left_out: Mapping[str, str], counters: list[str]) -> list[str]:
-    """Notes on columns that only tell rows apart: those left out, by the reason, and those that count the rows."""
+def identifier_notes(left_out: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
+    """Notes on columns that only tell rows apart, by the reason: those left out, and those that are not."""
     found = []
     for reason in dict.fromkeys(left_out.values()):
         names = [name for name, own in left_out.items() if own == reason]
         option = "--column " + shlex.quote(f"{names[0]}:{'category' if reason == NAMES else 'number'}")
         found.append(f"Left out as identifiers, {reason}: {listed(names)}. To learn from one all the same: {option}")
-    if counters:
-        option = "--drop " + shlex.quote(",".join(counters))
-        text = f"These look like identifiers, as they count the rows: {listed(counters)}. To leave them out: {option}"
-        found.append(text)
+    for reason in dict.fromkeys(others.values()):
+        names = [name for name, own in others.items() if own == reason]
+        what = "as they count the rows" if reason == COUNTER else reason
+        option = "--drop " + shlex.quote(",".join(names))
+        found.append(f"These look like identifiers, {what}: {listed(names)}. To leave them out: {option}")
     return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 
 from fastens.cli.table.errors import CommandError, first_line
-from fastens.storage import MAGIC, replacing
+from fastens.storage import ENDING, MAGIC, replacing
 
 # How files begin that are no text, and what they are.
 BEGINNINGS = {
@@ -44,7 +45,11 @@ MARKUP = {
 # Of texts that are tables by their names, and no models or code.
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 TEXT, OTHER = "text", "binary data"
+# The output that is standard output.
+STANDARD = "-"
 HEAD_BYTES = 4096
+# A file that is not yet whole, as messages of libraries name it.
+HIDDEN = re.compile(rf"\.[0-9a-f]{{16}}\.[^/'\"\s]{{0,{ENDING}}}")
 
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +58,9 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help=text)
 
 
-def check_output(path: str, kind: str | None, inputs: Sequence[str | None], overwrite: bool) -> None:
+def check_output(
+    path: str, kind: str | None, inputs: Sequence[str | None], overwrite: bool, *, may_be_standard: bool = False
+) -> None:
     """Refuse a file that cannot be written, or that would be lost, before the work is done whose result it is to hold.
 
     Parameters
@@ -66,7 +73,20 @@ def check_output(path: str, kind: str | None, inputs: Sequence[str | None], over
         The files that are read.
     overwrite : bool
         Whether it may replace an input or a file of another kind.
+    may_be_standard : bool
+        Whether "-" may stand for standard output.
     """
+    if path == STANDARD:
+        if may_be_standard:
+            return
+        raise CommandError("an output must be a file; - stands for standard output in fastens predict only")
+    _check_place(path)
+    if not overwrite and os.path.isfile(path):
+        _check_loss(path, kind, inputs)
+
+
+def _check_place(path: str) -> None:
+    """Refuse a file in a folder that is not there, or that must not be written."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise CommandError(f"cannot write {path}: it is a folder")
@@ -75,8 +95,10 @@ def check_output(path: str, kind: str | None, inputs: Sequence[str | None], over
     # The new file is written beside the old one: its folder must be writable, and a file that is protected stays.
     if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         raise CommandError(f"cannot write {path}: permission denied")
-    if overwrite or not os.path.isfile(path):
-        return
+
+
+def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> None:
+    """Refuse to replace a file that is read, or one of another kind."""
     for given in inputs:
         if given is not None and os.path.exists(given) and os.path.samefile(path, given):
             raise CommandError(f"will not write over {path}, which is read; choose another file, or add --overwrite")
@@ -109,7 +131,7 @@ def writing(path: str) -> Iterator[str]:
             yield unfinished
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
-        raise CommandError(f"cannot write {path}: {reason}") from error
+        raise CommandError(f"cannot write {path}: {HIDDEN.sub(os.path.basename(path), reason)}") from error
 
 
 def _kind_of_file(path: str) -> str | None:

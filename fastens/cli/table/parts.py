@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastens.cli.table.errors import CommandError, first_line
@@ -17,8 +19,8 @@ from fastens.files import TableFileError, TableSchema
 from fastens.files.csv_streams import CsvStream
 from fastens.files.dialects import unique_names
 from fastens.files.formats import CSV, PARQUET, format_of
-from fastens.files.read import Typing, as_known, files_of, plain_text
-from fastens.files.schema import NUMBER, Column
+from fastens.files.read import Typing, as_known, files_of, plain_text, style_of
+from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column
 from fastens.table.sources import BATCH_ROWS, open_batches
 
 
@@ -44,6 +46,12 @@ class FileRows:
     numbers: NDArray[np.int64]
 
 
+# The column that says of each row why it does not fit; files cannot have a name with this in it.
+UNFIT = "\0unfit"
+# What cells of a type have to be.
+RULES = {NUMBER: "a number", DATE: "a date", BOOLEAN: "true or false"}
+
+
 @dataclass(frozen=True)
 class TableParts:
     """A table that is read part by part.
@@ -58,6 +66,8 @@ class TableParts:
         What is known of its columns.
     notes : list of str
         For the person who reads the table.
+    is_lenient : bool
+        Whether cells may not fit the schema. They are read as missing then, and the column UNFIT says why.
     """
 
     empty: pa.Table
@@ -65,23 +75,37 @@ class TableParts:
     schema: TableSchema
     notes: list[str]
     _read: Callable[[Sequence[str]], Iterator[pa.Table]]
+    _read_written: Callable[[Sequence[str]], Iterator[pa.Table]]
+    is_lenient: bool = False
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield some of the columns, part by part."""
         first = 0
         with _faults():
             for part in self._read(columns):
-                known = {name: self.schema.columns.get(name) for name in columns}
-                made = [
-                    part[name] if column is None else _as_known(name, part[name], column, first)
-                    for name, column in known.items()
-                ]
-                yield pa.Table.from_arrays(made, names=list(columns))
+                made, reasons = {}, pa.nulls(part.num_rows, pa.string())
+                for name in columns:
+                    column = self.schema.columns.get(name)
+                    if column is not None and self.is_lenient:
+                        made[name], reasons = _fitting(name, part[name], column, reasons)
+                    else:
+                        made[name] = part[name] if column is None else _as_known(name, part[name], column, first)
+                yield pa.table({**made, UNFIT: reasons} if self.is_lenient else made)
                 first += part.num_rows
+
+    def written(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield some of the columns with their cells as they are written in the files."""
+        with _faults():
+            yield from self._read_written(columns)
 
 
 def open_parts(
-    paths: Sequence[str], schema: TableSchema, given: Mapping[str, Column] | None = None, sheet: str | None = None
+    paths: Sequence[str],
+    schema: TableSchema,
+    given: Mapping[str, Column] | None = None,
+    sheet: str | None = None,
+    *,
+    is_lenient: bool = False,
 ) -> TableParts:
     """Open files of one kind, by their names or patterns; formats other than CSV and Parquet are read as a whole.
 
@@ -92,19 +116,165 @@ def open_parts(
         files = [file for path in paths for file in files_of(path)]
         formats = set(map(format_of, files))
         if formats == {CSV}:
-            stream = CsvStream(files, schema, given=given or {})
-            empty = stream.arrow_schema.empty_table()
-            return TableParts(empty, stream.n_rows, stream.schema, stream.notes, lambda names: _tables(stream, names))
+            return _csv_parts(files, schema, given or {}, is_lenient)
         if formats == {PARQUET}:
             batches = open_batches(files)
             if not batches.shape[0]:
                 raise TableFileError(f"{files[0]} has no rows")
-            return _parquet_parts(batches, schema, given)
-    found = read_table(paths[0] if len(paths) == 1 else list(paths), schema, sheet=sheet)
+            return replace(_parquet_parts(batches, schema, given), is_lenient=is_lenient)
+    path = paths[0] if len(paths) == 1 else list(paths)
+
+    def read_written(names: Sequence[str]) -> Iterator[pa.Table]:
+        as_stored = replace(schema, columns=dict.fromkeys(names, Column(OTHER)))
+        return _slices(read_table(path, as_stored, sheet=sheet).table.select(list(names)))
+
+    if is_lenient:
+        known = replace(schema, columns=dict.fromkeys(schema.columns, Column(OTHER)))
+        found = read_table(path, known, sheet=sheet)
+        found = replace(found, schema=schema)
+    else:
+        found = read_table(path, schema, sheet=sheet)
     table = found.table
+    empty = _typed_empty(table.slice(0, 0), schema) if is_lenient else table.slice(0, 0)
     return TableParts(
-        table.slice(0, 0), table.num_rows, found.schema, found.notes, lambda names: _slices(table.select(names))
+        empty, table.num_rows, found.schema, found.notes, lambda names: _slices(table.select(list(names))),
+        read_written, is_lenient,
+    )  # fmt: skip
+
+
+def open_fitting(paths: Sequence[str], schema: TableSchema, sheet: str | None = None) -> TableParts:
+    """Open files so that rows whose cells do not fit the schema are marked, if there are any."""
+    try:
+        return open_parts(paths, schema, sheet=sheet)
+    except CommandError:
+        if not schema.columns:
+            raise
+        return open_parts(paths, schema, sheet=sheet, is_lenient=True)
+
+
+def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tuple[pa.Table, list[str]]:
+    """Read a table without the rows whose cells do not fit the schema, and a note that names these."""
+    try:
+        return read_table(path, schema, sheet=sheet).table, []
+    except CommandError:
+        parts = open_fitting([path], schema, sheet)
+        if not parts.is_lenient:
+            raise
+        table = pa.concat_tables(parts.read(parts.empty.column_names))
+        unfit = unfit_rows([table])
+        if not unfit or len(unfit) == len(table):
+            raise
+    table = table.filter(pc.is_null(table[UNFIT])).drop_columns([UNFIT])
+    n_rows = f"{len(unfit):,} of {parts.n_rows:,} rows"
+    return table, [f"Left out are {n_rows}, as cells do not fit the columns of training: {unfit_text(unfit)}."]
+
+
+def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
+    """The rows that do not fit, counted from 1, and why; CommandError for a column of which not one cell fits."""
+    found: dict[int, str] = {}
+    n_fitting: Counter[str] = Counter()
+    first = 1
+    for part in parts:
+        reasons = part[UNFIT]
+        for place in np.flatnonzero(np.asarray(reasons.is_valid().to_numpy())).tolist():
+            found[first + place] = reasons[place].as_py()
+        first += part.num_rows
+        n_fitting.update({name: part.num_rows - part[name].null_count for name in part.column_names if name != UNFIT})
+    for name in (name for name, n in n_fitting.items() if n == 0):
+        start = f"column {name!r}"
+        own = [(row, reason) for row, reason in found.items() if reason.startswith(f"{start}:")]
+        if len(own) > 1 or len(found) == first - 1:
+            raise CommandError(f"{start}, row {own[0][0]}{own[0][1].removeprefix(start)}; no other cell fits either")
+    return found
+
+
+def unfit_text(unfit: Mapping[int, str], most: int = 5) -> str:
+    """The first of the rows that do not fit, each with the reason."""
+    shown = "; ".join(f"row {row}, {reason}" for row, reason in list(unfit.items())[:most])
+    return f"{shown}; and {len(unfit) - most:,} more" if len(unfit) > most else shown
+
+
+def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column], is_lenient: bool) -> TableParts:
+    """Parts of CSV files; of a lenient reading, all cells are texts first."""
+    known = replace(schema, columns={}) if is_lenient else schema
+    stream = CsvStream(files, known, given=given, as_text=is_lenient)
+    empty, found = stream.arrow_schema.empty_table(), stream.schema
+    if is_lenient:
+        # Numbers with a plain point were read with the decimal sign of the file.
+        commas = {name: replace(column, decimal=",") for name, column in schema.columns.items() if _is_plain(column)}
+        found = replace(schema, columns={**schema.columns, **commas}) if stream.prefers_comma else schema
+        empty = _typed_empty(empty, found)
+    written = stream.as_written()
+    return TableParts(
+        empty, stream.n_rows, found, stream.notes, lambda names: _tables(stream, names),
+        lambda names: map(_without_blanks, _tables(written, names)), is_lenient,
+    )  # fmt: skip
+
+
+def _without_blanks(part: pa.Table) -> pa.Table:
+    """The texts, those that are empty as missing ones, which are written without quotes."""
+    return pa.table(
+        [pc.if_else(pc.equal(column, ""), None, column) for column in part.columns], names=part.column_names
     )
+
+
+def _is_plain(column: Column) -> bool:
+    return column.type == NUMBER and column.decimal == "." and not column.thousands
+
+
+def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:
+    """The columns without rows, in the types of the schema."""
+    none = pa.nulls(0, pa.string())
+    return pa.table(
+        {
+            name: _fitting(name, empty[name], schema.columns[name], none)[0] if name in schema.columns else empty[name]
+            for name in empty.column_names
+        }
+    )
+
+
+def _fitting(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Array) -> tuple[pa.ChunkedArray, pa.Array]:
+    """The values as the schema has them, those that do not fit as missing, and why rows do not fit."""
+    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
+        return _as_known(name, values, column, 0), reasons
+    distinct = values.unique().drop_null()
+    is_odd = [not _fits(name, value, column) for value in distinct]
+    if column.type == NUMBER:
+        is_odd = [] if column.lenient else pc.invert(style_of(column).fits(distinct)).to_pylist()
+    odd = distinct.filter(pa.array(is_odd, pa.bool_())) if is_odd else distinct.slice(0, 0)
+    if len(odd):
+        mask = pc.is_in(values, odd)
+        rule = f"{RULES.get(column.type, 'a time')}{_example(column)}"
+        texts = [f"column {name!r}: {value!r} is not {rule}" for value in odd.to_pylist()]
+        own = pa.array(texts, pa.string()).take(pc.index_in(values, odd).combine_chunks())
+        reasons = pc.coalesce(reasons, own)
+        values = pc.if_else(mask, None, values)
+    made = _times(values) if column.type == OTHER else _as_known(name, values, column, 0)
+    return made, reasons
+
+
+def _times(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as times of day, the only kind of CSV files that schemas do not know."""
+    moments = pc.binary_join_element_wise("1970-01-01", values, " ")
+    return moments.cast(pa.timestamp("s")).cast(pa.time32("s"))
+
+
+def _fits(name: str, value: pa.Scalar, column: Column) -> bool:
+    """If one text fits a column; numbers are judged all at once."""
+    if column.type in (NUMBER, TEXT):
+        return True
+    values = pa.chunked_array([pa.array([value.as_py()])])
+    try:
+        _times(values) if column.type == OTHER else as_known(name, values, column)
+    except (TableFileError, pa.ArrowException):
+        return False
+    return True
+
+
+def _example(column: Column) -> str:
+    if column.type == NUMBER:
+        return f" written like {str(style_of(column))!r}"
+    return f" written as {column.format}" if column.format else ""
 
 
 def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column] | None) -> TableParts:
@@ -123,7 +293,7 @@ def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column
         for part in batches.select([places[name] for name in columns]).parts():
             yield _plain(part, columns)
 
-    return TableParts(pa.table(typed), batches.shape[0], schema, notes, read)
+    return TableParts(pa.table(typed), batches.shape[0], schema, notes, read, read)
 
 
 def _plain(part: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -1,35 +1,189 @@
-"""Rows held out from training, reproducible from the table."""
+"""Rows held out from training, at random, by time or by group, reproducible from the table; and folds alike."""
 
 from __future__ import annotations
 
+import argparse
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.table.target import CLASSIFICATION
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
+from fastens.cli.table.errors import CommandError
+from fastens.cli.table.target import CLASSIFICATION, required
+from fastens.files.python_values import example_of, python_value
+from fastens.table.shuffled_folds import shuffled_folds
+
+Codes = NDArray[np.int64]
+
+
+def add_holdout(parser: argparse.ArgumentParser) -> None:
+    """Add the options of rows that are held out by time or by group."""
+    text = "hold out the last rows by this column of dates or numbers, not random ones"
+    parser.add_argument("--time-column", metavar="COL", help=text)
+    text = "hold out whole groups, the rows of one value of this column, which is not learned from"
+    parser.add_argument("--group", metavar="COL", help=text)
+
+
+@dataclass(frozen=True)
+class Order:
+    """By what column rows are held out: their places in time, or the numbers of their groups, missing ones first."""
+
+    name: str
+    is_time: bool
+    codes: Codes
+    column: pa.ChunkedArray
+
+    @classmethod
+    def of(cls, table: pa.Table, options: Any) -> Order | None:
+        """The column that `--time-column` or `--group` names; None where neither is given."""
+        time, group = options.time_column, options.group
+        if time is not None and group is not None:
+            raise CommandError("--time-column and --group exclude each other: rows are held out by one of them")
+        if time is not None:
+            return cls.by_time(required(table, time, "--time-column"), time)
+        return None if group is None else cls.by_group(required(table, group, "--group"), group)
+
+    @classmethod
+    def by_time(cls, column: pa.ChunkedArray, name: str) -> Order:
+        """The places of rows in time; rows of one moment share a place."""
+        if kind_of(column.type) not in (DATE, TIMESTAMP, TIME, NUMBER):
+            raise CommandError(f"--time-column must name a column of dates or numbers; {name!r} holds {_shown(column)}")
+        present = pc.fill_null(pc.invert(pc.is_null(column, nan_is_null=True)), False)
+        ranks = np.zeros(len(column), dtype=np.int64)
+        known = np.asarray(present.to_numpy())
+        ranks[known] = np.asarray(pc.rank(column.filter(present), tiebreaker="dense").to_numpy())
+        return cls._checked(name, True, ranks, column)
+
+    @classmethod
+    def by_group(cls, column: pa.ChunkedArray, name: str) -> Order:
+        """The numbers of groups; the rows without one are a group too."""
+        if pa.types.is_nested(column.type):
+            raise CommandError(f"--group must name a column of plain values; {name!r} holds {_shown(column)}")
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values = pa.chunked_array(encoded.unify_dictionaries().chunks, encoded.type).combine_chunks()
+        indices = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return cls._checked(name, False, np.asarray(indices, dtype=np.int64) + 1, column)
+
+    @classmethod
+    def _checked(cls, name: str, is_time: bool, codes: Codes, column: pa.ChunkedArray) -> Order:
+        if len(np.unique(codes)) < 2:
+            option = "--time-column" if is_time else "--group"
+            raise CommandError(
+                f"{option} must name a column of at least two values; {name!r} holds {_shown(column)} only"
+            )
+        return cls(name, is_time, codes, column)
+
+    def take(self, mask: NDArray[np.bool_]) -> Order:
+        """The column in the marked rows."""
+        return Order(self.name, self.is_time, self.codes[mask], self.column.filter(pa.array(mask)))
+
+    def held_out(self, fraction: float, random_state: int) -> NDArray[np.bool_]:
+        """Mark about this share of the rows: the last ones, or whole groups drawn at random; never all of them.
+
+        Rows of one moment, or of one group, are on the same side.
+        """
+        if fraction == 0:
+            return np.zeros(len(self.codes), dtype=bool)
+        values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
+        order = np.arange(len(values))[::-1]
+        if not self.is_time:
+            order = np.random.default_rng(random_state).permutation(len(values))
+        ends = np.cumsum(counts[order])
+        n_taken = int(np.abs(ends - fraction * len(self.codes)).argmin()) + 1
+        is_taken = np.zeros(len(values), dtype=bool)
+        is_taken[order[: min(n_taken, len(values) - 1)]] = True
+        return is_taken[places]
+
+    def folds(self, n_folds: int, random_state: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Rows to train on and to test on: each test is later than all of its training, or has groups of its own."""
+        values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
+        n_parts = n_folds + self.is_time
+        if len(values) < n_parts:
+            what = "moments" if self.is_time else "groups"
+            raise CommandError(f"--folds {n_folds} needs {n_parts} different {what}; {self.name!r} has {len(values):,}")
+        if self.is_time:
+            part = _consecutive(counts, n_parts)[places]
+            return [(np.flatnonzero(part < k), np.flatnonzero(part == k)) for k in range(1, n_parts)]
+        groups = shuffled_folds(np.arange(len(values)), n_folds, random_state, stratified=False)
+        return [
+            (np.flatnonzero(np.isin(places, train)), np.flatnonzero(np.isin(places, test))) for train, test in groups
+        ]
+
+    def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
+        """Rows by time, in at most this number of consecutive parts, or of the largest groups, with names."""
+        values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
+        if self.is_time:
+            part = _consecutive(counts, min(most, len(values)))
+        else:
+            part = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
+        found = []
+        for k in range(min(most, int(part.max()) + 1)):
+            rows = np.flatnonzero(part[places] == k)
+            ends = pc.min_max(self.column.take(rows)) if self.is_time else {"min": self.column[int(rows[0])]}
+            texts = list(dict.fromkeys("missing" if v.as_py() is None else str(python_value(v)) for v in ends.values()))
+            found.append((" to ".join(texts), rows))
+        return found
+
+    def text(self, held_out: NDArray[np.bool_]) -> str:
+        """Which rows are held out, in words."""
+        if not self.is_time:
+            n_groups, n_held_out = len(np.unique(self.codes)), len(np.unique(self.codes[held_out]))
+            return f"{n_held_out:,} of {n_groups:,} groups of {self.name!r}"
+        first = pc.min_max(self.column.filter(pa.array(held_out)))["min"]
+        return f"from {self.name!r} {python_value(first)} on"
+
+
+def _consecutive(counts: Codes, n_parts: int) -> Codes:
+    """The part of each moment, with about equally many rows in each part; there are at least as many moments."""
+    # The middle of a moment's rows says where it is; no part is empty.
+    middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
+    places = np.arange(len(counts))
+    part = np.clip(middles.astype(np.int64), 0, n_parts - 1)
+    return np.clip(part, places - len(counts) + n_parts, places)
+
+
+def _shown(column: pa.ChunkedArray) -> str:
+    return repr(example_of(column)) if len(column) > column.null_count else "nothing"
 
 
 @dataclass(frozen=True)
 class Split:
-    """How rows were held out, and of which target: enough to hold out the same rows of the same table again."""
+    """How rows were held out, and of which target: enough to hold out the same rows of the same table again.
+
+    `time` or `group` is the column by which they were; at random where both are None.
+    """
 
     fraction: float
     random_state: int
     fingerprint: int
+    time: str | None = None
+    group: str | None = None
 
     @classmethod
-    def of(cls, y: NDArray, fraction: float, random_state: int) -> Split:
+    def of(cls, y: NDArray, fraction: float, random_state: int, order: Order | None = None) -> Split:
         """The split of a table with this target."""
-        return cls(fraction, random_state, _fingerprint(y))
+        time, group = (None, None) if order is None else (order.name, None) if order.is_time else (None, order.name)
+        return cls(fraction, random_state, _fingerprint(y), time, group)
 
     def is_of(self, y: NDArray) -> bool:
         """Whether this is the target of the table that was split."""
         return _fingerprint(y) == self.fingerprint
 
-    def held_out(self, y: NDArray, task: str) -> NDArray[np.bool_]:
-        """The rows held out: a share of every class, or of all rows."""
+    def order(self, table: pa.Table) -> Order | None:
+        """The column by which rows were held out, in the table that was split; None for random rows."""
+        if self.time is not None:
+            return Order.by_time(table[self.time], self.time)
+        return None if self.group is None else Order.by_group(table[self.group], self.group)
+
+    def held_out(self, y: NDArray, task: str, order: Order | None = None) -> NDArray[np.bool_]:
+        """The rows held out: by time, by group, or a share of every class, or of all rows."""
+        if order is not None:
+            return order.held_out(self.fraction, self.random_state)
         strata = np.unique(y, return_inverse=True)[1] if task == CLASSIFICATION else np.zeros(len(y), dtype=int)
         return held_out_rows(strata, self.fraction, self.random_state)
 

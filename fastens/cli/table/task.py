@@ -28,11 +28,11 @@ from fastens.cli.table.columns import (
     n_distinct,
 )
 from fastens.cli.table.errors import CommandError, listed
-from fastens.cli.table.identifiers import COUNTER, DRAWN, NAMES, identifier, is_unrelated
+from fastens.cli.table.identifiers import COUNTER, DRAWN, INDEX, NAMED, NAMES, identifier, is_unrelated
 from fastens.cli.table.notes import column_notes, identifier_notes, range_text, text_notes
 from fastens.cli.table.parts import FileRows
 from fastens.cli.table.reading import add_reading_options, given_types, read_with_options
-from fastens.cli.table.split import Split
+from fastens.cli.table.split import Order, Split, add_holdout
 from fastens.cli.table.target import (
     CLASSIFICATION,
     REGRESSION,
@@ -85,17 +85,39 @@ class Targets:
     y: NDArray
     weight: NDArray | None
     notes: list[str]
+    order: Order | None = None
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a model learns from: the columns made of a table, and the columns as they were read."""
+
+    title: str
+    X: Any  # a table, or batches of one
+    kinds: dict[str, str]
+    columns: pa.Table
+    schema: TableSchema
 
 
 @dataclass(frozen=True)
 class Task:
-    """A table ready for training, and its card."""
+    """A table ready for training, and its card.
+
+    Attributes
+    ----------
+    columns : pyarrow.Table
+        The columns to learn from, and the target, as they were read; of a table in batches its first rows.
+    order : Order or None
+        The column by whose time or groups rows are held out.
+    """
 
     title: str
     rows: Rows
     held_out: NDArray[np.bool_]
     card: ModelCard
     notes: list[str]
+    columns: pa.Table
+    order: Order | None = None
     files: FileRows | None = None  # where the rows come from, if they are read in batches
 
     @property
@@ -106,7 +128,8 @@ class Task:
     def facts(self) -> list[tuple[str, str]]:
         """Rows, columns, missing cells and target, each as a name and a text."""
         n_rows, n_test = len(self.held_out), int(self.held_out.sum())
-        split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out)" if n_test else ""
+        how = "" if self.order is None else f", {self.order.text(self.held_out)}"
+        split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out{how})" if n_test else ""
         kinds = [KIND_NAMES[kind] for kind in self.card.kinds.values()]
         counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
         return [
@@ -164,6 +187,7 @@ def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = F
     text = "leave out rows without a target (default), or refuse them"
     add("--missing-target", choices=(DROP, ERROR), default=DROP, help=text)
     parser.set_defaults(text=None)
+    add_holdout(parser)
     add("--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)")
     add_reading_options(parser)
 
@@ -182,7 +206,8 @@ def read_task(options: argparse.Namespace) -> Task:
     kinds, notes = usable_kinds(targets.table, targets, options)
     X = features(targets.table, kinds)
     targets = replace(targets, notes=[*targets.notes, *found.notes, *notes])
-    return task_of(title, targets, X, kinds, found.schema, options)
+    columns = targets.table.select([*kinds, target])
+    return task_of(targets, Features(title, X, kinds, columns, found.schema), options)
 
 
 def check_task_options(options: argparse.Namespace) -> None:
@@ -200,7 +225,10 @@ def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Tar
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
     check_target(column, target, task)
-    return Targets(table, target, task, target_values(column, target, kind_of(column.type), task), weight, notes)
+    if target in (options.time_column, options.group):
+        raise CommandError(f"--time-column and --group must not name the target, {target!r}")
+    y = target_values(column, target, kind_of(column.type), task)
+    return Targets(table, target, task, y, weight, notes, Order.of(table, options))
 
 
 def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray | None]:
@@ -219,16 +247,15 @@ def usable_kinds(table: pa.Table, targets: Targets, options: argparse.Namespace)
     return kinds, [*of_target, *column_notes(candidates, all_kinds), *notes]
 
 
-def task_of(
-    title: str, targets: Targets, X: Any, kinds: dict[str, str], schema: TableSchema, options: argparse.Namespace
-) -> Task:
+def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Task:
     """The task of features, with the rows to hold out, and its card."""
-    split = Split.of(targets.y, options.test_fraction, options.random_state)
+    split = Split.of(targets.y, options.test_fraction, options.random_state, targets.order)
     kind = kind_of(targets.table[targets.name].type)
-    known = _schema_of(schema, [*kinds, targets.name])
-    card = ModelCard(targets.name, kind, targets.task, kinds, None, split, known)
-    held_out = _held_out(targets.y, targets.task, split)
-    return Task(title, Rows(X, targets.y, targets.weight), held_out, card, targets.notes)
+    known = _schema_of(made.schema, [*made.kinds, targets.name])
+    card = ModelCard(targets.name, kind, targets.task, made.kinds, None, split, known)
+    held_out = _held_out(targets, split)
+    rows = Rows(made.X, targets.y, targets.weight)
+    return Task(made.title, rows, held_out, card, targets.notes, made.columns, targets.order)
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:
@@ -242,19 +269,19 @@ def _without_identifiers(
 ) -> tuple[dict[str, str], list[str]]:
     """The columns that can be learned from, and notes; those that were given a type are what they were said to be."""
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
-    found = {name: identifier(table[name], kind) for name, kind in kinds.items() if name not in given}
+    found = {name: identifier(table[name], kind, name) for name, kind in kinds.items() if name not in given}
     left_out = {
         name: reason
         for name, reason in found.items()
-        if reason == NAMES or (reason == DRAWN and is_unrelated(table[name], y, task))
+        if reason in (NAMES, INDEX) or (reason == DRAWN and is_unrelated(table[name], y, task))
     }
-    counters = [name for name, reason in found.items() if reason == COUNTER]
-    return {name: kind for name, kind in kinds.items() if name not in left_out}, identifier_notes(left_out, counters)
+    others = {name: reason for name, reason in found.items() if reason in (COUNTER, NAMED)}
+    return {name: kind for name, kind in kinds.items() if name not in left_out}, identifier_notes(left_out, others)
 
 
 def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
     """The columns to learn from, and what they hold."""
-    dropped = {target, options.weight, *named_columns(options.drop, table, "--drop")}
+    dropped = {target, options.weight, options.group, *named_columns(options.drop, table, "--drop")}
     if options.text is not None:
         found = kind_of(required(table, options.text, "--text").type)
         if found != TEXT or options.text in dropped:
@@ -301,9 +328,12 @@ def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
     return names
 
 
-def _held_out(y: NDArray, task: str, split: Split) -> NDArray[np.bool_]:
+def _held_out(targets: Targets, split: Split) -> NDArray[np.bool_]:
     """The rows to hold out."""
-    held_out = split.held_out(y, task)
+    y = targets.y
+    held_out = split.held_out(y, targets.task, targets.order)
+    if targets.task == CLASSIFICATION and targets.order is not None and np.all(y[~held_out] == y[~held_out][:1]):
+        raise CommandError(f"the rows to train on have one class only, as rows are held out by {targets.order.name!r}")
     if split.fraction > 0 and not 0 < held_out.sum() < len(y):
         raise CommandError(f"{len(y):,} rows are too few to hold some out; --test-fraction 0 trains on all of them")
     return held_out

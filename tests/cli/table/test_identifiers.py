@@ -5,15 +5,25 @@ import pyarrow as pa
 import pytest
 
 from fastens.cli.table.columns import column_kinds
-from fastens.cli.table.identifiers import COUNTER, DRAWN, NAMES, identifier, is_unrelated, words_per_cell
+from fastens.cli.table.identifiers import (
+    COUNTER,
+    DRAWN,
+    INDEX,
+    NAMED,
+    NAMES,
+    identifier,
+    is_group,
+    is_unrelated,
+    words_per_cell,
+)
 
 RNG = np.random.default_rng(0)
 DRAWN_NUMBERS = RNG.choice(10**6, 400, replace=False)
 
 
-def found(values):
-    table = pa.table({"a": values})
-    return identifier(table["a"], column_kinds(table, [])["a"])
+def found(values, name="a"):
+    table = pa.table({name: values})
+    return identifier(table[name], column_kinds(table, [])[name], name)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +55,43 @@ def test_identifiers(values, reason):
 )
 def test_no_identifiers(values):
     assert found(values) is None
+
+
+OTHERS = np.random.default_rng(1)
+RESPONDENTS = np.sort(OTHERS.integers(10**9, 2 * 10**9, 200))[::-1] ** 2 // 10**6
+RUNNING = np.delete(np.arange(1, 101), [3, 40, 41, 77])
+
+
+@pytest.mark.parametrize("name", ["respondent_id", "RespondentID", "Response ID", "EmployeeNumber", "Kunden-Nr", "key"])
+def test_numbers_by_the_name_of_an_identifier(name):
+    assert found(RESPONDENTS, name) == NAMED
+    assert found(pa.array(RESPONDENTS.astype(float)), name) == NAMED
+    assert found(np.append(RESPONDENTS, RESPONDENTS[:1]), name) is None
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "", "index", "...1", "rownames", "X", "column 1", "Unnamed: 0_level_1"])
+def test_the_running_index_without_a_name(name):
+    """With rows left out, and of several tables one below the other; few rows are enough."""
+    for values in (RUNNING, np.concatenate([RUNNING, RUNNING]), np.arange(12), RUNNING.astype(float)):
+        assert found(values, name) == INDEX
+    assert found(OTHERS.normal(size=100), name) is None
+    assert found(np.sort(OTHERS.choice(10**6, 100)), name) != INDEX
+    assert found(RUNNING, "age") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("patient_id", np.repeat(np.arange(40), 5), True),
+        ("customer", [f"c{i % 30}" for i in range(200)], True),
+        ("store_id", np.arange(200) % 5, False),
+        ("patient_id", np.arange(200), False),
+        ("width", np.repeat(np.arange(40), 5), False),
+    ],
+)
+def test_groups(name, values, expected):
+    table = pa.table({name: values})
+    assert is_group(table[name], column_kinds(table, [])[name], name) == expected
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
