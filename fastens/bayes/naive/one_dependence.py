@@ -18,6 +18,7 @@ from fastens.bayes.naive.likelihoods import Likelihood
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood
 from fastens.bayes.naive.parameters import UNSEEN, SmoothingParameters, smoothing_of
 from fastens.checked_parameters import with_parameters
+from fastens.engine.grow.constraints import Columns
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
 from fastens.table.at_sight import AtSight
@@ -157,12 +158,12 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     def _root_index(self) -> int | None:
         if self.root is None:
             return None
-        names = self._encoder.names or []
-        index = names.index(self.root) if self.root in names else self.root
-        if isinstance(index, str) or index >= self.n_features_in_:
+        names = self._encoder.names
+        try:
+            return Columns(self.n_features_in_, names).position("root", self.root)
+        except ValueError:
             known = f"are {names}" if names else f"have the numbers 0 to {self.n_features_in_ - 1}"
-            raise ValueError(f"root must be a column of X, and these {known}; got {self.root!r}.")
-        return int(index)
+            raise ValueError(f"root must be a column of X, and these {known}; got {self.root!r}.") from None
 
     @property
     def parents_(self) -> NDArray[np.int64]:
