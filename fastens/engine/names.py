@@ -46,7 +46,7 @@ def plain_name(label: Any) -> Name:
     >>> plain_name(np.int64(3)), plain_name(("a", np.float32(0.5))), plain_name(np.datetime64("2024-02-29"))
     (3, ('a', 0.5), 2024-02-29T00:00:00)
     """
-    if type(label) is str or label is None:
+    if type(label) is str or label is None or isinstance(label, OtherName):
         return label
     if isinstance(label, str):
         return str.__str__(label)
