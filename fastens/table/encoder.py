@@ -67,6 +67,7 @@ class Reading(NamedTuple):
     at_sight: bool = False  # whether categories of a table in batches may become known while it is read
     splits_dates: bool = False  # whether a column of dates becomes several columns of numbers
     monotonic_cst: Any = None  # columns of dates with a constraint are not split
+    exact_integers: bool = False  # columns of integers that floats do not hold are categorical by their type
 
 
 class InputEncoder:
@@ -166,6 +167,7 @@ class InputEncoder:
             table,
             reading.categorical_features,
             missing_is_category=reading.missing_is_category,
+            exact_integers=reading.exact_integers,
             n_threads=n_threads,
             comm=comm,
         )
@@ -174,7 +176,7 @@ class InputEncoder:
 
     @classmethod
     def _at_sight(cls, table: StreamedTable, reading: Reading) -> AtSight:
-        is_chosen = table.chosen_columns(reading.categorical_features)
+        is_chosen = table.chosen_columns(reading.categorical_features, exact_integers=reading.exact_integers)
         encoder = cls(table.names, [[] if found else None for found in is_chosen])
         encoder._learn_dates(table, reading)
         return AtSight(table, encoder)
@@ -216,11 +218,12 @@ class InputEncoder:
         categorical_features: Any = "from_dtype",
         *,
         missing_is_category: bool = False,
+        exact_integers: bool = False,
         n_threads: int = 1,
         comm: Comm = LOCAL,
     ) -> InputEncoder:
         """Learn the columns and categories of a table; a column is categorical on all ranks if it is on any."""
-        chosen = table.chosen_columns(categorical_features, comm)
+        chosen = table.chosen_columns(categorical_features, comm, exact_integers=exact_integers)
         if sparse.issparse(table.source) and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from fastens.cached import cached_property
 from fastens.engine.parts import RowSource, parts_of
 from fastens.table.arrays import ArrayTable
 from fastens.table.columns.factorize import sorted_categories
+from fastens.table.columns.numbers import is_wide_integer
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
 from fastens.table.tables import Table, joined_dates, joined_kinds
@@ -52,6 +55,10 @@ class PartedTable(Table):
         """Return which columns are categorical in any part."""
         return joined_kinds([table.categorical_by_type() for table in self.tables()])
 
+    def large_integers(self) -> list[bool]:
+        """Return which columns hold integers that are not exact as floats in any part."""
+        return np.any([table.large_integers() for table in self.tables()], axis=0).tolist()
+
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return for each column its sorted categories, None for columns not requested."""
         if not columns:
@@ -79,6 +86,15 @@ class StreamedTable(PartedTable):
     def categorical_by_type(self) -> list[bool | None]:
         """Return which columns are categorical by their type."""
         return self._typed.categorical_by_type()
+
+    def large_integers(self) -> list[bool]:
+        """Return which columns hold integers that are not exact as floats; only 64-bit integers are read for it."""
+        wide = [index for index, column in enumerate(self._typed.arrays) if is_wide_integer(column)]
+        found = [False] * len(self)
+        for _, part in parts_of(self.source.select(self.source.columns[index] for index in wide)) if wide else ():
+            for index, flag in zip(wide, table_of_part(part).large_integers(), strict=True):
+                found[index] |= flag
+        return found
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return for each column its sorted categories, None for columns not requested."""

@@ -13,7 +13,7 @@ from scipy import sparse
 from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded, parts_of
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values
-from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.columns.numbers import Column, Floats, has_large_integers, numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
@@ -90,11 +90,11 @@ def read_table(frame: Any) -> ReadTable | None:
 
 
 def _read_column(table: Table, index: int) -> Column | None:
-    """Numbers or categories; None for dates, and for objects, which of some rows may be either."""
+    """Numbers or categories; None for dates, integers beyond floats, and objects, which may be either in some rows."""
     column = table.column(index)
     if column.dtype in (nw.Object, nw.Unknown) and column.null_count() < len(column):
         return None
-    if parts_to_learn(table.arrays[index]):
+    if parts_to_learn(table.arrays[index]) or has_large_integers(table.arrays[index]):
         return None
     if table.is_categorical(index) is False:
         return numbers_of(column, table.name(index))

@@ -17,7 +17,7 @@ from fastens.table.columns.city_hash import category_hash
 from fastens.table.columns.dates import factorize_dates, parts_to_learn
 from fastens.table.columns.factorize import Factorized, factorize, is_missing, sorted_categories
 from fastens.table.columns.faults import type_fault
-from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.columns.numbers import Column, Floats, has_large_integers, numbers_of
 from fastens.table.columns.parse_numbers import map_codes
 from fastens.table.columns.spellings import match_spellings
 
@@ -121,14 +121,27 @@ class Table:
                 raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
         return self
 
-    def chosen_columns(self, categorical_features: Any, comm: Comm = LOCAL) -> NDArray[np.bool_]:
-        """Return which columns are categorical, from the estimator's parameter of that name, on any rank."""
+    def large_integers(self) -> list[bool]:
+        """Return which columns hold integers that are not exact as floats."""
+        if self.array is not None:
+            return [False] * len(self)
+        return [has_large_integers(column) for column in self.arrays]
+
+    def chosen_columns(
+        self, categorical_features: Any, comm: Comm = LOCAL, *, exact_integers: bool = False
+    ) -> NDArray[np.bool_]:
+        """Return which columns are categorical, from the estimator's parameter of that name, on any rank.
+
+        With `exact_integers`, "from_dtype" also chooses columns of integers that are not exact as floats.
+        """
         n_features = len(self)
         chosen = np.zeros(n_features, dtype=bool)
         if categorical_features is None:
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "from_dtype":
             chosen[:] = self.categorical_columns(comm)
+            if exact_integers:
+                chosen |= np.any(comm.gather(self.large_integers()), axis=0)
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "all":
             return ~chosen

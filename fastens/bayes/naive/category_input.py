@@ -18,6 +18,7 @@ from fastens.table.memory_limits import FitNeeds
 class CategoryInput(BaseNaiveBayes):
     """A naive Bayes with columns of categories, and a policy for unseen ones."""
 
+    _keeps_integers = True
     categorical_features: Any = "from_dtype"
     unseen: str
 

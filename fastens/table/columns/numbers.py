@@ -18,6 +18,7 @@ from fastens.table.columns.faults import fault, type_fault
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
+EXACT = 1 << 53  # whole numbers up to here are exact as floats
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # What NumPy turns into floats one by one, None into NaN.
 _NUMBERS = (float, int, np.floating, np.integer, np.bool_, Decimal, Fraction, type(None))
@@ -84,6 +85,37 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     if dtype == nw.Unknown:
         return numbers_of(column.to_numpy(), name, takes_dates=takes_dates)
     raise _not_numbers(name, dtype)
+
+
+def has_large_numbers(X: NDArray[Any]) -> bool:
+    """Whether an array holds whole numbers that are not exact as floats."""
+    if X.dtype.kind not in "iu" or X.itemsize < 8 or not X.size:
+        return False
+    return int(X.max()) > EXACT or int(X.min()) < -EXACT
+
+
+def is_wide_integer(column: Any) -> bool:
+    """Whether a column is of integers of 64 bits or more, by its type."""
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "iu" and dtype.itemsize >= 8
+    name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
+    return re.match(r"u?int(64|128)\b", name) is not None
+
+
+def has_large_integers(column: Any) -> bool:
+    """Whether a column of a table holds integers that are not exact as floats."""
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O":
+            return any(isinstance(value, int) and abs(value) > EXACT for value in column)
+        return has_large_numbers(column)
+    if isinstance(column, Categories) or not is_wide_integer(column):
+        return False
+    is_series = hasattr(column, "__arrow_c_stream__")  # else an array of pandas
+    native = column if is_series else nw.dependencies.get_pandas().Series(column)
+    series = nw.from_native(native, series_only=True)
+    extremes = series.min(), series.max()
+    return any(value is not None and abs(int(value)) > EXACT for value in extremes if not is_missing(value))
 
 
 def _of_times(column: Any, name: str, takes_dates: bool) -> Floats:
