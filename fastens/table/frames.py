@@ -16,6 +16,7 @@ from fastens.table.arrays import is_ready_array
 from fastens.table.columns.dates import days_of_series, elapsed_days, parts_to_learn, times_of
 from fastens.table.columns.factorize import Factorized, factorize_array, index_values
 from fastens.table.columns.numbers import Column, Floats
+from fastens.table.columns.vectors import plain_table
 from fastens.table.tables import Table
 
 _WIDE = 100  # columns
@@ -66,6 +67,8 @@ def _table_of_others(frame: Any) -> FrameTable:
     except nw.exceptions.DuplicateError:
         names = list(frame.column_names)  # of Arrow; other libraries make no such frame
         raise same_names(next(name for name in names if names.count(name) > 1)) from None
+    if opened.implementation.is_pyarrow() and (plain := plain_table(frame)) is not frame:
+        opened = nw.from_native(plain, eager_only=True)
     return FrameTable(opened, opened.columns)
 
 

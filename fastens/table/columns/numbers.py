@@ -25,6 +25,8 @@ _NUMBERS = (float, int, np.floating, np.integer, np.bool_, Decimal, Fraction, ty
 _AS_NUMPY = (nw.Float64, nw.Float32, nw.Object)
 _WIDE = (nw.Int128, nw.UInt128)  # whole numbers that NumPy does not have
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+# Types of Arrow that narwhals has no name for.
+_NESTED_OF_ARROW = re.compile(r"(large_)?list_view|(dense|sparse)_union|month_day_nano_interval")
 _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
 ADVICE = "Encode it first, or name it in categorical_features where the estimator has that."
 
@@ -67,6 +69,8 @@ def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats
 def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     dtype, native = column.dtype, column.to_native()
     own = getattr(native, "dtype", None)
+    if _NESTED_OF_ARROW.match(str(getattr(native, "type", ""))):
+        raise _not_numbers(name, native.type)
     is_object = own == np.object_  # narwhals looks at the first values only
     if is_object or dtype in _AS_NUMPY or (dtype.is_integer() and dtype not in _WIDE):
         return numbers_of(
