@@ -135,10 +135,8 @@ class Batches(RowSource):
 
     def typed(self) -> Any:
         """Return an Arrow table with the columns and without rows."""
-        schema = self._reader.schema
-        kinds = [
-            getattr(kind, "value_type", kind) if str(kind).startswith("run_end") else kind for kind in schema.types
-        ]
+        schema, has_runs = self._reader.schema, _arrow().types.is_run_end_encoded
+        kinds = [kind.value_type if has_runs(kind) else kind for kind in schema.types]  # Arrow makes none without rows
         return _arrow().schema(zip(schema.names, kinds, strict=True)).empty_table().select(self.columns)
 
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:

@@ -38,12 +38,6 @@ def part_name(column: str, part: str) -> str:
     return f"{column}: {part}"
 
 
-def column_and_part(feature: str) -> tuple[str, str] | None:
-    """The column and the part in a feature's name; None for other names."""
-    column, _, part = feature.rpartition(": ")
-    return (column, part) if part in PARTS else None
-
-
 # Numbers --------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from fastens import (
     load,
 )
 from fastens.table.arrays import ArrayTable
-from fastens.table.columns.dates import PARTS, column_and_part, date_parts, elapsed_days, times_of, with_parts
+from fastens.table.columns.dates import PARTS, date_parts, elapsed_days, times_of, with_parts
 from fastens.table.columns.numbers import numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 
@@ -219,8 +219,6 @@ def test_faults_of_columns_of_dates():
 
 
 def test_names_of_parts():
-    assert column_and_part("a: b: day of month") == ("a: b", "day of month")
-    assert column_and_part("a: day of") is None
     assert list(date_parts(np.array(["2024-01-01"], dtype="M8[D]"), ["hour", "day"])) == ["day", "hour"]
 
 
