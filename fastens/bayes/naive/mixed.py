@@ -19,7 +19,6 @@ from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianL
 from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
 from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, check_alpha, smoothing_of
 from fastens.checked_parameters import with_parameters
-from fastens.engine.grow.constraints import Columns
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.parameters import NONE, Rule, one_of, real, whole
 from fastens.table.arrays import ArrayTable, checked_array
@@ -28,7 +27,7 @@ from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.tables import Table
+from fastens.table.tables import Table, column_positions
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 KINDS_OF_COLUMNS = Rule(
@@ -320,7 +319,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
 def _index_of(table: Table, column: Any) -> int:
     try:
-        return Columns(len(table), table.names).position("kinds", column)
+        return column_positions("kinds", [column], table.names, len(table))[0]
     except ValueError:
         known = f"the columns are {table.names}" if table.names else f"there are {len(table)} columns without names"
         raise ValueError(f"kinds must name columns of X; got {column!r}, and {known}.") from None

@@ -18,11 +18,11 @@ from fastens.bayes.naive.likelihoods import Likelihood
 from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood
 from fastens.bayes.naive.parameters import UNSEEN, SmoothingParameters, smoothing_of
 from fastens.checked_parameters import with_parameters
-from fastens.engine.grow.constraints import Columns
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, instance, real, whole
 from fastens.table.at_sight import AtSight
 from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.table.tables import column_positions
 
 PAIR_RULES = {
     **SMOOTHING_RULES,
@@ -160,7 +160,7 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
             return None
         names = self._encoder.names
         try:
-            return Columns(self.n_features_in_, names).position("root", self.root)
+            return column_positions("root", [self.root], names, self.n_features_in_)[0]
         except ValueError:
             known = f"are {names}" if names else f"have the numbers 0 to {self.n_features_in_ - 1}"
             raise ValueError(f"root must be a column of X, and these {known}; got {self.root!r}.") from None

@@ -12,7 +12,7 @@ from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, query
 from fastens.bayes.posterior import generator
 from fastens.engine.elementary import exp, log
-from fastens.engine.grow.constraints import Columns
+from fastens.engine.names import plain_name
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
 from fastens.inspection.table_text import table_text
@@ -87,10 +87,10 @@ class NetworkQueries:
         names = self._network.names
         if isinstance(variable, Hashable) and variable in names:
             return names.index(variable)
-        columns = Columns(len(names), self._encoder.names)
-        if isinstance(variable, str) or not columns.is_name(variable):
+        columns = self._encoder.names or []
+        if not isinstance(variable, Hashable) or plain_name(variable) not in columns:
             raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
-        return names.index(self._encoder.texts[columns.position(parameter, variable)])
+        return names.index(self._encoder.texts[columns.index(plain_name(variable))])
 
     def _evidence(self, evidence: Evidence) -> dict[int, int]:
         (NONE | instance(Mapping, "a dict of values by variable")).check("evidence", evidence)
