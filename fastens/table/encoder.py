@@ -337,12 +337,7 @@ class InputEncoder:
         def write(index: int) -> None:
             categories = self.categories[index]
             if categories is None:
-                takes_dates = table.names is None or self.names is None  # else only columns of dates do
-                out[:, index] = (
-                    table.days(index)
-                    if index in self.dates
-                    else numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
-                )
+                out[:, index] = self._numbers(table, index)
             else:
                 if index in self.hashed:
                     categories = table.named_by_hash(index, categories)
@@ -351,6 +346,13 @@ class InputEncoder:
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
         return self._changed(out) if self.changes_numbers else out
+
+    def _numbers(self, table: Table, index: int) -> Floats:
+        """A column of numbers, or of dates; in tables with names only a column that held dates in fit may hold them."""
+        if index in self.dates:
+            return table.days(index)
+        takes_dates = table.names is None or self.names is None
+        return numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
 
     @property
     def changes_numbers(self) -> bool:
