@@ -319,9 +319,7 @@ class BaseMembers(BaseFastens):
             X = table.native.tocsc() if is_csc else table.native
             if X.dtype is not None and X.dtype.kind == "O":  # what no member could read is the table's fault
                 InputEncoder.fit(table).transform(table)
-        known: Any = X.encoder if is_coded(X) else None
-        names, n_columns = (table.names, len(table)) if known is None else (known.names, len(known.categories))
-        self._encoder = InputEncoder(names, [None] * n_columns)
+        self._encoder = InputEncoder(X.encoder.names if is_coded(X) else table.names, [None] * len(table))
         self._set_columns()
         return X if needs is None else self._within(X, needs)
 

@@ -35,6 +35,8 @@ class PartedTable(Table):
             self.names = next((table.names for table in self.tables()), None)
 
     def __len__(self) -> int:
+        if self.source.is_coded:  # whose codes may be of more columns than were given
+            return len(self.source.encoder.categories)
         return self.source.shape[1] if self.names is None else len(self.names)
 
     @property

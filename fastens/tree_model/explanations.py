@@ -50,8 +50,9 @@ class Explanation:
     output_names: str | list[str]
 
 
-def explain(model: Any, X: Any, background: Any, output: str, *, interactions: bool, parts: bool, y: Any) -> Any:
-    """What `TreeModel.explain` of a fitted model returns."""
+def explain(model: Any, X: Any, background: Any, output: str, y: Any, **flags: bool) -> Any:
+    """What `TreeModel.explain` of a fitted model returns; the flags are `interactions` and `parts`."""
+    interactions, parts = flags["interactions"], flags["parts"]
     FLAG.check("interactions", interactions)
     FLAG.check("parts", parts)
     _check(model, background, output, y)
