@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.elementary import log
+from fastens.engine.names import are_texts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.options import Categories
 from fastens.saving import SavedEstimator
@@ -62,6 +63,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _n_plain_features: int = -1
     # Whether tables become the codes of `InputEncoder.codes`, where all columns are categorical, instead of floats.
     _reads_codes: bool = False
+    # Whether a column of dates becomes several columns that trees see.
+    _splits_dates: bool = False
     # Whether y may have several columns.
     _takes_several_targets: bool = False
     # The ranks that train together: see `_over`.
@@ -183,6 +186,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             getattr(self, "categorical_features", None),
             self._category_options().missing == "category",
             self._reads_codes,
+            splits_dates=self._splits_dates,
+            monotonic_cst=getattr(self, "monotonic_cst", None),
         )
 
     def _category_options(self) -> Categories:
@@ -197,9 +202,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         encoder = self._encoder
         self.n_features_in_ = len(encoder.categories)
         self.__dict__.pop("feature_names_in_", None)
-        if encoder.names is not None:
+        if are_texts(encoder.names):
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
-        is_changed = encoder.names is not None or encoder.is_categorical.any() or encoder.changes_numbers
+        is_changed = encoder.has_own_names or encoder.is_categorical.any() or encoder.changes_numbers
         self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:

@@ -446,6 +446,9 @@ class AdaBoostClassifier(AdditiveVotes):
             return super().feature_importances_
         return weighted_importances(self)
 
+    def _part_importances(self) -> Array:
+        return weighted_importances(self, parts=True) if self._votes else super()._part_importances()
+
 
 def _reporter(verbose: int) -> OnRound | None:
     """What logs the losses every so many rounds."""

@@ -247,9 +247,16 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         self._check_fitted()
         if self.estimator is not None or self._ensemble.max_depth.max(initial=0) > 1:
             raise ValueError("only ensembles of stumps have contribution curves: estimator=None and max_depth=1.")
-        index = Columns(self.n_features_in_, self._encoder.names).position("feature", feature)
-        name = str(self._encoder.names[index]) if self._encoder.names is not None else f"feature {index}"
-        categories = self._encoder.categories[index]
+        parts = self._encoder.part_names()
+        if isinstance(feature, str) and feature not in (self._encoder.names or ()) and feature in parts:
+            index = parts.index(feature)
+        else:
+            index = Columns(self.n_features_in_, self._encoder.names).position("feature", feature)
+            if any(column == index for column, _ in self._encoder.date_parts):
+                own = [part for part, column in zip(parts, self._encoder.column_of, strict=True) if column == index]
+                raise ValueError(f"feature must be a part of a column of dates, one of {own}; got {feature!r}.")
+        name = parts[index] if self._encoder.has_own_names else f"feature {index}"
+        categories = self._encoder.categories[index] if index < self.n_features_in_ else None
         if categories is not None:
             values = self._of_categories(index, len(categories))
             return Contribution(name, np.zeros(0), list(categories), values[:-1], values[-1])
@@ -263,7 +270,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
 
     def _of_categories(self, column: int, n_categories: int) -> Array:
         """What each category adds to the raw prediction, and last a missing value."""
-        rows = np.full((n_categories + 1, self.n_features_in_), np.nan)
+        rows = np.full((n_categories + 1, len(self._encoder.column_of)), np.nan)
         n_positions = n_categories + self._encoder.missing_is_category
         rows[:n_positions, column] = np.arange(n_positions)
         encoded = rows if self._statistics is None else self._statistics.transform(rows)

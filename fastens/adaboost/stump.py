@@ -65,7 +65,7 @@ class _Stump(SavedEnsemble, BaseFastens):
         """
         data = self._start_fit(X, y, sample_weight)
         n_threads = resolve_n_jobs(self.n_jobs)
-        is_categorical = self._encoder.is_categorical
+        is_categorical = self._is_categorical
         binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
         self._ensemble = self._grow(data, binning, n_threads)
         return self
@@ -78,9 +78,10 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     @property
     def feature_(self) -> int:
-        """The feature split on; -1 where no split is possible."""
+        """The column split on; -1 where no split is possible."""
         self._check_fitted()
-        return int(self._ensemble.feature[0])
+        feature = int(self._ensemble.feature[0])
+        return feature if feature < 0 else int(self._column_of[feature])
 
     @property
     def threshold_(self) -> float:
@@ -96,7 +97,9 @@ class _Stump(SavedEnsemble, BaseFastens):
         categories = self._encoder.categories[self.feature_]
         if first < 0 or categories is None:
             return []
-        codes = np.asarray(self._ensemble.binning.category_codes[self.feature_])[: len(categories)].astype(np.int64)
+        codes = np.asarray(self._ensemble.binning.category_codes[self._ensemble.feature[0]])[: len(categories)].astype(
+            np.int64
+        )
         is_left = codes_left(self._ensemble, 0, codes)
         return [category for category, left in zip(categories, is_left, strict=True) if left]
 

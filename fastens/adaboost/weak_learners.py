@@ -252,13 +252,14 @@ def takes_weights(estimator: Any) -> bool:
     return "sample_weight" in inspect.signature(estimator.fit).parameters
 
 
-def weighted_importances(model: Any) -> NDArray[np.float64]:
+def weighted_importances(model: Any, *, parts: bool = False) -> NDArray[np.float64]:
     """The mean importances of the weak learners of a fitted AdaBoost, by their weights, shape (n_features,)."""
     if getattr(model, "_models", None) is not None:
         importances = np.array([each.feature_importances_ for each in model._models])
     else:
         importances = _tree_importances(model._ensemble)
-    total = model._by_columns(model.estimator_weights_ @ importances)
+    total = model.estimator_weights_ @ importances
+    total = total if parts else model._by_columns(total)
     return total / total.sum() if total.sum() > 0 else total
 
 

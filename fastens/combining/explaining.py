@@ -12,7 +12,6 @@ from sklearn.base import is_classifier
 from fastens.combining.responses import METHODS, is_all_ours, places_of_classes
 from fastens.inspection.model_plots import column_names
 from fastens.parameters import FLAG
-from fastens.table.columns.dates import part_name, parts_in
 from fastens.table.parts import take_columns
 from fastens.tree_model.explanations import Explanation, for_shap
 from fastens.tree_model.tree_model import TreeModel
@@ -53,11 +52,12 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) 
             base += part.weight * (owner.classes_ == part.model.classes_[0])
         else:
             explained.append((part, _explained(part, rows.of(part.columns))))
-    features, places_of_parts = _features(column_names(owner), explained)
+    features = column_names(owner)
     n_features = len(features)
     values = np.zeros((n_rows, *[n_features] * (1 + rows.pairs), n_outputs))
     data, shown = np.full((n_rows, n_features), np.nan), np.full((n_rows, n_features), np.nan, dtype=object)
-    for (part, found), places in zip(explained, places_of_parts, strict=True):
+    for part, found in explained:
+        places = np.arange(n_features) if part.columns is None else np.array(part.columns)
         of_part, of_base = _by_class(owner, part, found) if is_classifier(owner) else (found.values[..., None], None)
         values[np.ix_(np.arange(n_rows), *[places] * (1 + rows.pairs))] += part.weight * of_part
         base += part.weight * (found.base_values[:, None] if of_base is None else of_base)
@@ -81,24 +81,6 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) 
             names,
         )
     )
-
-
-def _features(columns: list[str], explained: Sequence[tuple[Part, Any]]) -> tuple[list[str], list[NDArray[np.intp]]]:
-    """The names of what is explained, columns or parts of dates, and the places among them of each member's."""
-    of_columns: list[list[str]] = [[] for _ in columns]
-    of_members = []
-    for part, found in explained:
-        places = list(range(len(columns))) if part.columns is None else part.columns
-        names = list(found.feature_names)
-        parts = {} if len(names) == len(places) else parts_in(names)
-        of_dates = {column: [part_name(column, each) for each in own] for column, own in parts.items()}
-        of_members.append([(i, name) for i in places for name in of_dates.get(columns[i], [columns[i]])])
-        for place, name in of_members[-1]:
-            if name not in of_columns[place]:
-                of_columns[place].append(name)
-    every = [(place, name) for place, own in enumerate(of_columns) for name in own or [columns[place]]]
-    position = {pair: number for number, pair in enumerate(every)}
-    return [name for _, name in every], [np.array([position[pair] for pair in own]) for own in of_members]
 
 
 def _explained(part: Part, rows: Rows) -> Any:

@@ -282,7 +282,7 @@ class BaseMembers(BaseFastens):
         self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int, of_classes: bool
     ) -> MemberSpec:
         check_kind(f"Member {name!r}", member, of_classes)
-        names = self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
+        names = self._encoder.names
         given = (self.columns or {}).get(name)
         if given is not None and depth > 0:
             raise ValueError(f"columns must be given for members of the first level; got them for {name!r}.")

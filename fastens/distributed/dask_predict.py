@@ -17,7 +17,6 @@ from fastens.distributed.rank_fit import bare, joined
 from fastens.distributed.spread_table import are_names
 from fastens.engine.threads import limited_threads
 from fastens.table.answers import BY_ROW
-from fastens.table.columns.dates import column_and_part
 from fastens.table.opening import joined_targets
 
 
@@ -43,8 +42,7 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
     by_row = {name: given.pop(name) for name in BY_ROW if given.get(name) is not None and not _is_name(given[name])}
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
-        of_dates = {found[0] for found in map(column_and_part, names) if found}
-        named = {*names, *of_dates, *(value for value in given.values() if _is_name(value))}
+        named = {*names, *(value for value in given.values() if _is_name(value))}
         X = X[[name for name in X.columns if name in named]]  # others need not be read
     parts = partitions(X, by_row)
     shared = dask.delayed(deepcopy(bare(model)), pure=False, traverse=False)

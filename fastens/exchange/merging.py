@@ -126,7 +126,7 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     }
     both = first, model
     pairs["categorical columns"] = tuple(np.flatnonzero(each._encoder.is_categorical).tolist() for each in both)
-    for what in ("missing_is_category", *FOREIGN):
+    for what in ("missing_is_category", "date_parts", *FOREIGN):
         pairs[what] = tuple(plain_parameter(getattr(each._encoder, what)) for each in both)
     for what in _OF_LOSS:
         pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in both)

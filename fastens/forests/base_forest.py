@@ -251,6 +251,10 @@ class BaseForest(TreeParameters, TreeModel):
         self._check_fitted()
         return mean_importances(self._ensemble, self._column_of, self.n_features_in_)
 
+    def _part_importances(self) -> Array:
+        n_parts = len(self._column_of)
+        return mean_importances(self._ensemble, np.arange(n_parts), n_parts)
+
     @property
     def estimators_(self) -> Members:
         """The trees, each as an estimator of its own that is made when asked for.

@@ -113,7 +113,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return self
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
-        copies, n_features = Copies.of(hashes, weight), self.n_features_in_
+        copies, n_features = Copies.of(hashes, weight), len(self._column_of)
         wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
         if wanted > copies.total and not isinstance(self.max_samples, str):
             warn(f"max_samples={wanted} is more than the {copies.total} rows: each tree is given as many as there are.")
@@ -164,7 +164,13 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return self._inverse_link(self._raw(X)[:, 0] / self._ensemble.n_trees)
 
     def explain(
-        self, X: ArrayLike, background: ArrayLike | None = None, *, output: str = "raw", interactions: bool = False
+        self,
+        X: ArrayLike,
+        background: ArrayLike | None = None,
+        *,
+        output: str = "raw",
+        interactions: bool = False,
+        parts: bool = False,
     ) -> Any:
         """Explain path lengths, or scores, by Shapley values, as `RandomForestRegressor.explain` does predictions.
 
@@ -178,6 +184,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
             The mean path length, which is short for outliers, or with background rows what `score_samples` gives.
         interactions : bool, default=False
             Split each value into that of the feature by itself and those of its pairs with the others.
+        parts : bool, default=False
+            If True, explain by each of `feature_parts_` instead of by column.
 
         Returns
         -------
@@ -185,7 +193,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         """
         self._check_fitted()
         one_of("raw", "probability").check("output", output)
-        return explain(self, X, background, output, interactions=interactions, y=None)
+        return explain(self, X, background, output, interactions=interactions, parts=parts, y=None)
 
     def _contribution_scale(self) -> float:
         return 1 / self._ensemble.n_trees

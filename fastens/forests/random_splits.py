@@ -72,7 +72,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         n_threads = resolve_n_jobs(self.n_jobs)
         if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
             self._seed: int = comm.gather(draw_seed(self.random_state))[0]
-        is_categorical = self._encoder.is_categorical
+        is_categorical = self._is_categorical
         known = self._ensemble.binning if continues else None
         binning = known or learn_binning(table, weight, self.max_bins, is_categorical, n_threads, comm)
         store = TreeStore(binning, 1, self.n_estimators)
@@ -98,7 +98,8 @@ class RandomSplits(SavedEnsemble, BaseFastens):
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
         """What each tree is grown on, given the rows' hashes and weights: all rows and columns."""
-        return Bags(seed, None, self.n_features_in_, self.n_features_in_)
+        n_features = len(self._column_of)
+        return Bags(seed, None, n_features, n_features)
 
     def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
         """How far trees are grown on so many rows."""

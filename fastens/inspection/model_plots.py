@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 
+from fastens.engine.grow.constraints import Columns
+from fastens.engine.names import are_texts, texts_of
 from fastens.inspection.arguments import COUNT
 from fastens.inspection.plotting import axes, date_ticks, name_ticks, plain, shortened, whole_ticks
 from fastens.parameters import one_of, whole
 from fastens.table.arrays import dense
-from fastens.table.columns.dates import DAY, column_and_part
+from fastens.table.columns.dates import instants_of
 from fastens.table.columns.factorize import is_missing
-from fastens.table.frames import is_frame
+from fastens.table.frames import is_frame, table_from_frame
 
 Array = NDArray[np.float64]
 KINDS = {
@@ -29,7 +31,9 @@ FLAT = 1e-13  # what predictions differ by, as a share of them, where they do no
 
 
 def column_names(estimator: Any) -> list[str]:
-    """The names of the columns of a fitted estimator's table, or ``x0``, ``x1``, ..."""
+    """The names of the columns of a fitted estimator's table as texts, or ``x0``, ``x1``, ..."""
+    if (encoder := getattr(estimator, "_encoder", None)) is not None:
+        return encoder.texts
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
 
@@ -122,11 +126,13 @@ def plot_dependence(
     COUNT.check("n_rows", n_rows)
     is_one = isinstance(features, str | tuple) or not np.iterable(features)
     features = [features] if is_one else list(features)
-    table, columns = _as_scikit_learn_reads(_in_features(estimator, X)), _drawn(features)
+    fitted = estimator
+    estimator, table, features, dates = _plain(estimator, _as_scikit_learn_reads(X), features)
+    columns = _drawn(features)
     _check_columns(columns, table)
     n_outputs = 1 if is_classifier(estimator) else int(np.prod(np.shape(estimator.predict(table[:1]))[1:]))
     _check_label(estimator, label, n_outputs)
-    kept, categorical = _rows_to_average(table, columns, n_rows), _categorical(estimator, table, columns)
+    kept, categorical = _rows_to_average(table, columns, n_rows), _categorical(fitted, table, columns)
     pairs = [part for part in features if isinstance(part, tuple | list)]
     names = list(getattr(table, "columns", ()))
     if any(len({names.index(end) if isinstance(end, str) else end for end in pair}) < 2 for pair in pairs):
@@ -153,7 +159,7 @@ def plot_dependence(
         shown = part if isinstance(part, tuple | list) else (part,)
         _tidy(drawn, [column in categorical for column in shown])
         for letter, column in zip("xy", shown, strict=False):
-            if _is_day(X, names, column):
+            if (names.index(column) if isinstance(column, str) else column) in dates:
                 date_ticks(drawn, letter)
         if isinstance(features[place - place % 3], tuple | list) and not isinstance(part, tuple | list):
             # scikit-learn leaves the numbers to the first picture of a line, which here is one of two columns.
@@ -250,21 +256,64 @@ def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
         raise ValueError(f"label must be one of {known}; got {label!r}.")
 
 
-def _in_features(estimator: Any, X: Any) -> Any:
-    """A frame with parts in the place of dates, as the estimator has them as features."""
-    is_named = hasattr(estimator, "feature_names_in_") and is_frame(X)
-    return (
-        estimator._encoder.matched(X, type(estimator).__name__).native
-        if is_named and hasattr(estimator, "_encoder")
-        else X
-    )
+class _OfPlainFrame(BaseEstimator):
+    """An estimator as scikit-learn's pictures need it: columns are named by texts, and dates are days since 1970."""
+
+    def __init__(self, estimator: Any, labels: Any, dates: list[int]) -> None:
+        self.estimator, self.labels, self.dates = estimator, labels, dates
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        return self.estimator.__sklearn_tags__()
+
+    def fit(self, X: Any, y: Any = None) -> _OfPlainFrame:
+        return self
+
+    @property
+    def classes_(self) -> Any:
+        return self.estimator.classes_
+
+    def predict(self, X: Any) -> Any:
+        return self.estimator.predict(self._as_given(X))
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.estimator.predict_proba(self._as_given(X))
+
+    def _as_given(self, X: Any) -> Any:
+        frame = X.copy(deep=False)
+        for column in self.dates:
+            frame.isetitem(column, instants_of(frame.iloc[:, column].to_numpy()))
+        return frame.set_axis(self.labels, axis=1)
 
 
-def _is_day(X: Any, names: list[str], column: Any) -> bool:
-    """Whether a column of the features is the day of a column of dates."""
-    name = column if isinstance(column, str) or not names else names[column]
-    found = column_and_part(name) if isinstance(name, str) else None
-    return found is not None and found[1] == DAY and name not in list(getattr(X, "columns", ()))
+def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, list[Any], list[int]]:
+    """An estimator, table and features as scikit-learn's pictures need them, and the columns of dates."""
+    encoder = getattr(estimator, "_encoder", None)
+    if encoder is None or not hasattr(table, "iloc"):
+        return estimator, table, features, []
+    found, of_dates = table_from_frame(table), {(encoder.names or [])[column] for column in encoder.dates}
+    names = found.names or []
+    dates = [column for column, name in enumerate(names) if name in of_dates]
+    if not dates and are_texts(names):
+        return estimator, table, features, []
+    plain = table.copy(deep=False)
+    for column in dates:
+        plain.isetitem(column, found.days(column))
+    if not are_texts(names):
+        columns = Columns(len(names), names)
+        pairs = [
+            list(part) if isinstance(part, tuple | list) and not columns.is_name(part) else part for part in features
+        ]
+        features = [
+            tuple(columns.position("features", end) for end in part)
+            if isinstance(part, list)
+            else columns.position("features", part)
+            for part in pairs
+        ]
+        plain = plain.set_axis(texts_of(names) or [f"x{column}" for column in range(len(names))], axis=1)
+    return _OfPlainFrame(estimator, table.columns, dates), plain, features, dates
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
@@ -325,6 +374,6 @@ def _categorical(estimator: Any, table: Any, columns: list[Any]) -> list[Any]:
     encoder = getattr(estimator, "_encoder", None)
     if encoder is None:
         return []
-    names = list(getattr(estimator, "feature_names_in_", getattr(table, "columns", ())))
+    names = column_names(estimator)
     flags = encoder.is_categorical
     return [column for column in columns if flags[names.index(column) if isinstance(column, str) else column]]

@@ -11,6 +11,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.grow.constraints import Columns
+from fastens.engine.names import have_numbers, plain_names
 from fastens.inspection.arguments import check_position
 from fastens.table.arrays import dense
 from fastens.table.columns.factorize import is_missing
@@ -81,6 +83,7 @@ class Plane:
         n_columns = self._table.shape[1]
         own = [f"x{column}" for column in range(n_columns)] if self._is_array else [*map(str, self._table.columns)]
         self.names = names if self._is_array and names is not None and len(names) == n_columns else own
+        self._columns = Columns(n_columns, None if self._is_array else plain_names(self._table.columns))
         # Names that are no texts, which pandas may have, and narwhals does not take.
         self._other_names = None
         if not self._is_array and not all(isinstance(name, str) for name in self._table.columns):
@@ -115,6 +118,8 @@ class Plane:
         return first, second
 
     def _position(self, argument: str, column: Any) -> int:
+        if not isinstance(column, str) and have_numbers(self._columns.names):
+            return self._columns.position(argument, column)
         if not isinstance(column, str):
             return check_position(f"a column in {argument}", column, len(self.names))
         if column not in self.names:

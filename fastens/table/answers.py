@@ -209,6 +209,8 @@ def _of_inner(model: Any, method: str, size: int, given: dict[str, Any], classes
     listed = given.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
     if "interval" in method or method == "predict_member_range":
         return ["lower", "upper"]
+    if method == "predict_contributions" and given.get("parts") and size == len(model.feature_parts_) + 1:
+        return [*model.feature_parts_, "expected"]
     if method == "predict_contributions" and size == model.n_features_in_ + 1:
         return [*map(str, range(size - 1) if names is None else names), "expected"]
     if listed is not None and np.size(listed) == size:

@@ -12,10 +12,10 @@ from sklearn.utils import check_array
 from fastens.cached import cached_property
 from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks
 from fastens.engine.rows.sparse_rows import canonical
+from fastens.table.columns.numbers import has_large_numbers
 from fastens.table.tables import Table
 
 _FLOAT64, _FLOAT32 = FLOATS
-EXACT = 1 << 53  # whole numbers up to here are exact as floats
 
 
 class ArrayTable(Table):
@@ -158,10 +158,3 @@ def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
     plain = X.data.astype(np.float64 if is_exact else object)
     plain[mask] = np.nan if is_exact else None
     return plain
-
-
-def has_large_numbers(X: NDArray[Any]) -> bool:
-    """Whether an array holds whole numbers that are not exact as floats."""
-    if X.dtype.kind not in "iu" or X.itemsize < 8 or not X.size:
-        return False
-    return int(X.max()) > EXACT or int(X.min()) < -EXACT

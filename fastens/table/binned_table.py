@@ -75,7 +75,7 @@ class BinningOptions:
     @property
     def reading(self) -> Reading:
         """How the encoder reads the table."""
-        return Reading(self.categorical_features, self.missing_is_category)
+        return Reading(self.categorical_features, self.missing_is_category, splits_dates=True)
 
     def place(self, shape: tuple[int, int]) -> Place:
         """Return where codes go that are not to be kept."""
@@ -177,7 +177,8 @@ class BinnedTable(RowSource):
         data = data.with_table(rows)
         noted, types = noting_types(data.X)
         weight = unless_ones(data.sample_weight)
-        binning = learn_binning(noted, weight, chosen.max_bins, encoder.is_categorical, n_threads)
+        is_categorical = np.append(encoder.is_categorical, np.zeros(encoder.n_derived, dtype=bool))
+        binning = learn_binning(noted, weight, chosen.max_bins, is_categorical, n_threads)
         kind_of_values = np.result_type(*types) if chosen.keep_values else None
         none = TableArrays.empty(binning, data, kind_of_values, has_y=y is not None)
         empty = cls(encoder, binning, chosen, none, y_name=_name_of(y, data.y))
@@ -328,7 +329,7 @@ class BinnedTable(RowSource):
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Rows and columns."""
         n_rows = len(self._arrays.hashes) if self.rows is None else len(self.rows)
-        return n_rows, len(self.encoder.categories)
+        return n_rows, len(self.encoder.column_of)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
         """Yield the values of the rows; ValueError where there are codes only."""

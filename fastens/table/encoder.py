@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.grow.constraints import Columns
+from fastens.engine.names import are_positions, from_state, texts_of, to_state
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded, parts_of
 from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.at_sight import AtSight
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.city_hash import category_hash, category_text
+from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.columns.spellings import without_same
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
 from fastens.table.parted import PartedTable, StreamedTable, table_of_part
-from fastens.table.tables import BLOCK_GRAIN, Table
+from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
@@ -34,6 +37,7 @@ _ZERO = float(np.float32(1e-35))
 # How models of other libraries read tables: lists of columns that they treat in ways of their own, and rules for all.
 _CHOSEN = ("zero_is_missing", "hashed", "repeated", "coded", "sparse_codes")
 FOREIGN = (*_CHOSEN, "missing_number", "absent_is_missing")
+_LISTS = (*_CHOSEN, "dates")
 
 
 def _is_float32(column: Column) -> bool:
@@ -63,6 +67,9 @@ class Reading(NamedTuple):
     missing_is_category: bool = False
     as_codes: bool = False
     at_sight: bool = False  # whether categories of a table in batches may become known while it is read
+    splits_dates: bool = False  # whether a column of dates becomes several columns of numbers
+    monotonic_cst: Any = None  # columns of dates with a constraint are not split
+    exact_integers: bool = False  # columns of integers that floats do not hold are categorical by their type
 
 
 class InputEncoder:
@@ -73,14 +80,18 @@ class InputEncoder:
 
     Attributes
     ----------
-    names : list of str or None
-        Names of the columns.
+    names : list or None
+        Names of the columns, as `plain_name` has them.
     categories : list
         For each column, its categories, or None where it holds numbers.
     unseen : float
         The code of a category not seen in `fit`.
     missing_is_category : bool
         In categorical columns, missing values have the position after the last category instead of NaN.
+    dates : list of int
+        Columns of dates, which become days since 1970.
+    date_parts : list of pairs of a column and a part
+        Further columns of numbers, after all others: parts of the dates in a column.
     """
 
     unseen: float = np.nan
@@ -91,10 +102,11 @@ class InputEncoder:
     missing_number: float | None = None  # a number that counts as missing, compared in single precision
     absent_is_missing: bool = False  # values that a sparse table does not store are missing instead of 0
     repeated: Sequence[int] = ()  # columns that stand once more after all, for trees with too many thresholds
-    has_date_parts: bool = False  # the table of fit had dates, in whose place there are several columns
+    dates: Sequence[int] = ()
+    date_parts: Sequence[tuple[int, str]] = ()
 
     def __init__(
-        self, names: list[str] | None, categories: list[list[Any] | None], *, missing_is_category: bool = False
+        self, names: list[Any] | None, categories: list[list[Any] | None], *, missing_is_category: bool = False
     ) -> None:
         self.names = names
         self.categories = categories
@@ -146,34 +158,45 @@ class InputEncoder:
             return rows.encoder, rows
         encoder, rows = cls._learned(table, reading, n_threads, comm)
         if limits is not None and needs is not None:
-            place = needs.place(limits, rows if isinstance(rows, RowSource) else table.source, encoder.categories)
+            categories = encoder.categories + [None] * encoder.n_derived
+            place = needs.place(limits, rows if isinstance(rows, RowSource) else table.source, categories)
             if isinstance(rows, RowSource):
                 rows.place = place
         return encoder, rows
 
     @classmethod
     @shared
-    def _learned(cls, given: Table, reading: Reading, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
-        table, chosen = given.with_date_parts(), reading.categorical_features
-        if table is not given:
-            chosen = given.chosen_names(chosen)
+    def _learned(cls, table: Table, reading: Reading, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
         if reading.as_codes:
             return cls.fit_codes(table, n_threads, comm)
         encoder = cls.fit(
-            table, chosen, missing_is_category=reading.missing_is_category, n_threads=n_threads, comm=comm
+            table,
+            reading.categorical_features,
+            missing_is_category=reading.missing_is_category,
+            exact_integers=reading.exact_integers,
+            n_threads=n_threads,
+            comm=comm,
         )
-        encoder.has_date_parts = table is not given
+        encoder._learn_dates(table, reading, comm)
         return encoder, encoder.transform(table, n_threads)
 
     @classmethod
-    def _at_sight(cls, given: StreamedTable, reading: Reading) -> AtSight:
-        table, chosen = given.with_date_parts(), reading.categorical_features
-        if table is not given:
-            chosen = given.chosen_names(chosen)
-        is_chosen = table.chosen_columns(chosen)
+    def _at_sight(cls, table: StreamedTable, reading: Reading) -> AtSight:
+        is_chosen = table.chosen_columns(reading.categorical_features, exact_integers=reading.exact_integers)
         encoder = cls(table.names, [[] if found else None for found in is_chosen])
-        encoder.has_date_parts = table is not given
+        encoder._learn_dates(table, reading)
         return AtSight(table, encoder)
+
+    def _learn_dates(self, table: Table, reading: Reading, comm: Comm = LOCAL) -> None:
+        """Learn which columns hold dates, and which parts of them become columns."""
+        parts = joined_dates(comm.gather(table.dates()))
+        self.dates = [column for column in parts if self.categories[column] is None]
+        if not self.dates or not reading.splits_dates:
+            return
+        signs = np.zeros(len(table))
+        if reading.monotonic_cst is not None:
+            signs = Columns(len(table), self.names).values("monotonic_cst", reading.monotonic_cst, 0)
+        self.date_parts = [(column, part) for column in self.dates if not signs[column] for part in parts[column][1:]]
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
@@ -185,9 +208,9 @@ class InputEncoder:
     def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
         """Return a table with its columns in the order of those of `learn`; ValueError for one of fewer rows."""
         table = open_table(X, owner, fewest).matched(self.names)
-        if table.names is not None and self.names is None:
+        if self.names is None and table.names is not None and not are_positions(table.names):
             warn(f"X has feature names, but {owner} was fitted without feature names")
-        if table.names is None and self.names is not None and not is_coded(X):
+        if table.names is None and self.has_own_names and not is_coded(X):
             warn(f"X does not have valid feature names, but {owner} was fitted with feature names")
         n_features = len(self.categories)
         if len(table) != n_features and (table.array is not None or not isinstance(table, PartedTable)):
@@ -201,11 +224,12 @@ class InputEncoder:
         categorical_features: Any = "from_dtype",
         *,
         missing_is_category: bool = False,
+        exact_integers: bool = False,
         n_threads: int = 1,
         comm: Comm = LOCAL,
     ) -> InputEncoder:
         """Learn the columns and categories of a table; a column is categorical on all ranks if it is on any."""
-        chosen = table.chosen_columns(categorical_features, comm)
+        chosen = table.chosen_columns(categorical_features, comm, exact_integers=exact_integers)
         if sparse.issparse(table.source) and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
@@ -264,9 +288,37 @@ class InputEncoder:
             [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
             missing_is_category=self.missing_is_category,
         )
-        for name in ("unseen", "has_date_parts", *FOREIGN):
+        for name in ("unseen", "dates", "date_parts", *FOREIGN):
             setattr(encoder, name, getattr(self, name))
         return encoder
+
+    @property
+    def has_own_names(self) -> bool:
+        """Whether the columns have names other than their positions."""
+        return self.names is not None and not are_positions(self.names)
+
+    @property
+    def texts(self) -> list[str]:
+        """The names of the columns as texts, ``x0``, ``x1``, ... where they have none."""
+        return texts_of(self.names) or [f"x{column}" for column in range(len(self.categories))]
+
+    @property
+    def n_derived(self) -> int:
+        """Columns that stand after those of the table."""
+        return len(self.repeated) + len(self.date_parts)
+
+    @property
+    def column_of(self) -> NDArray[np.intp]:
+        """The column of the table that each encoded column is derived from."""
+        derived = [*self.repeated, *(column for column, _ in self.date_parts)]
+        return np.array([*range(len(self.categories)), *derived], dtype=np.intp)
+
+    def part_names(self) -> list[str]:
+        """The names of the encoded columns; a part of dates has the name of its column, a colon and the part."""
+        texts, split = self.texts, {column for column, _ in self.date_parts}
+        names = [part_name(text, DAY) if column in split else text for column, text in enumerate(texts)]
+        names += [texts[column] for column in self.repeated]
+        return names + [part_name(texts[column], part) for column, part in self.date_parts]
 
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
@@ -281,7 +333,7 @@ class InputEncoder:
         if is_ready and not self.changes_numbers:
             return table.array
         if isinstance(table, PartedTable):
-            n_columns = len(self.categories) + len(self.repeated)
+            n_columns = len(self.categories) + self.n_derived
             return MappedRows(table.source, lambda _, part: self._of_part(part), n_columns)
         if is_ready:
             return self._changed(table.array)
@@ -292,8 +344,7 @@ class InputEncoder:
 
         def write(index: int) -> None:
             if self.categories[index] is None:
-                takes_dates = table.names is None or self.names is None  # else they have become their parts
-                out[:, index] = numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
+                out[:, index] = self._numbers(table, index)
             else:
                 self._find_positions(table, index, out[:, index])
 
@@ -351,22 +402,32 @@ class InputEncoder:
         in_threads(write, known, table.threads_to_read(known, n_threads))
         return ConvertedRows(read, (table.n_rows, len(table)))
 
+    def _numbers(self, table: Table, index: int) -> Floats:
+        """A column of numbers, or of dates; in tables with names only a column that held dates in fit may hold them."""
+        if index in self.dates:
+            return table.days(index)
+        takes_dates = table.names is None or self.names is None
+        return numbers_of(table.column(index), table.name(index), takes_dates=takes_dates)
+
     @property
     def changes_numbers(self) -> bool:
         """Whether a table of numbers alone is not taken as it is."""
-        has_rules = self.missing_number is not None or self.absent_is_missing
-        return bool(self.zero_is_missing) or bool(self.repeated) or has_rules
+        return bool(self.zero_is_missing) or bool(self.n_derived) or self._has_missing_rules
+
+    @property
+    def _has_missing_rules(self) -> bool:
+        return self.missing_number is not None or self.absent_is_missing
 
     def _changed(self, rows: Any) -> Any:
-        """Rows with NaN for zeros that are missing, and with the columns that are repeated."""
+        """Return rows with NaN for what counts as missing, and with the columns that stand after all others."""
         if not self.changes_numbers:
             return rows
         if sparse.issparse(rows) and self.absent_is_missing:
             rows = ConvertedRows(partial(_with_absent, rows), rows.shape)
-        elif isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK:
+        elif isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK and not self.date_parts:
             rows = ConvertedRows.of_array(rows)
         if not isinstance(rows, np.ndarray):
-            n_columns = len(self.categories) + len(self.repeated)
+            n_columns = len(self.categories) + self.n_derived
             return MappedRows(rows, lambda _, part: self._changed(part), n_columns)
         if self.zero_is_missing or self.missing_number is not None:
             rows = rows.copy()
@@ -375,7 +436,8 @@ class InputEncoder:
                 rows[:, numbers] = self._marked(rows[:, numbers])
             for column in self.zero_is_missing:
                 rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
-        return rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
+        rows = rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
+        return with_parts(rows, self.date_parts) if self.date_parts else rows
 
     def _of_part(self, part: Any) -> Floats:
         table = table_of_part(part).matched(self.names)
@@ -414,10 +476,11 @@ class InputEncoder:
 
     def to_state(self) -> dict[str, Any]:
         """Plain lists, for saving."""
-        state: dict[str, Any] = {"names": self.names, "categories": self.categories}
+        state: dict[str, Any] = {"names": to_state(self.names), "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
-        columns = {name: list(getattr(self, name)) for name in _CHOSEN}
+        columns = {name: list(getattr(self, name)) for name in _LISTS}
         rules = {"missing_number": self.missing_number, "absent_is_missing": self.absent_is_missing}
+        state |= {"date_parts": [list(pair) for pair in self.date_parts]} if self.date_parts else {}
         return (
             state
             | {name: chosen for name, chosen in columns.items() if chosen}
@@ -427,14 +490,14 @@ class InputEncoder:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
         """From what `to_state` gave; ValueError for anything else."""
-        names, categories = state["names"], state["categories"]
-        is_named = names is None or (_are_distinct(names, str) and len(names) == len(categories))
+        names, categories = from_state(state["names"]), state["categories"]
+        is_named = names is None or len(names) == len(categories)
         if not is_named or not all(
             found is None or _are_distinct(found, str | bool | int | float) for found in categories
         ):
             raise ValueError("the state of the columns is malformed")
         encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
-        for name in _CHOSEN:
+        for name in _LISTS:
             setattr(encoder, name, state.get(name, []))
             if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
                 raise ValueError("the state of the columns is malformed")
@@ -444,6 +507,9 @@ class InputEncoder:
         if not has_lists or not has_integers or not (number is None or type(number) in (int, float)):
             raise ValueError("the state of the columns is malformed")
         encoder.missing_number, encoder.absent_is_missing = number, state.get("absent_is_missing") is True
+        encoder.date_parts = [tuple(pair) for pair in state.get("date_parts", [])]
+        if not all(len(pair) == 2 and pair[0] in encoder.dates and pair[1] in PARTS for pair in encoder.date_parts):
+            raise ValueError("the state of the columns is malformed")
         return encoder
 
 

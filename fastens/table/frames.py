@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
+from fastens.engine.names import plain_names, same_names
 from fastens.engine.parts import FLOATS
 from fastens.table.arrays import converted, is_ready_array
-from fastens.table.columns.dates import parts_in, parts_to_learn, with_parts
+from fastens.table.columns.dates import days_of_series, elapsed_days, parts_to_learn, times_of
 from fastens.table.columns.factorize import Factorized, factorize_array, index_values
-from fastens.table.columns.numbers import WIDE, Column, numbers_of
+from fastens.table.columns.numbers import WIDE, Column, Floats, numbers_of
+from fastens.table.columns.vectors import plain_table
 from fastens.table.tables import Table, is_converted
 
 _MANY = 100  # columns
@@ -57,7 +59,7 @@ def table_from_frame(frame: Any) -> Table:
     if is_wrapped and not _is_pandas(native):
         return _table_of_others(native)
     if not native.columns.is_unique:
-        raise _same_names(native.columns[native.columns.duplicated()][0])
+        raise same_names(native.columns[native.columns.duplicated()][0])
     return PandasTable(native, index_values(native.columns))
 
 
@@ -66,19 +68,17 @@ def _table_of_others(frame: Any) -> FrameTable:
         opened = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
         names = list(frame.column_names)  # of Arrow; other libraries make no such frame
-        raise _same_names(next(name for name in names if names.count(name) > 1)) from None
+        raise same_names(next(name for name in names if names.count(name) > 1)) from None
+    if opened.implementation.is_pyarrow() and (plain := plain_table(frame)) is not frame:
+        opened = nw.from_native(plain, eager_only=True)
     return FrameTable(opened, opened.columns)
-
-
-def _same_names(name: Any) -> ValueError:
-    return ValueError(f"X must have columns of different names; more than one is called {name!r}.")
 
 
 class FrameTable(Table):
     """The columns of a frame, as narwhals has them."""
 
     def __init__(self, source: Any, names: list[Any]) -> None:
-        super().__init__(source, names if all(isinstance(name, str) for name in names) else None)
+        super().__init__(source, plain_names(names))
 
     @property
     def native(self) -> Any:
@@ -128,37 +128,42 @@ class FrameTable(Table):
             return self.is_of_words(index)
         return None if _is_of_nothing(column) else column.dtype in _CATEGORICAL
 
-    def with_date_parts(self) -> Table:
-        """Return the table with parts in the place of each column of dates; itself without dates or names."""
-        if self.names is None or self.array is not None or self.block is not None:
-            return self
-        pairs = zip(self.names, map(parts_to_learn, self.arrays), strict=True)
-        parts = {name: found for name, found in pairs if found}
-        return table_from_frame(with_parts(self.source, parts)) if parts else self
+    def dates(self) -> dict[int, tuple[str, ...]]:
+        """Return the columns of dates, each with the parts that may be informative."""
+        if self.array is not None or self.block is not None:
+            return {}
+        return {index: parts for index, parts in enumerate(map(parts_to_learn, self.arrays)) if parts}
 
-    def matched(self, names: list[str] | None) -> Table:
-        """Return the columns in the order of these names, where both have any.
+    def days(self, index: int) -> Floats:
+        """Return a column that held dates in fit as days since 1970."""
+        native = self.arrays[index]
+        if parts_to_learn(native):
+            return elapsed_days(times_of(native, self.name(index)))
+        return days_of_series(nw.from_native(self._series[index], series_only=True), self.name(index))
 
-        Others are dropped; parts of dates are taken from the column of dates.
-        """
+    def matched(self, names: list[Any] | None) -> Table:
+        """Return the columns in the order of these names, where there are any; others are dropped."""
         if names is None or self.names is None or self.names == names:
             return self
-        missing = set(names) - set(self.names)
-        parts = {name: own for name, own in parts_in(missing).items() if name in self.names}
-        frame = with_parts(self.source, parts) if parts else self.source
-        missing.difference_update(frame.columns)
-        if missing:
-            unseen = sorted(set(frame.columns) - set(names))
+        place = {name: index for index, name in enumerate(self.names)}
+        if missing := [name for name in names if name not in place]:
+            known = set(names)
             message = "The feature names should match those that were passed during fit.\n"
-            message += _listed("Feature names unseen at fit time:", unseen)
-            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", sorted(missing)))
-        return table_from_frame(frame if list(frame.columns) == names else frame[names])
+            message += _listed("Feature names unseen at fit time:", [name for name in place if name not in known])
+            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
+        places = [place[name] for name in names]
+        return table_from_frame(self.source.take(places, axis=1) if self._is_of_pandas else self.source[:, places])
+
+    @property
+    def _is_of_pandas(self) -> bool:
+        return False
 
 
-def _listed(title: str, names: list[str], most: int = 5) -> str:
+def _listed(title: str, names: list[Any], most: int = 5) -> str:
     if not names:
         return ""
-    return "\n- ".join([title, *names[:most], *(["..."] if len(names) > most else [])]) + "\n"
+    shown = sorted(name if isinstance(name, str) else repr(name) for name in names)
+    return "\n- ".join([title, *shown[:most], *(["..."] if len(shown) > most else [])]) + "\n"
 
 
 class PandasTable(FrameTable):
@@ -170,6 +175,10 @@ class PandasTable(FrameTable):
         # of a small table. What makes none of them is not public; where it is gone, they are made.
         self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
         self._numbers: dict[int, Column] = {}
+
+    @property
+    def _is_of_pandas(self) -> bool:
+        return True
 
     @property
     def native(self) -> Any:

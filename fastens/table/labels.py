@@ -42,6 +42,9 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
             raise ValueError(f"y must hold labels that do not end in NUL, which strings of NumPy lose; got {cut!r}.")
         return np.array(values, dtype=np.str_)
     array = _without_longdouble(np.array(values))
+    if array.dtype.kind == "O" and all(type(value) is int for value in values):
+        wide = max(values, key=abs)
+        raise ValueError(f"y must hold labels that are integers of 64 bits; got {wide}. Pass the labels as strings.")
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         kinds = sorted({type(value).__name__ for value in values})
         raise _mixed_labels(kinds)

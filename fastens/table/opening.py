@@ -12,6 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.names import are_positions, is_label, plain_name, plain_names
 from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import kept
 from fastens.table.arrays import table_from_array
@@ -88,26 +89,29 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
     is_parted = isinstance(X, _WITH_COLUMNS)
     native = table_from_frame(X).native if not is_parted and is_frame(X) else None
     frame: Any = X if is_parted else None if native is None else nw.from_native(native, eager_only=True)
-    names = {what: value for what, value in given.items() if _may_name(what, value) and _does_name(value, frame)}
+    known = [] if frame is None else plain_names(frame.columns)
+    names = {
+        what: value for what, value in given.items() if _may_name(what, value) and _does_name(what, value, frame, known)
+    }
     if not names:
         return [open_batches(X) if is_stream(X) else X, *given.values()]
-    listed = {what: [value] if isinstance(value, str) else list(value) for what, value in names.items()}
+    listed = {what: _listed_names(value, known) for what, value in names.items()}
     chosen = list(dict.fromkeys(name for each in listed.values() for name in each))
     for what, each in listed.items():
         if frame is None:
             raise ValueError(f"{what} must be an array where X has no names of columns; got {names[what]!r}.")
         for name in each:
-            if name not in frame.columns:
-                raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {frame.columns}.")
-    others = [place for place, name in enumerate(frame.columns) if name not in chosen]
-    if not others and frame.columns and not is_parted:  # which without columns has no rows either
+            if name not in known:
+                raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {known}.")
+    others = [place for place, name in enumerate(known) if name not in chosen]
+    if not others and known and not is_parted:  # which without columns has no rows either
         raise ValueError(
             f"Found array with 0 feature(s) (shape={(len(frame), 0)}) while a minimum of 1 is required: all columns of "
             f"X are {' or '.join(listed)}."
         )
     # By place: narwhals does not select names that are no strings.
-    rest = frame.select([frame.columns[place] for place in others]) if is_parted else frame[:, others]
-    columns = frame.values_of(chosen) if is_parted else [array_of(frame[name]) for name in chosen]
+    rest = frame.select([known[place] for place in others]) if is_parted else frame[:, others]
+    columns = frame.values_of(chosen) if is_parted else [array_of(frame[:, known.index(name)]) for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
     found = {what: joined_targets({name: values[name] for name in each}, keep_names) for what, each in listed.items()}
     return [rest if is_parted else rest.to_native(), *(found.get(what, value) for what, value in given.items())]
@@ -119,17 +123,36 @@ def are_texts(value: Any) -> bool:
 
 
 def _may_name(what: str, value: Any) -> bool:
-    """Whether an argument may be the name of a column, or names of targets."""
-    return isinstance(value, str) or (what in ("y", "y_val") and are_texts(value))
+    """Whether an argument may be the name of a column, or names of targets; a number is a weight of all rows."""
+    if what in ("sample_weight", "sample_weight_val") and isinstance(value, bool | int | float | np.number):
+        return False
+    return is_label(value) or (what in ("y", "y_val") and isinstance(value, list) and bool(value))
 
 
-def _does_name(value: Any, frame: Any) -> bool:
-    """Whether what may be names of columns are some; as many texts as a table in memory has rows are its labels."""
+def _does_name(what: str, value: Any, frame: Any, known: list[Any]) -> bool:
+    """Whether what may be names of columns are some; as many as a table in memory has rows are its targets.
+
+    Numbers in a list are names only where those of the frame are not mere positions.
+    """
     if isinstance(value, str):
         return True
-    if frame is None or len(set(value)) < len(value) or set(value).isdisjoint(frame.columns):
+    if frame is None:
         return False
-    return isinstance(frame, _WITH_COLUMNS) or len(value) != len(frame)
+    if not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in known):
+        return True
+    is_parted = isinstance(frame, _WITH_COLUMNS)
+    if what not in ("y", "y_val") or not value or (not is_parted and len(value) == len(frame)):
+        return False
+    if not all(map(is_label, value)) or (are_positions(known) and not are_texts(value)):
+        return False
+    names = set(map(plain_name, value))
+    return len(names) == len(value) and not names.isdisjoint(known)
+
+
+def _listed_names(value: Any, known: list[Any]) -> list[Any]:
+    """The names that one name, or a list of them, is made of."""
+    is_one = not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in known)
+    return [plain_name(value)] if is_one else list(map(plain_name, value))
 
 
 def joined_targets(columns: dict[str, NDArray[Any]], keep_names: bool = False) -> NDArray[Any]:

@@ -13,7 +13,8 @@ from scipy import sparse
 from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded, parts_of
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values
-from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.columns.numbers import Column, Floats, has_large_integers, numbers_of
+from fastens.table.columns.vectors import plain_column, plain_table
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.sources import Batches
@@ -90,11 +91,11 @@ def read_table(frame: Any) -> ReadTable | None:
 
 
 def _read_column(table: Table, index: int) -> Column | None:
-    """Numbers or categories; None for dates, and for objects, which of some rows may be either."""
+    """Numbers or categories; None for dates, integers beyond floats, and objects, which may be either in some rows."""
     column = table.column(index)
     if column.dtype in (nw.Object, nw.Unknown) and column.null_count() < len(column):
         return None
-    if parts_to_learn(table.arrays[index]):
+    if parts_to_learn(table.arrays[index]) or has_large_integers(table.arrays[index]):
         return None
     if table.is_categorical(index) is False:
         return column if is_converted(column) else numbers_of(column, table.name(index))
@@ -173,12 +174,8 @@ def with_rows_to_take(X: Any) -> Any:
     if nw.dependencies.is_pandas_dataframe(found):
         return _in_native_order(found)
     if nw.dependencies.is_pyarrow_table(found):
-        for index, field in enumerate(found.schema):
-            column = found.column(index)
-            if (plain := _plain_column(column)) is not column:
-                found = found.set_column(index, field.name, plain)
-        return found
-    return _plain_column(found) if nw.dependencies.is_pyarrow_chunked_array(found) else X
+        return plain_table(found)
+    return plain_column(found) if nw.dependencies.is_pyarrow_chunked_array(found) else X
 
 
 def _in_native_order(frame: Any) -> Any:
@@ -188,20 +185,6 @@ def _in_native_order(frame: Any) -> Any:
             found = frame.copy(deep=False) if found is frame else found
             found.isetitem(index, frame.iloc[:, index].to_numpy().astype(dtype.newbyteorder("=")))
     return found
-
-
-def _plain_column(column: Any) -> Any:
-    import pyarrow as pa
-
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    if pa.types.is_binary_view(column.type):
-        return column.cast(pa.large_binary())
-    if pa.types.is_run_end_encoded(column.type):
-        import pyarrow.compute
-
-        return pa.chunked_array([pa.compute.run_end_decode(part) for part in column.chunks], column.type.value_type)
-    return column
 
 
 def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:

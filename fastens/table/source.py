@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastens.engine.names import plain_name, plain_names
 from fastens.engine.parts import RowSource
 from fastens.table.arrays import plain_array
 from fastens.table.columns.factorize import is_missing
@@ -96,7 +97,7 @@ class Source:
         if self.columns is not None:
             if opened.columns:  # an array has none, and says so
                 _check_names(self.columns, opened.columns)
-            opened = opened.select(self.columns)
+            opened = opened.select(map(plain_name, self.columns))
         opened.limits = self._limits
         return opened
 
@@ -108,12 +109,14 @@ class Source:
         if not is_frame(self.table):
             raise ValueError("columns must be None for a table without names of columns.")
         frame = nw.from_native(self.table, eager_only=True)
-        _check_names(self.columns, frame.columns)
-        return frame[:, list(map(frame.columns.index, self.columns))].to_native(), self._limits
+        known = plain_names(frame.columns)
+        _check_names(self.columns, known)
+        return frame[:, [known.index(plain_name(name)) for name in self.columns]].to_native(), self._limits
 
 
-def _check_names(columns: list[str], known: list[Any]) -> None:
+def _check_names(columns: list[Any], known: list[Any]) -> None:
     """Raise ValueError where columns to read are not there, or are named twice."""
+    columns = list(map(plain_name, columns))
     for place, name in enumerate(columns):
         if name not in known:
             raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {known}.")
@@ -144,10 +147,11 @@ class TableParts(RowSource):
         self._is_frame = is_frame(tables[0])
         self._tables: list[Any] = list(map(self._opened, tables))
         first = self._tables[0]
-        self.columns: list[Any] = list(first.columns) if self._is_frame else []
-        self._chosen: list[Any] | None = None
+        self.columns: list[Any] = plain_names(first.columns) if self._is_frame else []
+        self._known = self.columns
+        self._chosen: list[int] | None = None
         for table in self._tables:
-            found = list(table.columns) if self._is_frame else table.shape[1]
+            found = plain_names(table.columns) if self._is_frame else table.shape[1]
             if found != (self.columns or first.shape[1]):
                 raise ValueError(f"X must have the same columns in all its parts; got {self.columns} and {found}.")
         self.shape = sum(len(table) for table in self._tables), first.shape[1]
@@ -170,25 +174,27 @@ class TableParts(RowSource):
             for start in range(0, max(len(table), not len(self)), BATCH_ROWS):
                 part = table[start : start + BATCH_ROWS]
                 if self._chosen is not None:
-                    part = part[:, list(map(part.columns.index, self._chosen))]
+                    part = part[:, self._chosen]
                 yield part.to_native() if self._is_frame else part
 
     def _read(self) -> Iterator[Any]:
         """Yield the tables one by one."""
         yield from self._tables
 
-    def select(self, columns: Sequence[Any]) -> TableParts:
+    def select(self, columns: Iterable[Any]) -> TableParts:
         """Return the table with only these columns, in this order; none of them is copied."""
         if not self._is_frame:
             raise ValueError("columns must be None for an array, which has no names of columns.")
         selected = copy(self)
-        selected.columns = selected._chosen = list(columns)
+        selected.columns = list(columns)
+        selected._chosen = list(map(self._known.index, selected.columns))
         selected.shape = len(self), len(selected.columns)
         return selected
 
-    def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
+    def values_of(self, columns: list[Any]) -> list[NDArray[Any]]:
         """Return columns as NumPy arrays."""
-        return [np.concatenate([array_of(table[name]) for table in self._tables]) for name in columns]
+        places = list(map(self._known.index, columns))
+        return [np.concatenate([array_of(table[:, place]) for table in self._tables]) for place in places]
 
 
 def _are_texts(values: NDArray[Any]) -> bool:

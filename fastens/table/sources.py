@@ -22,6 +22,7 @@ from scipy.sparse import issparse
 
 from fastens.engine.parts import RowSource
 from fastens.files.schema import TableSchema
+from fastens.table.columns.vectors import plain_column
 from fastens.table.frames import is_frame
 from fastens.table.read_ahead import ahead
 from fastens.table.same_rows import SameRows
@@ -134,7 +135,9 @@ class Batches(RowSource):
 
     def typed(self) -> Any:
         """Return an Arrow table with the columns and without rows."""
-        return self._reader.schema.empty_table().select(self.columns)
+        schema, has_runs = self._reader.schema, _arrow().types.is_run_end_encoded
+        kinds = [kind.value_type if has_runs(kind) else kind for kind in schema.types]  # Arrow makes none without rows
+        return _arrow().schema(zip(schema.names, kinds, strict=True)).empty_table().select(self.columns)
 
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
         """Return columns as NumPy arrays, of strings as arrays of shared objects."""
@@ -143,7 +146,8 @@ class Batches(RowSource):
         for batch in self._reader.batches(columns):
             for own, column in zip(parts, batch.columns, strict=True):
                 # Arrow joins no dictionaries that hold missing values.
-                values = column.dictionary_decode() if arrow.types.is_dictionary(column.type) else column
+                values = plain_column(column)
+                values = values.dictionary_decode() if arrow.types.is_dictionary(values.type) else values
                 is_text = values.type in (arrow.string(), arrow.large_string(), arrow.string_view())
                 own.append(values.dictionary_encode() if is_text else values)
         self._reader.n_rows = sum(map(len, parts[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.grow.constraints import Columns
 from fastens.engine.threads import in_threads
 from fastens.table.columns.city_hash import category_hash
-from fastens.table.columns.dates import parts_to_learn
+from fastens.table.columns.dates import factorize_dates, parts_to_learn
 from fastens.table.columns.factorize import Factorized, factorize, is_missing, sorted_categories
 from fastens.table.columns.faults import type_fault
-from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.columns.numbers import Column, Floats, has_large_integers, numbers_of
 from fastens.table.columns.parse_numbers import map_codes
 from fastens.table.columns.spellings import match_spellings
 
@@ -31,9 +31,9 @@ BLOCK_GRAIN = 500_000  # numbers of a block: some 300 microseconds
 class Table:
     """The columns of a table; a kind of table says how they are read."""
 
-    def __init__(self, source: Any, names: list[str] | None = None) -> None:
+    def __init__(self, source: Any, names: list[Any] | None = None) -> None:
         self.source = source
-        self.names = names  # of the columns, where all of them are strings
+        self.names = names  # as `plain_name` has them
         self._factorized: dict[int, Factorized] = {}
 
     @property
@@ -104,16 +104,22 @@ class Table:
 
     def is_of_words(self, index: int) -> bool | None:
         """Whether the objects of a column are strings or booleans, not numbers; None where there are none."""
+        if parts_to_learn(self.arrays[index]):
+            return False
         kinds = self.kinds(index)
         return any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_} if kinds else None
 
-    def matched(self, names: list[str] | None) -> Table:
+    def matched(self, names: list[Any] | None) -> Table:
         """Return the columns in the order of these names, where both have any."""
         return self
 
-    def with_date_parts(self) -> Table:
-        """Return the table with parts in the place of each column of dates; itself without dates or names."""
-        return self
+    def dates(self) -> dict[int, tuple[str, ...]]:
+        """Return the columns of dates in a table with names, each with the parts that may be informative."""
+        return {}
+
+    def days(self, index: int) -> Floats:
+        """Return a column that held dates in fit as days since 1970; an array may hold the days themselves."""
+        return numbers_of(self.column(index), self.name(index))
 
     def with_rows(self, fewest: int = 1) -> Table:
         """Return the table; ValueError for one of fewer rows or without columns, as scikit-learn words it."""
@@ -123,29 +129,32 @@ class Table:
                 raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
         return self
 
-    def chosen_columns(self, categorical_features: Any, comm: Comm = LOCAL) -> NDArray[np.bool_]:
-        """Return which columns are categorical, from the estimator's parameter of that name, on any rank."""
+    def large_integers(self) -> list[bool]:
+        """Return which columns hold integers that are not exact as floats."""
+        if self.array is not None:
+            return [False] * len(self)
+        return [has_large_integers(column) for column in self.arrays]
+
+    def chosen_columns(
+        self, categorical_features: Any, comm: Comm = LOCAL, *, exact_integers: bool = False
+    ) -> NDArray[np.bool_]:
+        """Return which columns are categorical, from the estimator's parameter of that name, on any rank.
+
+        With `exact_integers`, "from_dtype" also chooses columns of integers that are not exact as floats.
+        """
         n_features = len(self)
         chosen = np.zeros(n_features, dtype=bool)
         if categorical_features is None:
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "from_dtype":
             chosen[:] = self.categorical_columns(comm)
+            if exact_integers:
+                chosen |= np.any(comm.gather(self.large_integers()), axis=0)
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "all":
             return ~chosen
         chosen[column_positions("categorical_features", categorical_features, self.names, n_features)] = True
         return chosen
-
-    def chosen_names(self, categorical_features: Any) -> Any:
-        """Return the same choice of columns by their names, which stay when columns of dates become several."""
-        if categorical_features is None or isinstance(categorical_features, str):
-            return categorical_features
-        chosen = np.flatnonzero(self.chosen_columns(categorical_features)).tolist()
-        for index in chosen:
-            if parts_to_learn(self.arrays[index]):
-                raise ValueError(f"categorical_features must not name columns of dates; got {self.name(index)}.")
-        return [(self.names or [])[index] for index in chosen]
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """For each column its sorted categories, None for columns not requested."""
@@ -210,7 +219,11 @@ class Table:
     def read(self, index: int) -> Factorized:
         """A column factorized, once."""
         if index not in self._factorized:
-            self._factorized[index] = self._factorize(index)
+            column = self.arrays[index]
+            is_of_dates = bool(parts_to_learn(column))
+            self._factorized[index] = (
+                factorize_dates(column, self.name(index)) if is_of_dates else self._factorize(index)
+            )
         return self._factorized[index]
 
     def _factorize(self, index: int) -> Factorized:
@@ -253,20 +266,29 @@ def is_converted(column: Any) -> bool:
     return isinstance(dtype, np.dtype) and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize < 4))
 
 
-def column_positions(parameter: str, given: Any, names: list[str] | None, n_features: int) -> list[int]:
+def column_positions(parameter: str, given: Any, names: list[Any] | None, n_features: int) -> list[int]:
     """Return where the columns stand that a parameter gives by names, positions or a mask."""
-    try:
-        given = np.atleast_1d(np.asarray(given))
-    except ValueError:  # lists of other lengths
-        raise ValueError(f"{parameter} must be names or positions of columns, or a mask; got {given!r}.") from None
-    if given.dtype.kind == "b":
-        if given.shape != (n_features,):
-            raise ValueError(f"{parameter} must have {n_features} entries as a mask; got shape {given.shape}.")
-        return np.flatnonzero(given).tolist()
     columns = Columns(n_features, names)
-    return [columns.position(parameter, item) for item in given.tolist()]
+    if columns.is_name(given) or isinstance(given, str) or not hasattr(given, "__iter__"):
+        return [columns.position(parameter, given)]
+    items = list(given)
+    if items and all(isinstance(item, bool | np.bool_) for item in items):
+        if len(items) != n_features:
+            raise ValueError(f"{parameter} must have {n_features} entries as a mask; got shape {(len(items),)}.")
+        return [index for index, flag in enumerate(items) if flag]
+    if any(isinstance(item, tuple) or not isinstance(item, Hashable) for item in items if not columns.is_name(item)):
+        raise ValueError(f"{parameter} must be names or positions of columns, or a mask; got {given!r}.")
+    return [columns.position(parameter, item) for item in items]
 
 
 def joined_kinds(parts: Sequence[Sequence[bool | None]]) -> list[bool | None]:
     """Whether columns are categorical, from what parts of a table know: where one is, all are."""
     return [None if set(found) == {None} else any(found) for found in zip(*parts, strict=True)]
+
+
+def joined_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple[str, ...]]:
+    """Columns of dates in any part of a table, each with all the parts of its dates that are known of."""
+    found: dict[int, tuple[str, ...]] = {}
+    for part in parts:
+        found |= {index: own for index, own in part.items() if len(own) > len(found.get(index, ()))}
+    return dict(sorted(found.items()))

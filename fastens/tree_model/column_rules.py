@@ -36,6 +36,12 @@ def monotone_columns(model: Any) -> NDArray[np.int8] | None:
     signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
     if signs is None:
         return None
+    for column, _ in model._encoder.date_parts:
+        if signs[column]:
+            raise ValueError(
+                f"monotonic_cst must be 0 for dates of a BinnedTable, which are split into parts; column "
+                f"{model._encoder.texts[column]!r} is one. Pass the table itself."
+            )
     classes = getattr(model, "classes_", [])
     if max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2:
         raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
@@ -103,4 +109,4 @@ def check_same_rules(model: Any) -> None:
 
 def _columns(model: Any) -> Columns:
     encoder = model._encoder
-    return Columns(model.n_features_in_, encoder.names, only_by_name=encoder.has_date_parts)
+    return Columns(model.n_features_in_, encoder.names)

@@ -29,5 +29,5 @@ classes_ : array of shape (n_classes,)
 n_features_in_ : int
     Number of columns.
 feature_names_in_ : array of shape (n_features_in_,)
-    Their names, where they have some.
+    Their names, where all of them are strings.
 """)

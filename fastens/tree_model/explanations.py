@@ -13,6 +13,7 @@ from fastens.engine.parts import as_array
 from fastens.inspection.contribution_plots import explained_quantity, output_labels
 from fastens.inspection.model_plots import column_names
 from fastens.parameters import FLAG, one_of, rows_of
+from fastens.table.columns.dates import instants_of
 from fastens.table.opening import in_passes
 from fastens.tree_model.contributions import Scales, raw_contributions
 
@@ -49,24 +50,27 @@ class Explanation:
     output_names: str | list[str]
 
 
-def explain(model: Any, X: Any, background: Any, output: str, *, interactions: bool, y: Any) -> Any:
-    """What `TreeModel.explain` of a fitted model returns."""
+def explain(model: Any, X: Any, background: Any, output: str, y: Any, **flags: bool) -> Any:
+    """What `TreeModel.explain` of a fitted model returns; the flags are `interactions` and `parts`."""
+    interactions, parts = flags["interactions"], flags["parts"]
     FLAG.check("interactions", interactions)
+    FLAG.check("parts", parts)
     _check(model, background, output, y)
     X = in_passes(X)
     rows = model._check_table(X)
     with rows_of("background"):
         others = None if background is None else model._check_table(background)
     game = None if output == "raw" or others is None else _game_of(model, rows, others, output, y)
-    parts = raw_contributions(
-        model, rows, pairs=interactions, background=others, scales=None if game is None else game.scales
-    )
+    scales = None if game is None else game.scales
+    found = raw_contributions(model, rows, pairs=interactions, parts=parts, background=others, scales=scales)
     if interactions:
-        values, base = parts[..., :-1, :-1], parts[..., -1, -1]
+        values, base = found[..., :-1, :-1], found[..., -1, -1]
     else:
-        values, base = parts[..., :-1], parts[..., -1]
+        values, base = found[..., :-1], found[..., -1]
     if game is not None:
         base = game.base[:, None]
+    if parts:
+        return _explanation_of_parts(model, rows, np.moveaxis(values, 1, -1), base, output)
     return _explanation(model, X, np.moveaxis(values, 1, -1), base, output)
 
 
@@ -151,15 +155,26 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
 
 
 def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) -> Any:
+    data = _known(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
+    return _as_explanation(model, values, base, output, (data, _displayed(model, data)), column_names(model))
+
+
+def _explanation_of_parts(model: Any, rows: Any, values: Array, base: Array, output: str) -> Any:
+    """The same of what the trees see: means of targets, and the numbers of dates."""
+    data = as_array(rows).astype(np.float64)
+    return _as_explanation(model, values, base, output, (data, None), model.feature_parts_)
+
+
+def _as_explanation(
+    model: Any, values: Array, base: Array, output: str, data: tuple[Array, NDArray[Any] | None], names: list[str]
+) -> Any:
     n_outputs = values.shape[-1]
-    data = _known(model, as_array(model._encode_table(X)).astype(np.float64))
     return for_shap(
         Explanation(
             np.ascontiguousarray(values if n_outputs > 1 else values[..., 0]),
             np.ascontiguousarray(base if n_outputs > 1 else base[:, 0]),
-            data,
-            _displayed(model, data),
-            column_names(model),
+            *data,
+            names,
             [str(label) for label in output_labels(model, n_outputs)] if n_outputs > 1 else _output_name(model, output),
         )
     )
@@ -195,13 +210,16 @@ def _known(model: Any, data: Array) -> Array:
 
 
 def _displayed(model: Any, data: Array) -> NDArray[Any] | None:
-    """The rows with categories in place of their positions; None where there are no categories."""
-    kinds = model._encoder.categories
-    if all(kind is None for kind in kinds):
+    """The rows with categories and dates instead of their numbers; None where there are only numbers."""
+    kinds, dates = model._encoder.categories, model._encoder.dates
+    if all(kind is None for kind in kinds) and not dates:
         return None
     shown = data.astype(object)
     for column, kind in enumerate(kinds):
         if kind is not None:
             known = ~np.isnan(data[:, column])
             shown[known, column] = [kind[int(place)] for place in data[known, column]]
+    for column in dates:
+        known = ~np.isnat(instants := instants_of(data[:, column]))
+        shown[known, column] = instants[known].tolist()
     return shown

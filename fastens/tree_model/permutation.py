@@ -69,9 +69,12 @@ def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles
     before = weighted_loss(data.X)
     growth = np.zeros((model.n_features_in_, len(shuffles)))
     for column in np.unique(model._column_of[model._ensemble.feature[model._ensemble.feature >= 0]]):
-        values = column_of(data.X, column)
+        places = np.flatnonzero(model._encoder.column_of == column).tolist()
+        values = [column_of(data.X, place) for place in places]
         for repeat, others in enumerate(shuffles):
-            changed = with_column(data.X, column, values[others])
+            changed = data.X
+            for place, own in zip(places, values, strict=True):
+                changed = with_column(changed, place, own[others])
             growth[column, repeat] = weighted_loss(changed) - before
     return growth
 

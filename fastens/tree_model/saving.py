@@ -46,6 +46,7 @@ class SavedEnsemble:
     # What the trees' values are combined to: "sum", "mean", "path length", "weighted median" or "leaves".
     _combination: ClassVar[str] = "sum"
     _has_random_thresholds: ClassVar[Any] = False
+    _splits_dates = True
 
     if TYPE_CHECKING:  # of the estimator
         n_jobs: int | None
@@ -141,18 +142,15 @@ class SavedEnsemble:
     def _is_categorical(self) -> NDArray[np.bool_]:
         """Which columns of the encoded table hold categories."""
         kinds = self._encoder.is_categorical
-        if self._statistics is None:
-            return np.append(kinds, np.zeros(len(self._encoder.repeated), dtype=bool))
-        kinds[self._statistics.columns] = False
+        if self._statistics is not None:
+            kinds[self._statistics.columns] = False
         return np.append(kinds, np.zeros(len(self._column_of) - len(kinds), dtype=bool))
 
     @property
     def _column_of(self) -> NDArray[np.intp]:
         """The column of X that each column of the encoded table is derived from."""
-        n_features = self.n_features_in_
-        if self._statistics is not None:
-            return self._statistics.column_of(n_features)
-        return np.append(np.arange(n_features), np.array(self._encoder.repeated, dtype=np.intp))
+        found = self._encoder.column_of
+        return found if self._statistics is None else found[self._statistics.column_of(len(found))]
 
     def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Sums over the columns of X of values of the encoded table's columns."""

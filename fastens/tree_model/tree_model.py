@@ -45,7 +45,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
 
     # Explain --------------------------------------------------
 
-    def predict_contributions(self, X: ArrayLike, *, interactions: bool = False) -> Array:
+    def predict_contributions(self, X: ArrayLike, *, interactions: bool = False, parts: bool = False) -> Array:
         """How much each feature moves the raw prediction of each row away from the expected one.
 
         These are exact path-dependent Shapley values (Lundberg et al. 2020): what is known of a row's other features
@@ -58,6 +58,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
             Rows with the columns of training.
         interactions : bool, default=False
             Split each contribution into that of the feature by itself and those of its pairs with the others.
+        parts : bool, default=False
+            If True, split by `feature_parts_`, what the trees see, instead of by column.
 
         Returns
         -------
@@ -81,7 +83,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """
         self._check_fitted()
         FLAG.check("interactions", interactions)
-        explained = raw_contributions(self, self._check_table(X), pairs=interactions)
+        FLAG.check("parts", parts)
+        explained = raw_contributions(self, self._check_table(X), pairs=interactions, parts=parts)
         return explained[:, 0] if explained.shape[1] == 1 else explained
 
     def explain(
@@ -91,6 +94,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         *,
         output: str = "raw",
         interactions: bool = False,
+        parts: bool = False,
         y: ArrayLike | None = None,
     ) -> Any:
         """Explain predictions by Shapley values, as the library shap returns them and its plots take them.
@@ -111,6 +115,9 @@ class TreeModel(SavedEnsemble, BaseFastens):
             isolation forest has mean path lengths as raw predictions, and for "probability" what `score_samples` gives.
         interactions : bool, default=False
             Split each value into that of the feature by itself and those of its pairs with the others.
+        parts : bool, default=False
+            If True, explain by each of `feature_parts_` instead of by column: by the month and the hour of a column of
+            dates, and by each class's mean target of a column of categories.
         y : array of shape (n_samples,), optional
             Targets, for the loss.
 
@@ -145,7 +152,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         True
         """
         self._check_fitted()
-        return explain(self, X, background, output, interactions=interactions, y=y)
+        return explain(self, X, background, output, interactions=interactions, parts=parts, y=y)
 
     @property
     def _predicts_raw(self) -> bool:
@@ -213,7 +220,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         return self._by_columns(self._ensemble.feature_importances("split")).astype(np.int64)
 
-    def importances(self, kind: str = "gain") -> Array:
+    def importances(self, kind: str = "gain", *, parts: bool = False) -> Array:
         """Return the share of each column in what the splits do, shape (n_features,).
 
         Parameters
@@ -221,17 +228,26 @@ class TreeModel(SavedEnsemble, BaseFastens):
         kind : {"gain", "split", "cover"}, default="gain"
             What the splits on the column gain (`feature_importances_`), how many they are, or the weights of the rows
             that they divide, in boosting times the hessians of the loss.
+        parts : bool, default=False
+            If True, return the share of each of `feature_parts_`, such as the month of a column of dates.
         """
         self._check_fitted()
+        FLAG.check("parts", parts)
         if not isinstance(kind, str) or kind not in ("gain", "split", "cover"):
             raise ValueError(f"kind must be 'gain', 'split' or 'cover'; got {kind!r}.")
         if kind == "gain":
-            return self.feature_importances_
+            return self._part_importances() if parts else self.feature_importances_
         trees = self._shown_trees()
         inner = trees.feature >= 0
         weight = trees.weight[inner] if kind == "cover" else None
-        found = np.bincount(self._column_of[trees.feature[inner]], weight, self.n_features_in_).astype(np.float64)
+        found = np.bincount(trees.feature[inner], weight, len(self._column_of)).astype(np.float64)
+        found = found if parts else self._by_columns(found)
         return found / found.sum() if found.any() else found
+
+    def _part_importances(self) -> Array:
+        """`feature_importances_` of each column that the trees see."""
+        gain = self._ensemble.feature_importances("gain").astype(np.float64)
+        return gain / gain.sum() if gain.sum() > 0 else gain
 
     def plot_importance(
         self,
@@ -322,7 +338,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """
         self._check_fitted()
         explained: Any = X if hasattr(X, "base_values") else self.explain(X)
-        if np.shape(explained.values)[1] != self.n_features_in_:
+        if np.shape(explained.values)[1] not in (self.n_features_in_, len(self._column_of)):
             raise ValueError(
                 f"X must be an explanation of {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."
             )
@@ -347,17 +363,25 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """The names of the fitted table's columns, categories and classes."""
         self._check_fitted()
         classes = getattr(self, "classes_", None) if self._has_class_shares else None
-        names, kinds = self._encoder.names, self._encoder.categories
-        if self._encoder.repeated:
-            names = [f"x{column}" if names is None else names[column] for column in self._column_of]
-            kinds = [kinds[column] for column in self._column_of]
-        if self._statistics is not None:
-            names = [f"x{column}" for column in range(len(kinds))] if names is None else names
-            is_mean = np.isin(self._column_of, self._statistics.columns)
-            pairs = zip(self._column_of, is_mean, strict=True)
-            names = [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
-            kinds = [None if mean else kinds[column] for column, mean in zip(self._column_of, is_mean, strict=True)]
-        return Names(names, kinds, classes)
+        is_category = self._is_categorical
+        kinds = [self._encoder.categories[column] for column in self._column_of]
+        kinds = [kind if flag else None for kind, flag in zip(kinds, is_category, strict=True)]
+        return Names(self.feature_parts_, kinds, classes)
+
+    @property
+    def feature_parts_(self) -> list[str]:
+        """Names of the columns that the trees see, of which a column of dates or of categories may be several.
+
+        They are the columns of `explain` and `importances` with ``parts=True``.
+        """
+        self._check_fitted()
+        names = self._encoder.part_names()
+        if self._statistics is None:
+            return names
+        columns = self._statistics.column_of(len(names))
+        is_mean = np.isin(columns, self._statistics.columns)
+        pairs = zip(columns, is_mean, strict=True)
+        return [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
 
     def to_text(self, tree: int = 0, max_depth: int | None = 10, decimals: int = 2) -> str:
         """Return one tree as indented text.

@@ -522,8 +522,8 @@ def test_python_reads_dates_as_the_command_line_does(run, visits, table):
     assert run("train", table, *arguments).code == 0
     assert run("predict", "model.fastens", table, "-o", "out.csv").code == 0
     model = fastens.load("model.fastens")
-    assert "when: weekday" in model.feature_names_in_
-    assert "day: hour" not in model.feature_names_in_
+    assert "when: weekday" in model.feature_parts_
+    assert "day: hour" not in model.feature_parts_
     local = visits.assign(when=visits["when"].dt.tz_convert("America/New_York"))
     for frame in (visits, local, pd.read_csv("visits.csv"), pa.Table.from_pandas(visits)):
         np.testing.assert_array_equal(model.predict_proba(frame)[:, 1], probabilities("out.csv"))

@@ -267,9 +267,7 @@ def test_dependence_on_days_shows_dates(rng):
     for dates, text in ((days, r"20\d\d-\d\d-\d\d"), (hours, r"\d\d-\d\d \d\d:\d\d")):
         X = pd.DataFrame({"when": dates, "size: day": rng.normal(size=80)})
         model = fastens.GradientBoostingRegressor(n_estimators=5).fit(X, np.arange(80.0))
-        by_name, by_place, pair, number = model.plot_dependence(
-            X, ["when: day", 0, ("size: day", "when: day"), "size: day"]
-        )
+        by_name, by_place, pair, number = model.plot_dependence(X, ["when", 0, ("size: day", "when"), "size: day"])
         by_name.figure.canvas.draw()
         for axis in (by_name.xaxis, by_place.xaxis, pair.yaxis):
             assert all(re.fullmatch(text, label.get_text()) for label in axis.get_ticklabels())

@@ -51,8 +51,8 @@ class DrawsVersionSpace:
         whole(1).check("max_members", max_members)
         specific, general, n = model.specific_boundary_, model.general_boundary_, model.n_hypotheses_
         title = f"{'' if model.is_exact_ else 'about '}{n:,} {'hypothesis' if n == 1 else 'hypotheses'}"
-        if model._encoder.names is not None:
-            title += f" on <{shortened(', '.join(map(str, model._encoder.names)), 80)}>"
+        if model._encoder.has_own_names:
+            title += f" on <{shortened(', '.join(model._encoder.texts), 80)}>"
         between = _between(model, specific, general) if n <= max_members else None
         if between is None:
             return plot_boundaries(specific, general, n - len({*specific, *general}), title=title, ax=ax)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fastens.base import BaseClassifier
 from fastens.bayes.counts.counting import encode, encode_all
-from fastens.bayes.counts.declared import declared_values, distinct_values, with_values
+from fastens.bayes.counts.declared import declared_values, distinct_values, with_categories, with_values
 from fastens.bayes.counts.families import CodedRows, family_counts
 from fastens.table.arrays import ArrayTable, dense
 from fastens.table.at_sight import AtSight
@@ -135,7 +135,7 @@ class DiscreteClassifier(CategoricalInput):
             place = {value: position for position, value in enumerate(values)}
             position = np.array([place[value] for value in seen or []] + [MISSING])
             codes[:, j] = position[codes[:, j]]
-        self._encoder = InputEncoder(self._encoder.names, found)  # type: ignore[arg-type]
+        self._encoder = with_categories(self._encoder, found)  # type: ignore[arg-type]
         return codes
 
     def _extend_table(self, X: Any) -> Codes:
@@ -177,4 +177,4 @@ def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
     for known, found in zip(encoder.categories, table.learn_categories(list(range(len(table)))), strict=True):
         old = list(known or [])
         categories.append(old + sorted(without_same(found or [], old), key=lambda v: (str(type(v)), v)))
-    return InputEncoder(encoder.names, categories)
+    return with_categories(encoder, categories)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counts.counting import CODE_DTYPES
+from fastens.engine.names import plain_name
 from fastens.table.at_sight import move_positions
 from fastens.table.columns.factorize import Categories, is_missing, listed_values, sorted_categories
 from fastens.table.encoder import InputEncoder
@@ -41,11 +42,12 @@ def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, nam
         If there is no such column of categories, the list is empty or holds a value twice, or the column others.
     """
     out: list[Values] = [None] * len(names)
-    places = {name: index for index, name in enumerate(names)}
+    places: dict[Any, int] = {name: index for index, name in enumerate(names)}
+    places |= {name: index for index, name in enumerate(encoder.names or ())}
     for name, values in states.items():
-        if name not in places:
+        if plain_name(name) not in places:
             raise ValueError(f"states must name columns of X, {list(names)}; got {name!r}.")
-        index = places[name]
+        index = places[plain_name(name)]
         known = encoder.categories[index]
         if known is None:
             raise ValueError(f"states must name columns of categories; {name!r} holds numbers that max_bins cuts.")

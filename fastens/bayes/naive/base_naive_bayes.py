@@ -23,6 +23,7 @@ from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
 from fastens.table.arrays import dense
 from fastens.table.at_sight import AtSight
+from fastens.table.columns.numbers import has_large_numbers
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import check_classes, read_classes
 from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
@@ -46,6 +47,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     _fits_codes = False
     _reads_parts = False
     categorical_features: Any = None
+    # Whether integers are categories, so that they must stay exact.
+    _keeps_integers: bool = False
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
     _likelihoods: list[Any]
@@ -215,7 +218,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        if self._comm.size > 1 or not _holds_whole_numbers(X) or not self._takes_numbers_as_they_are():
+        is_plain = self._comm.size == 1 and _holds_whole_numbers(X) and self._takes_numbers_as_they_are()
+        if not is_plain or (self._keeps_integers and has_large_numbers(X)):
             return super()._learn_table(X, needs)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_columns()
@@ -225,7 +229,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return naive_bayes_needs(self, shape)
 
     def _reading(self) -> Reading:
-        return super()._reading()._replace(at_sight=True)
+        return super()._reading()._replace(at_sight=True, exact_integers=self._keeps_integers)
 
     def _takes_numbers_as_they_are(self) -> bool:
         """Whether an array of numbers has no column to be encoded as categories."""

@@ -11,13 +11,14 @@ from scipy import sparse
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
 from fastens.table.at_sight import AtSight
-from fastens.table.frames import is_frame
+from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.memory_limits import FitNeeds
 
 
 class CategoryInput(BaseNaiveBayes):
     """A naive Bayes with columns of categories, and a policy for unseen ones."""
 
+    _keeps_integers = True
     categorical_features: Any = "from_dtype"
     unseen: str
 
@@ -47,11 +48,12 @@ class CategoryInput(BaseNaiveBayes):
                 raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
 
 
-def _value_at(X: Any, row: int, column: int, names: list[str] | None) -> Any:
+def _value_at(X: Any, row: int, column: int, names: list[Any] | None) -> Any:
     if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        name = names[column] if names and names[column] in frame.columns else frame.columns[column]
-        return frame.get_column(name).to_list()[row]
+        table = table_from_frame(X)
+        known = table.names or []
+        place = known.index(names[column]) if names and names[column] in known else column
+        return nw.from_native(table.native, eager_only=True)[:, place].to_list()[row]
     if sparse.issparse(X):
         values = X.tocsr()[row : row + 1].toarray()[0]
     else:

@@ -27,7 +27,7 @@ from fastens.table.encoder import InputEncoder
 from fastens.table.frames import is_frame
 from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.tables import Table
+from fastens.table.tables import Table, column_positions
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 KINDS_OF_COLUMNS = Rule(
@@ -252,7 +252,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
-            X = open_table(X, type(self).__name__, fewest=0).with_date_parts()
+            X = open_table(X, type(self).__name__, fewest=0)
             self.kinds_ = self._kinds_of(X)
         elif sparse.issparse(X):
             self.kinds_ = self._kinds_of(ArrayTable(X))
@@ -272,7 +272,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         if not isinstance(given, str | Mapping):
             if len(given) != n_features:
                 raise ValueError(f"kinds must have a kind for each of the {n_features} columns; got {len(given)}.")
-            given = dict(enumerate(given))
+            given = dict(enumerate(given) if table.names is None else zip(table.names, given, strict=True))
         kinds = ["gaussian"] * n_features
         if isinstance(given, str) or len(given) < n_features:
             kinds = ["categorical" if found else "gaussian" for found in table.categorical_columns(self._comm)]
@@ -318,9 +318,8 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
 
 def _index_of(table: Table, column: Any) -> int:
-    if isinstance(column, str) and table.names is not None and column in table.names:
-        return table.names.index(column)
-    if isinstance(column, int | np.integer) and 0 <= column < len(table):
-        return int(column)
-    known = f"the columns are {table.names}" if table.names else f"there are {len(table)} columns without names"
-    raise ValueError(f"kinds must name columns of X; got {column!r}, and {known}.")
+    try:
+        return column_positions("kinds", [column], table.names, len(table))[0]
+    except ValueError:
+        known = f"the columns are {table.names}" if table.names else f"there are {len(table)} columns without names"
+        raise ValueError(f"kinds must name columns of X; got {column!r}, and {known}.") from None

@@ -23,6 +23,7 @@ from fastens.parameters import ANYTHING, NONE, instance, parameter, real, whole
 from fastens.table.at_sight import AtSight
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.sample_weights import WEIGHT_TYPE
+from fastens.table.tables import column_positions
 
 PAIR_RULES = {
     **SMOOTHING_RULES,
@@ -160,12 +161,12 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     def _root_index(self) -> int | None:
         if self.root is None:
             return None
-        names = self._encoder.names or []
-        index = names.index(self.root) if self.root in names else self.root
-        if isinstance(index, str) or index >= self.n_features_in_:
+        names = self._encoder.names
+        try:
+            return column_positions("root", [self.root], names, self.n_features_in_)[0]
+        except ValueError:
             known = f"are {names}" if names else f"have the numbers 0 to {self.n_features_in_ - 1}"
-            raise ValueError(f"root must be a column of X, and these {known}; got {self.root!r}.")
-        return int(index)
+            raise ValueError(f"root must be a column of X, and these {known}; got {self.root!r}.") from None
 
     @property
     def parents_(self) -> NDArray[np.int64]:

@@ -285,7 +285,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return X
 
     def _column_names(self) -> list[str]:
-        return list(self._encoder.names or (f"x{index}" for index in range(len(self._encoder.categories))))
+        return self._encoder.texts
 
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
         """Names and values of the variables: the columns, the hidden ones, the class."""

@@ -12,11 +12,13 @@ from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, query
 from fastens.bayes.posterior import generator
 from fastens.engine.elementary import exp, log
+from fastens.engine.names import plain_name
 from fastens.engine.threads import resolve_n_jobs
 from fastens.inspection.network_plot import plot_network
 from fastens.inspection.table_text import table_text
 from fastens.parameters import FLAG, NONE, instance, whole
 from fastens.table.columns.factorize import is_missing
+from fastens.table.encoder import InputEncoder
 from fastens.table.opening import opening_tables
 
 Array = NDArray[np.float64]
@@ -34,6 +36,7 @@ class NetworkQueries:
     """Exact inference in `_network`; `_code_rows(X, y)` encodes rows in the order of the network's variables."""
 
     _network: DiscreteNetwork
+    _encoder: InputEncoder
     n_jobs: int | None
 
     def _check_fitted(self) -> None:
@@ -81,9 +84,13 @@ class NetworkQueries:
         return self._fitted.n_parameters
 
     def _number(self, variable: Any, parameter: str = "variable") -> int:
-        if not isinstance(variable, Hashable) or variable not in self._network.names:
+        names = self._network.names
+        if isinstance(variable, Hashable) and variable in names:
+            return names.index(variable)
+        columns = self._encoder.names or []
+        if not isinstance(variable, Hashable) or plain_name(variable) not in columns:
             raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
-        return self._network.names.index(variable)
+        return names.index(self._encoder.texts[columns.index(plain_name(variable))])
 
     def _evidence(self, evidence: Evidence) -> dict[int, int]:
         (NONE | instance(Mapping, "a dict of values by variable")).check("evidence", evidence)

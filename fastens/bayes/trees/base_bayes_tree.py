@@ -217,7 +217,9 @@ class BaseBayesTree(BaseDecisionTree):
     def feature_probabilities_(self) -> Array:
         """The posterior probability that the tree splits on each feature at all, (n_features,)."""
         self._check_fitted()
-        return self._prunings.use_of_features(self._ensemble.feature, self.n_features_in_)
+        feature = self._ensemble.feature
+        column = np.where(feature < 0, -1, self._column_of[feature]).astype(feature.dtype)
+        return self._prunings.use_of_features(column, self.n_features_in_)
 
     @property
     def map_estimator_(self) -> Any:

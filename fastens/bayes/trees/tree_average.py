@@ -205,8 +205,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return [self._in_words(*question, in_full=True) for question in questions]
 
     def _in_words(self, column: int, kind: int, value: float, in_full: bool = False) -> str:
-        names = self._encoder.names
-        name = names[column] if names else f"x{column}"
+        name = self._encoder.texts[column]
         if kind == MISSING:
             return f"{name} is missing"
         if kind == AT_MOST:

@@ -29,7 +29,6 @@ from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.split import Split
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 from fastens.files import TableSchema
-from fastens.table.columns.dates import HOUR, column_and_part
 
 # Kinds of columns that are not read where no tree splits on them.
 _UNREAD = (NUMBER, TEXT, BOOLEAN)
@@ -82,7 +81,7 @@ def _split_on(model: Any) -> list[int] | None:
     if not hasattr(model, "_ensemble") or (hasattr(model, "_statistics_arrays") and model._statistics_arrays()):
         return None
     feature = model._ensemble.feature
-    return np.unique(feature[feature >= 0]).tolist()
+    return np.unique(model._column_of[feature[feature >= 0]]).tolist()
 
 
 @lru_cache(maxsize=16)
@@ -102,14 +101,7 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
         raise CommandError(f"{type(model).__name__} predicts nothing for the rows of a table; use it in Python")
     names = [str(name) for name in getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_])]
     kinds = column_kinds(table, [])
-    found = {}
-    for name in names:
-        column, part = column_and_part(name) or (name, "")
-        if name in kinds or kinds.get(column) not in (DATE, TIMESTAMP):
-            found[name] = GIVEN if kinds.get(name) in (DATE, TIMESTAMP) else kinds.get(name, NUMBER)
-        elif found.get(column) != TIMESTAMP:
-            found[column] = TIMESTAMP if part == HOUR else DATE
-    return found
+    return {name: GIVEN if kinds.get(name) in (DATE, TIMESTAMP) else kinds.get(name, NUMBER) for name in names}
 
 
 def _column_of_texts(model: Any) -> str:

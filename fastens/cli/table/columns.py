@@ -6,7 +6,7 @@ text in training stays text in a table where every one of its values looks like 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.files.python_values import example_of
-from fastens.table.columns.dates import CALENDAR, PARTS, date_parts, part_name, seconds_of, times_of
+from fastens.table.columns.dates import seconds_of, times_of
 
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
 # Texts as bags of words; TEXT is a category.
@@ -63,14 +63,13 @@ def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
 
 
 def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
-    """The table a model learns from: numbers, booleans, categories, texts; a date becomes several numbers."""
+    """The table a model learns from: numbers, booleans, categories, texts, dates."""
     made: dict[str, pa.ChunkedArray] = {}
     for name, kind in kinds.items():
         column = table[name] if kind == GIVEN else converted(table[name], name, kind)
-        if kind in (DATE, TIMESTAMP):
-            made.update(_date_parts(column, name, PARTS if kind == TIMESTAMP else CALENDAR))
-        else:
-            made[name] = column.dictionary_encode() if kind == TEXT else column
+        if kind in (DATE, TIMESTAMP) and pa.types.is_null(column.type):
+            column = column.cast(pa.timestamp("s"))
+        made[name] = column.dictionary_encode() if kind == TEXT else column
     return pa.table(made)
 
 
@@ -99,14 +98,6 @@ def _cast(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
         return column.cast(pa.float64()) if pa.types.is_null(type_) else _numbers(seconds_of(times_of(column, "")))
     keeps_type = (pa.types.is_integer(type_) or pa.types.is_floating(type_)) and not pa.types.is_float16(type_)
     return column if keeps_type else column.cast(pa.int8() if pa.types.is_boolean(type_) else pa.float64())
-
-
-def _date_parts(column: pa.ChunkedArray, name: str, parts: Collection[str]) -> dict[str, pa.ChunkedArray]:
-    """The features that an estimator makes of such a column itself."""
-    if pa.types.is_null(column.type):
-        column = column.cast(pa.timestamp("s"))
-    made = date_parts(times_of(column, repr(name)), parts)
-    return {part_name(name, part): _numbers(values) for part, values in made.items()}
 
 
 def _numbers(values: NDArray[np.floating]) -> pa.ChunkedArray:

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from fastens.cli.table.bundled import bundled_table
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import (
-    DATE,
     KIND_NAMES,
     TEXT,
-    TIMESTAMP,
     UNUSABLE,
     WORDS,
     column_kinds,
@@ -44,7 +42,6 @@ from fastens.cli.table.target import (
 )
 from fastens.files import TableSchema
 from fastens.files.read import ReadTable
-from fastens.table.columns.dates import DAY, part_name
 from fastens.table.sample_weights import AUTO, WEIGHT_TYPES
 from fastens.table.sources import Batches
 
@@ -144,10 +141,7 @@ class Task:
         if isinstance(self.rows.X, Batches):
             return []  # not worth another pass
         X = self.rows.X
-        # A date is missing once, in all of its features.
-        kinds = self.card.kinds.items()
-        own = [part_name(name, DAY) if kind in (DATE, TIMESTAMP) else name for name, kind in kinds]
-        counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in own]
+        counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in self.card.kinds]
         return [("missing", missing_cells(counts))]
 
     def _target_facts(self) -> str:

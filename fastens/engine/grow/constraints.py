@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastens.engine.names import are_positions, have_numbers, plain_name
 
 # Different features on a path, by scikit-learn's names.
 PATH_WORDS = {"no_interactions": 1, "pairwise": 2}
@@ -21,30 +23,28 @@ class Columns:
     ----------
     n_features : int
         How many there are.
-    names : sequence of str or None
-        Their names.
-    only_by_name : bool, default=False
-        Positions are refused, as those in the table that was given are others.
+    names : sequence of names or None
+        Their names, as `plain_name` has them. Where any of them is a number, numbers are names, not positions.
     """
 
-    def __init__(self, n_features: int, names: Sequence[str] | None = None, *, only_by_name: bool = False) -> None:
+    def __init__(self, n_features: int, names: Sequence[Any] | None = None) -> None:
         self.n_features = n_features
-        self.only_by_name = only_by_name
         self.names = None if names is None else list(names)
+        self._place = {name: place for place, name in enumerate(self.names or ())}
+        self._takes_positions = not have_numbers(self.names) or are_positions(self.names)
+
+    def is_name(self, item: Any) -> bool:
+        """Whether a value is the name of a column."""
+        return isinstance(item, Hashable) and plain_name(item) in self._place
 
     def position(self, parameter: str, item: Any) -> int:
         """Where a column stands that is named, or given by its position."""
-        if isinstance(item, str):
-            if self.names is None or item not in self.names:
-                known = f"the columns are {self.names}" if self.names else "X has no column names"
-                raise ValueError(f"{parameter} must name columns of X; got {item!r}, and {known}.")
-            return self.names.index(item)
-        if self.only_by_name:
-            raise ValueError(
-                f"{parameter} must name columns, as dates in X have become several; got {item!r}, and the columns are "
-                f"{self.names}."
-            )
-        is_whole = isinstance(item, numbers.Integral) and not isinstance(item, bool)
+        if self.is_name(item):
+            return self._place[plain_name(item)]
+        is_whole = isinstance(item, numbers.Integral) and not isinstance(item, bool | np.bool_)
+        if isinstance(item, str) or not self._takes_positions:
+            known = f"the columns are {self.names}" if self.names else "X has no column names"
+            raise ValueError(f"{parameter} must name columns of X; got {item!r}, and {known}.")
         if not is_whole or not 0 <= item < self.n_features:
             raise ValueError(f"{parameter} must hold column indices from 0 to {self.n_features - 1}; got {item!r}.")
         return int(item)

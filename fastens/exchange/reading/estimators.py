@@ -150,6 +150,19 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
                 trees.sets[node] = np.union1d(own, np.arange(n, len(found)))
 
 
+def _encoder_of_table(
+    table: dict[str, Any], kinds: list[list[Any] | None], *, missing_is_category: bool
+) -> InputEncoder:
+    """The encoder of a model whose columns, as other libraries see them, are parts of those of its table."""
+    try:
+        own = kinds[: len(kinds) - len(table["date_parts"])]
+        if any(kind is not None for kind in kinds[len(own) :]):
+            raise ValueError("the parts of dates are categories")
+        return InputEncoder.from_state({**table, "categories": own, "missing_is_category": missing_is_category})
+    except (KeyError, TypeError, ValueError) as error:
+        raise refuse(f"the note of fastens must describe the columns of the table; {error}") from error
+
+
 def _set_table(model: Any, found: ForeignModel) -> None:
     """What `fit` would have learned of the columns and classes."""
     columns = found.columns
@@ -160,6 +173,8 @@ def _set_table(model: Any, found: ForeignModel) -> None:
         names = None
     kinds = [columns.categories.get(column) for column in range(columns.n_features)]
     encoder = InputEncoder(names, kinds, missing_is_category=columns.missing_is_category)
+    if columns.table is not None and not columns.repeated:
+        encoder = _encoder_of_table(columns.table, kinds, missing_is_category=columns.missing_is_category)
     is_noted = found.note is not None and bool(found.note.get("categories"))  # a model of our own, by value everywhere
     columns.coded = [] if is_noted else sorted(set(columns.coded).intersection(columns.categories))
     columns.absent_is_missing &= found.note is None

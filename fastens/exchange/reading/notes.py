@@ -56,6 +56,7 @@ def set_noted(found: ForeignModel) -> None:
     _set_classes(found, found.note)
     _set_task(found, found.note)
     found.columns.names = found.note["names"]  # as they were; formats change some, or need some
+    found.columns.table = part({"columns": None} | found.note, "columns", (dict, type(None)))
     names = found.note.get("categories", {})
     for key, values in names.items():
         column = int(key) if key.isdecimal() else -1

@@ -97,6 +97,8 @@ class Columns:
         Columns whose categories are known by CatBoost's hashes: whole numbers, or texts.
     repeated : list of int
         Columns that stand once more after all, as `to_ensemble` sets them.
+    table : dict or None
+        The names, the columns of dates and their parts in the table of fit, where these are not the model's columns.
     missing_is_category : bool
         Whether missing values of columns with categories have the position after those.
     zero_is_missing : list of int
@@ -119,6 +121,7 @@ class Columns:
     code_rule: int = 0
     hashed: list[int] = field(default_factory=list)
     repeated: list[int] = field(default_factory=list)
+    table: dict[str, Any] | None = None
     missing_is_category: bool = False
     zero_is_missing: list[int] = field(default_factory=list)
     missing_number: float | None = None

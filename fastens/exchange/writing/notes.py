@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.losses.survival_losses import AFT, Cox
+from fastens.engine.names import are_texts
 
 _PLAIN = (str, bool, int, float)
 
@@ -33,7 +34,10 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     if has_levels:
         note["levels_of"] = model._loss.name
     note["is_mean"] = model._combination != "sum"
-    note["names"] = model._encoder.names
+    encoder = model._encoder
+    note["names"] = [column.name for column in columns] if encoder.has_own_names else None
+    if encoder.date_parts or (encoder.has_own_names and not are_texts(encoder.names)):
+        note["columns"] = {name: encoder.to_state().get(name, []) for name in ("names", "dates", "date_parts")}
     note["is_single"] = bool(model._ensemble.value.dtype == np.float32)
     if isinstance(getattr(model, "_loss", None), AFT | Cox):
         note["survival"] = _survival_of(model)

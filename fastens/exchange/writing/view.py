@@ -227,20 +227,30 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
 def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
     """The columns of X; those of other libraries' models may hold codes of categories."""
     encoder, found = model._encoder, []
+    names = encoder.part_names()
     for column, categories in enumerate(encoder.categories):
-        name = f"x{column}" if encoder.names is None else encoder.names[column]
+        name = names[column]
         if column in encoder.hashed and any(isinstance(own, int) for own in categories):
             by_name = "CatBoost's save_model(..., pool=...) names them"
             raise CannotHoldError(f"categories known by their hashes alone (column {name!r}; {by_name})")
         codes = trees.binning.category_codes[column] if categories is None else None
         positions = categories if codes is None else list(range(len(codes)))
         found.append(Column(name, positions, codes is not None, column in encoder.zero_is_missing))
-    return found
+    derived = names[len(encoder.categories) + len(encoder.repeated) :]
+    return found + [Column(name, None, False, False) for name in derived]
+
+
+def _column_of(model: Any) -> NDArray[np.intp]:
+    """The exported column that each column that the trees see is derived from; parts of dates are columns there."""
+    encoder = model._encoder
+    n_columns, n_parts = len(encoder.categories), len(encoder.date_parts)
+    own = np.array([*range(n_columns), *encoder.repeated, *range(n_columns, n_columns + n_parts)], dtype=np.intp)
+    return own if model._statistics is None else own[model._statistics.column_of(len(own))]
 
 
 def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: float) -> list[FlatTree]:
     is_categorical = np.array([own.categories is not None for own in columns])
-    column = np.where(trees.feature >= 0, model._column_of[trees.feature], -1)
+    column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
     threshold, missing_left = trees.threshold.copy(), trees.missing_left.astype(bool)
     # Numbers that all go right, and a missing value left, are the same the other way round.
@@ -293,7 +303,7 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
     linear = trees.linear
     if np.isfinite(linear.lower).any() or np.isfinite(linear.upper).any():
         raise CannotHoldError("leaves with linear models that end with the values of their rows")
-    constants, features = factor * linear.intercepts(trees.value[:, 0]), model._column_of[linear.features]
+    constants, features = factor * linear.intercepts(trees.value[:, 0]), _column_of(model)[linear.features]
     found = {}
     for node in np.unique(linear.nodes).tolist():
         terms = slice(*linear.starts[node : node + 2])

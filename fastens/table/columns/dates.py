@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.table.columns.factorize import is_missing
+from fastens.table.columns.factorize import Factorized, category_of, is_missing
 from fastens.table.columns.faults import fault
 
 DAY, MONTH, DAY_OF_MONTH, WEEKDAY, HOUR = PARTS = ("day", "month", "day of month", "weekday", "hour")
 CALENDAR = PARTS[:-1]  # of dates without a time of day
 SECONDS_PER_DAY = 86400
+_MOST_SECONDS = 2.0**62
+_NAT = np.iinfo(np.int64).min
 _THURSDAY = 3  # the weekday of 1970-01-01
 _PERIOD = "Period"  # of pandas
 _PERIODS_OF_ARROW = "extension<pandas.period"
@@ -34,20 +36,6 @@ Floats = NDArray[np.float64]
 def part_name(column: str, part: str) -> str:
     """What the feature is called that holds a part of a column of dates."""
     return f"{column}: {part}"
-
-
-def column_and_part(feature: str) -> tuple[str, str] | None:
-    """The column and the part in a feature's name; None for other names."""
-    column, _, part = feature.rpartition(": ")
-    return (column, part) if part in PARTS else None
-
-
-def parts_in(features: Iterable[str]) -> dict[str, list[str]]:
-    """For each column that has parts among the features, those parts."""
-    found: dict[str, list[str]] = {}
-    for column, part in filter(None, map(column_and_part, features)):
-        found.setdefault(column, []).append(part)
-    return found
 
 
 # Numbers --------------------------------------------------
@@ -233,44 +221,49 @@ def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
     return np.array(out, dtype="M8[us]")
 
 
-# Frames --------------------------------------------------
+# Columns of dates in fit --------------------------------------------------
 
 
-def with_parts(frame: Any, parts: Mapping[str, Collection[str]]) -> nw.DataFrame:
-    """A frame in which parts stand in the place of each column that has any.
+def days_of_series(column: nw.Series, name: str) -> Floats:
+    """Return a column of a frame that held dates in fit as days since 1970, with their fraction.
 
-    Parameters
-    ----------
-    frame : frame of pandas or of narwhals
-        Its columns have distinct names.
-    parts : dict of column names to parts
-        Which parts of which columns.
+    It holds dates, or texts that are dates as ISO 8601 has them; errors call it by `name`.
     """
-    frame = nw.from_native(frame, eager_only=True, pass_through=False)
-    known = frozenset(frame.columns)
-    order: list[str] = []
-    made: dict[str, Floats] = {}
-    for name in frame.columns:
-        own = date_parts(_dates_of(frame.get_column(name), repr(name)), parts[name]) if name in parts else {}
-        for part, values in own.items():
-            if part_name(name, part) in known:
-                raise ValueError(f"Column {part_name(name, part)!r} has the name of a part of the dates {name!r}.")
-            made[part_name(name, part)] = values
-        order += [part_name(name, part) for part in own] if name in parts else [name]
-    return _with_numbers(frame, made, order)
+    return elapsed_days(_dates_of(column, name))
 
 
-def _with_numbers(frame: nw.DataFrame, made: Mapping[str, Floats], order: list[str]) -> nw.DataFrame:
-    """Columns of a frame and numbers, in this order."""
-    if made and frame.implementation.is_pandas():  # for which narwhals takes long, column by column
-        pandas, native = nw.dependencies.get_pandas(), frame.to_native()
-        numbers = pandas.DataFrame(np.array(list(made.values())).T, index=native.index, columns=list(made))
-        place = {name: at for at, name in enumerate([*frame.columns, *made])}
-        joined = pandas.concat([native, numbers], axis=1).take([place[name] for name in order], axis=1)
-        return nw.from_native(joined, eager_only=True)
-    backend = frame.implementation
-    numbers = (nw.new_series(name, own, nw.Float64, backend=backend) for name, own in made.items())
-    return frame.with_columns(*numbers).select(order)
+def with_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[Any]:
+    """Return rows of numbers with further columns: the parts of columns that hold days since 1970."""
+    out = np.empty((len(rows), rows.shape[1] + len(parts)), dtype=rows.dtype, order="F")
+    out[:, : rows.shape[1]] = rows
+    of_columns: dict[int, list[str]] = {}
+    for column, part in parts:
+        of_columns.setdefault(column, []).append(part)
+    for column, own in of_columns.items():
+        made = date_parts(instants_of(rows[:, column]), own)
+        for place, pair in enumerate(parts, rows.shape[1]):
+            if pair[0] == column:
+                out[:, place] = made[pair[1]]
+    return out
+
+
+def instants_of(days: NDArray[Any]) -> NDArray[np.datetime64]:
+    """The dates that days since 1970 are of, to the second; days that a second does not fit into have none."""
+    seconds = days.astype(np.float64) * SECONDS_PER_DAY
+    whole = np.rint(seconds)
+    # What the fraction of a day lost in 64 bits must not take a full hour back by one.
+    with np.errstate(invalid="ignore"):  # of infinity
+        is_whole = np.abs(seconds - whole) <= 4 * np.spacing(np.abs(seconds))
+    seconds = np.where(is_whole, whole, np.floor(seconds))
+    is_known = np.abs(seconds) < _MOST_SECONDS  # NaN is not
+    return np.where(is_known, np.where(is_known, seconds, 0).astype(np.int64), _NAT).astype("M8[s]")
+
+
+def factorize_dates(column: Any, name: str) -> Factorized:
+    """Return a column of dates as codes and texts, such as pandas writes for its categories."""
+    times = times_of(column, name)
+    distinct, codes = np.unique(times, return_inverse=True)
+    return Factorized(codes, [None if np.isnat(value) else category_of(value) for value in distinct])
 
 
 def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:

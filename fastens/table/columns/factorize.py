@@ -187,10 +187,10 @@ def _listed(categories: Any) -> list[Any]:
     is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
     if is_text:
         return list(map(str, categories))
-    return list(map(_category, index_values(categories)))
+    return list(map(category_of, index_values(categories)))
 
 
-def _category(value: Any) -> Any:
+def category_of(value: Any) -> Any:
     """A value that a type or a caller lists; days and times by their text."""
     if isinstance(value, np.datetime64 | np.timedelta64):  # which are numbers where they have nanoseconds
         value = value.astype(f"{value.dtype.kind}8[us]").item()
@@ -212,7 +212,7 @@ def given_values(values: Any) -> list[Any]:
     values = values.to_pylist() if hasattr(values, "to_pylist") else values  # of Arrow
     are_times = isinstance(values, np.ndarray) and values.dtype.kind in "mM"
     has_type = hasattr(values, "dtype") and hasattr(values, "tolist") and not are_times
-    found = _listed(values) if has_type else list(map(_category, values))
+    found = _listed(values) if has_type else list(map(category_of, values))
     for value in found:
         if not isinstance(value, str | bool | int | float) or is_missing(value):
             raise ValueError(f"must be texts, numbers or booleans, none of them missing; got {value!r}")

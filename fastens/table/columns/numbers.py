@@ -19,11 +19,14 @@ from fastens.table.columns.faults import fault, type_fault
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
+EXACT = 1 << 53  # whole numbers up to here are exact as floats
 # What NumPy turns into floats one by one, None into NaN.
 _NUMBERS = (float, int, np.floating, np.integer, np.bool_, Decimal, Fraction, type(None))
 _AS_NUMPY = (nw.Float64, nw.Float32, nw.Object)
 WIDE = (nw.Int128, nw.UInt128)  # whole numbers that NumPy does not have
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+# Types of Arrow that narwhals has no name for.
+_NESTED_OF_ARROW = re.compile(r"(large_)?list_view|(dense|sparse)_union|month_day_nano_interval")
 _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
 ADVICE = "Encode it first, or name it in categorical_features where the estimator has that."
 
@@ -66,6 +69,8 @@ def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats
 def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     dtype, native = column.dtype, column.to_native()
     own = getattr(native, "dtype", None)
+    if _NESTED_OF_ARROW.match(str(getattr(native, "type", ""))):
+        raise _not_numbers(name, native.type)
     is_object = own == np.object_  # narwhals looks at the first values only
     if is_object or dtype in _AS_NUMPY or (dtype.is_integer() and dtype not in WIDE):
         return numbers_of(
@@ -84,6 +89,37 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     if dtype == nw.Unknown:
         return numbers_of(column.to_numpy(), name, takes_dates=takes_dates)
     raise _not_numbers(name, dtype)
+
+
+def has_large_numbers(X: NDArray[Any]) -> bool:
+    """Whether an array holds whole numbers that are not exact as floats."""
+    if X.dtype.kind not in "iu" or X.itemsize < 8 or not X.size:
+        return False
+    return int(X.max()) > EXACT or int(X.min()) < -EXACT
+
+
+def is_wide_integer(column: Any) -> bool:
+    """Whether a column is of integers of 64 bits or more, by its type."""
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "iu" and dtype.itemsize >= 8
+    name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
+    return re.match(r"u?int(64|128)\b", name) is not None
+
+
+def has_large_integers(column: Any) -> bool:
+    """Whether a column of a table holds integers that are not exact as floats."""
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O":
+            return any(isinstance(value, int) and abs(value) > EXACT for value in column)
+        return has_large_numbers(column)
+    if isinstance(column, Categories) or not is_wide_integer(column):
+        return False
+    is_series = hasattr(column, "__arrow_c_stream__")  # else an array of pandas
+    native = column if is_series else nw.dependencies.get_pandas().Series(column)
+    series = nw.from_native(native, series_only=True)
+    extremes = series.min(), series.max()
+    return any(value is not None and abs(int(value)) > EXACT for value in extremes if not is_missing(value))
 
 
 def _of_times(column: Any, name: str, takes_dates: bool) -> Floats:

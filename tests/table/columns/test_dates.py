@@ -10,18 +10,21 @@ import polars as pl
 import pytest
 
 from fastens import (
+    BinnedTable,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     MixedNB,
     RandomForestClassifier,
+    RandomForestRegressor,
     StackingClassifier,
     VotingClassifier,
+    from_model,
+    load,
 )
 from fastens.table.arrays import ArrayTable
-from fastens.table.columns.dates import PARTS, column_and_part, date_parts, elapsed_days, times_of, with_parts
+from fastens.table.columns.dates import PARTS, date_parts, elapsed_days, times_of, with_parts
 from fastens.table.columns.numbers import numbers_of
-from fastens.table.encoder import InputEncoder
-from fastens.table.frames import table_from_frame
+from fastens.table.encoder import InputEncoder, Reading
 
 pa = pytest.importorskip("pyarrow")
 
@@ -68,15 +71,14 @@ def frame_of(column):
 
 
 def encoded(frame):
-    table = table_from_frame(frame).with_date_parts()
-    encoder = InputEncoder.fit(table)
-    return encoder, encoder.transform(table)
+    return InputEncoder.learn(frame, Reading(splits_dates=True), "a model")
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_a_column_of_a_frame_becomes_its_parts(kind):
     encoder, found = encoded(frame_of(COLUMNS[kind]))
-    assert encoder.names == NAMES
+    assert encoder.names == ["when"]
+    assert encoder.part_names() == NAMES
     np.testing.assert_allclose(found, EXPECTED, rtol=1e-15)
     for other in COLUMNS.values():
         np.testing.assert_allclose(encoder.transform(encoder.matched(frame_of(other), "a model")), EXPECTED, rtol=1e-15)
@@ -95,7 +97,7 @@ DATES = {
 @pytest.mark.parametrize("frame", DATES.values(), ids=DATES)
 def test_dates_without_a_time_have_no_hour(frame):
     encoder, found = encoded(frame)
-    assert encoder.names == NAMES[:-1]
+    assert encoder.part_names() == NAMES[:-1]
     expected = np.column_stack([np.floor(EXPECTED[:, 0]), EXPECTED[:, 1:-1]])
     np.testing.assert_array_equal(found, expected)
     moments = encoder.transform(encoder.matched(frame_of(COLUMNS["numpy"]), "a model"))  # with their time
@@ -167,8 +169,12 @@ def test_columns_without_names_are_days():
         table = ArrayTable(array)
         found = InputEncoder.fit(table).transform(table)
         np.testing.assert_allclose(found[:, 0], EXPECTED[:, 0], rtol=1e-15)
-    table = table_from_frame(pd.DataFrame({0: MOMENTS})).with_date_parts()
-    assert InputEncoder.fit(table).transform(table).shape == (5, 1)
+
+
+def test_names_that_are_no_texts_have_parts_too():
+    encoder, found = encoded(pd.DataFrame({2024: MOMENTS}))
+    assert found.shape == (5, 5)
+    assert encoder.part_names()[:2] == ["2024: day", "2024: month"]
 
 
 def test_texts_where_fit_saw_dates():
@@ -195,13 +201,11 @@ def test_what_is_no_date_is_named(values, message):
     encoder, _ = encoded(frame_of(COLUMNS["numpy"]))
     frame = pd.DataFrame({"when": pd.Series(values, dtype=None if len(values) and values[0] == 3 else object)})
     with pytest.raises(ValueError, match=message):
-        encoder.matched(frame, "a model")
+        encoder.transform(encoder.matched(frame, "a model"))
 
 
 def test_faults_of_columns_of_dates():
     dates = pd.date_range("2024", periods=2)
-    with pytest.raises(ValueError, match="'when: day' has the name of a part of the dates 'when'"):
-        encoded(pd.DataFrame({"when": dates, "when: day": [1, 2]}))
     encoder, _ = encoded(pd.DataFrame({"when": [1.0, 2.0]}))
     frame = pd.DataFrame({"when": dates})
     with pytest.raises(ValueError, match="Column 'when' must hold numbers, as in fit; it holds dates"):
@@ -215,8 +219,6 @@ def test_faults_of_columns_of_dates():
 
 
 def test_names_of_parts():
-    assert column_and_part("a: b: day of month") == ("a: b", "day of month")
-    assert column_and_part("a: day of") is None
     assert list(date_parts(np.array(["2024-01-01"], dtype="M8[D]"), ["hour", "day"])) == ["day", "hour"]
 
 
@@ -250,67 +252,111 @@ def test_models_of_dates(model, weekends):
     np.testing.assert_array_equal(model.predict_proba(frame.iloc[7:9]), expected[7:9])
 
 
-def test_parts_are_features_with_names(weekends, tmp_path):
+def of_columns(of_parts):
+    return of_parts[0], of_parts[1] + of_parts[3:].sum(), of_parts[2]
+
+
+def test_a_column_of_dates_is_one_feature(weekends):
     frame, y = weekends
     model = RandomForestClassifier(10, random_state=0).fit(frame, y)
-    assert model.feature_names_in_.tolist() == ["a", *NAMES, "b"]
-    assert model.n_features_in_ == model.feature_importances_.size == 7
-    assert model.feature_names_in_[model.feature_importances_.argmax()] == "when: weekday"
-    ready = pd.DataFrame(
-        model._encoder.transform(model._encoder.matched(frame, "a model"))[:, :6], columns=["a", *NAMES]
-    )
-    ready = ready.assign(b=frame["b"].to_numpy())
-    again = RandomForestClassifier(10, random_state=0).fit(ready, y)
-    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(ready))
+    assert model.feature_names_in_.tolist() == ["a", "when", "b"]
+    assert model.n_features_in_ == model.feature_importances_.size == model.feature_split_counts_.size == 3
+    assert model.feature_parts_ == ["a", NAMES[0], "b", *NAMES[1:]]
+    of_parts = model.importances(parts=True)
+    assert model.feature_parts_[of_parts.argmax()] == "when: weekday"
+    np.testing.assert_allclose(model.feature_importances_, of_columns(of_parts), rtol=1e-12)
+    for kind in ("split", "cover"):
+        of_parts = model.importances(kind, parts=True)
+        np.testing.assert_allclose(model.importances(kind), of_columns(of_parts), rtol=1e-12)
+    assert "when: weekday" in model.to_text(max_depth=None)
+
+
+def test_contributions_of_dates_are_one_players(weekends):
+    frame, y = weekends
+    model = GradientBoostingClassifier(n_estimators=5).fit(frame, y)
+    found, of_parts = model.explain(frame), model.explain(frame, parts=True)
+    assert found.values.shape == found.data.shape == (300, 3)
+    assert of_parts.values.shape == of_parts.data.shape == (300, 7)
+    assert list(of_parts.feature_names) == model.feature_parts_
+    assert found.display_data[0, 1] == frame["when"].iloc[0].to_pydatetime()
+    raw = np.asarray(model.predict_contributions(frame)).sum(axis=1)
+    for each in (found, of_parts):
+        np.testing.assert_allclose(each.values.sum(axis=1) + each.base_values, raw)
+    assert model.predict_contributions(frame, parts=True).shape == (300, 8)
+    against = model.explain(frame[:20], frame[100:150], parts=True)
+    np.testing.assert_allclose(against.values.sum(axis=1) + against.base_values, raw[:20])
 
 
 @pytest.mark.parametrize("chosen", [["b"], [2], [False, False, True]])
 def test_categories_are_chosen_among_the_columns_given(chosen, weekends):
     frame, y = weekends
     model = GradientBoostingRegressor(n_estimators=2, categorical_features=chosen).fit(frame, y)
-    assert model._encoder.categories == [None] * 6 + [["x", "y"]]
-    with pytest.raises(ValueError, match="categorical_features must not name columns of dates; got 'when'"):
-        model.set_params(categorical_features=["when"]).fit(frame, y)
+    assert model._encoder.categories == [None, None, ["x", "y"]]
+    model.set_params(categorical_features=["when"]).fit(frame[["when"]], y)
+    assert model._encoder.categories[0][0] == "2020-01-01 00:00:00"
+    assert model.feature_parts_ == ["mean target of when"]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"interaction_cst": [[0, 2]]}, "interaction_cst must name columns, as dates in X have become several; got 0"),
-        ({"monotonic_cst": {1: 1}}, "monotonic_cst must name columns, as dates in X have become several; got 1"),
-        ({"monotonic_cst": [0, 1, 0]}, "monotonic_cst must have a value for each of the 7 columns"),
-        ({"monotonic_cst": {"when": 1}}, "monotonic_cst must name columns of X; got 'when', and the columns are"),
-    ],
-)
-def test_rules_of_columns_name_parts(parameters, message, weekends):
+@pytest.mark.parametrize("cst", [{"when": 1}, {1: 1}, [0, 1, 0]])
+def test_a_monotone_date_is_its_day_alone(cst, weekends):
     frame, y = weekends
-    with pytest.raises(ValueError, match=message):
-        GradientBoostingRegressor(n_estimators=2, **parameters).fit(frame, y)
-    rules = {"monotonic_cst": {"when: day": 1}, "interaction_cst": [["a", "when: day"]]}
-    GradientBoostingRegressor(n_estimators=2, **rules).fit(frame, y)
+    y = y + np.linspace(0, 2, len(y))
+    model = GradientBoostingRegressor(n_estimators=30, monotonic_cst=cst).fit(frame, y)
+    assert model.feature_parts_ == ["a", "when", "b"]
+    row = frame.iloc[[3] * 300].reset_index(drop=True).assign(when=frame["when"].to_numpy())
+    assert (np.diff(model.predict(row)) >= 0).all()
+    assert np.ptp(model.predict(row)) > 0
+    table = BinnedTable.from_source(frame, y)
+    with pytest.raises(ValueError, match="monotonic_cst must be 0 for dates of a BinnedTable"):
+        GradientBoostingRegressor(n_estimators=2, monotonic_cst=cst).fit(table, y)
+
+
+def test_parts_of_a_date_are_constrained_together(weekends):
+    frame, y = weekends
+    model = GradientBoostingRegressor(n_estimators=5, interaction_cst=[["when"], ["a", "b"]]).fit(frame, y)
+    pairs = model.predict_contributions(frame, interactions=True)
+    np.testing.assert_allclose(pairs[:, 1, [0, 2]], 0, atol=1e-12)
+    weights = RandomForestRegressor(5, feature_weights={"when": 0}, max_features=1, random_state=0).fit(frame, y)
+    assert weights.feature_importances_[1] == 0 < weights.feature_importances_[0]
 
 
 @pytest.mark.slow
-def test_pictures_and_importances_are_of_parts(weekends):
+def test_pictures_and_importances_of_dates(weekends):
     frame, y = weekends
     model = GradientBoostingClassifier(n_estimators=5).fit(frame, y)
-    assert len(model.plot_dependence(frame, ["when: weekday", "a"])) == 2
-    assert len(model.plot_dependence(pl.from_pandas(frame), "when: day")) == 1
-    with pytest.raises(ValueError, match="features must name columns of X; got 'when', and the columns are"):
-        model.plot_dependence(frame, "when")
+    assert len(model.plot_dependence(frame, ["when", "a"])) == 2
+    assert len(model.plot_dependence(pl.from_pandas(frame), "when")) == 1
+    assert len(model.plot_dependence(frame, [("a", "when")])) == 1
     importance = model.permutation_importance(frame, y, random_state=0).importances_mean
-    assert model.feature_names_in_[importance.argmax()] == "when: weekday"
-    assert model.predict_contributions(frame).shape == (300, 8)
+    assert importance.shape == (3,)
+    assert importance.argmax() == 1
+    assert {text.get_text() for text in model.plot_importance().get_yticklabels()} <= {"a", "when", "b"}
 
 
-def test_parts_in_pandas_are_joined_at_once(monkeypatch):
-    dates = {f"d{k}": pd.date_range(f"20{k}-01-30", periods=3).to_numpy() for k in range(10, 14)}
-    frame = pd.DataFrame({"a": [1, 2, 3], **dates, "b": ["x", None, "y"]})
-    expected = with_parts(pl.from_pandas(frame), dict.fromkeys(dates, PARTS))
-    monkeypatch.delattr("fastens.table.columns.dates.nw.new_series")
-    found = with_parts(frame.set_axis([0, 0, "z"]), dict.fromkeys(dates, PARTS)).to_native()
-    assert found.index.tolist() == [0, 0, "z"]
-    assert found.columns.tolist() == expected.columns
-    for name in found.columns[:-1]:
-        np.testing.assert_array_equal(found[name], expected.to_native()[name])
-    assert with_parts(frame.iloc[:0], {"d10": PARTS}).shape == (0, 10)
+def test_dates_of_saved_models_and_of_arrays(weekends, tmp_path):
+    frame, y = weekends
+    model = GradientBoostingClassifier(n_estimators=5).fit(frame, y)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    expected = model.predict_proba(frame)
+    np.testing.assert_array_equal(again.predict_proba(frame), expected)
+    assert again.feature_parts_ == model.feature_parts_
+    with pytest.warns(UserWarning, match="valid feature names"):
+        np.testing.assert_array_equal(again.predict_proba(frame.to_numpy(dtype=object)), expected)
+    imported = from_model(model.export(format="lightgbm"))
+    np.testing.assert_allclose(imported.predict_proba(frame), expected, rtol=1e-9)
+    assert imported.feature_names_in_.tolist() == ["a", "when", "b"]
+    table = BinnedTable.from_source(frame, y, keep_values=True)
+    same = GradientBoostingClassifier(n_estimators=5).fit(table, y)
+    np.testing.assert_array_equal(same.predict_proba(frame), expected)
+    np.testing.assert_array_equal(same.predict_proba(table), expected)
+
+
+def test_hours_of_days_in_floats_are_exact():
+    hours = np.arange("1600-01-01", "2400-01-01", 997, dtype="M8[h]")
+    rows = with_parts(elapsed_days(hours)[:, None], [(0, "hour"), (0, "month")])
+    np.testing.assert_array_equal(rows[:, 1], hours.astype(np.int64) % 24)
+    seconds = np.arange("1999-12-31T22:59:50", "2000-01-01T01:00:10", dtype="M8[s]")
+    rows = with_parts(elapsed_days(seconds)[:, None], [(0, "hour"), (0, "day of month")])
+    np.testing.assert_array_equal(rows[:, 1], seconds.astype(np.int64) // 3600 % 24)
+    assert np.isnan(with_parts(np.array([[np.nan], [np.inf], [1e300]]), [(0, "hour")])[:, 1]).all()
