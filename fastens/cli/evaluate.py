@@ -16,7 +16,7 @@ from fastens.cli.report.scores import Truth, score, score_constant
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import NUMBER, kind_of
 from fastens.cli.table.errors import CommandError, listed
-from fastens.cli.table.reading import add_sheet, check_sheet
+from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.tables import read_table
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
 from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
@@ -34,15 +34,15 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--target", metavar="COL", help="the column with the true values (default: the target of training)"
     )
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
-    add_sheet(parser)
+    add_reading_options(parser, "as in training unless given")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Read, predict, compare."""
     model, card = load_model(options.model)
-    check_sheet(options.sheet, options.table)
-    table = read_table(options.table, table_schema(card), sheet=options.sheet).table
+    schema = later_schema(options, table_schema(card), options.table)
+    table = read_table(options.table, schema, sheet=options.sheet).table
     table, notes = with_target(table, options.target or card.target, options.weight)
     predicted = values_of_one_output(model, model_features(model, card, table))
     truth = read_truth(model, card, table, options)

@@ -28,7 +28,7 @@ from fastens.cli.table.columns import features
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.outputs import add_overwrite, check_output
 from fastens.cli.table.parts import TableParts, open_parts
-from fastens.cli.table.reading import add_sheet, check_sheet
+from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.tables import output_format, write_tables
 from fastens.cli.table.task import named_columns
 from fastens.combining.voting import VotingRegressor
@@ -52,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--coverage", type=float, metavar="P", help=coverage)
     text = "also what each column contributes to the raw prediction of each row, for models made of trees"
     parser.add_argument("--contributions", action="store_true", help=text)
-    add_sheet(parser)
+    add_reading_options(parser, "as in training unless given")
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -63,10 +63,10 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.output, None, [options.model, *options.tables], options.overwrite)
     start = time.perf_counter()
     model, card = load_model(options.model)
-    check_sheet(options.sheet, options.tables)
-    table = open_parts(options.tables, table_schema(card), sheet=options.sheet)
+    table = open_parts(options.tables, later_schema(options, table_schema(card), options.tables), sheet=options.sheet)
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     report = Report()
+    report.notes(table.notes)
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
         write_tables(_predicted_parts(model, card, table, kept, options, on_rows), options.output)
     seconds = time.perf_counter() - start

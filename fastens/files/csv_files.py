@@ -90,8 +90,8 @@ def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
     if schema.encoding is not None or dialect.encoding.startswith("utf"):
         return []
     return [
-        f"The file is no UTF-8 and is read as {dialect.encoding}; if letters look wrong: --encoding NAME (such as cp1250, "
-        "gb18030 or shift_jis), or `encoding` of the schema."
+        f"The file is no UTF-8 and is read as {dialect.encoding}; if letters look wrong: --encoding NAME (such as "
+        "cp1250, gb18030 or shift_jis), or `encoding` of the schema."
     ]
 
 
@@ -142,9 +142,7 @@ def _repeats_names(table: pa.Table) -> bool:
     return bool(rows) and all(value is None or value.strip() == name for name, value in rows[0].items())
 
 
-def columns_of_codes(
-    open_file: Callable[[], Any], dialect: Dialect, table: pa.Table, schema: TableSchema
-) -> list[str]:
+def columns_of_codes(open_file: Callable[[], Any], dialect: Dialect, table: pa.Table, schema: TableSchema) -> list[str]:
     """Columns of numbers that may have been written with leading zeros, which are no numbers but codes."""
     is_known = schema.columns.__contains__
     numbers = [field.name for field in table.schema if field.type == pa.int64() and not is_known(field.name)]

@@ -144,7 +144,6 @@ class CsvStream:
 
     def _typed(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
         """The batch with numbers and dates in the place of texts that are written so."""
-
         codes = self.schema.missing
 
         def typed(name: str, values: pa.Array) -> pa.Array:

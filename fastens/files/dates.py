@@ -23,9 +23,9 @@ _MONTHS = (
     *("juil|jul|lug", "aug|aoû|aou|ago", "sep|set", "oct|okt|out|ott", "nov", "dec|dez|déc|dic"),
 )
 _WEEKDAYS = (
-    "mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday thursday friday saturday sunday mo di mi do fr "
-    "sa so montag dienstag mittwoch donnerstag freitag samstag sonntag lun mer jeu ven sam dim lundi mardi mercredi jeudi "
-    "vendredi samedi dimanche mié jue vie sáb dom lunes martes miércoles jueves viernes sábado domingo"
+    "mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday thursday friday saturday sunday mo di mi do "
+    "fr sa so montag dienstag mittwoch donnerstag freitag samstag sonntag lun mer jeu ven sam dim lundi mardi mercredi "
+    "jeudi vendredi samedi dimanche mié jue vie sáb dom lunes martes miércoles jueves viernes sábado domingo"
 )
 # What cells that are dates consist of; all others are no dates, which is found out fast.
 _SIGNS = r"^[0-9A-Za-zÀ-ÿ .,:/+\-º年月日년월일]{4,40}$"
@@ -201,7 +201,9 @@ def _zones(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
         for name in ("hours", "minutes")
     )
     seconds = pc.add(pc.multiply(hours, 3600), pc.multiply(minutes, 60))
-    seconds = pc.if_else(pc.fill_null(pc.equal(pc.struct_field(parts, "sign"), "-"), False), pc.negate(seconds), seconds)
+    seconds = pc.if_else(
+        pc.fill_null(pc.equal(pc.struct_field(parts, "sign"), "-"), False), pc.negate(seconds), seconds
+    )
     pattern = _ZONE.replace("?P<sign>", "").replace("?P<hours>", "").replace("?P<minutes>", "")
     return seconds.cast(pa.duration("s")), pc.replace_substring_regex(plain, pattern=pattern, replacement=r"\1")
 

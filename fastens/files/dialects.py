@@ -110,7 +110,8 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     if not _filled(rows):
         raise TableFileError("it is empty")
     missing = {"", *MISSING_CODES, *schema.missing, *USUAL_CODES}
-    found = head_of(rows, schema.columns, missing, schema.header_rows, schema.skip_lines is None)
+    known = schema.columns if schema.header_rows is None else ()
+    found = head_of(rows, known, missing, schema.header_rows, schema.skip_lines is None)
     body = [found.names, *_filled(rows[found.first :])]
     names, notes = unique_names(_with_all_names(body))
     n_header_lines = ends[found.first - 1] if found.first else 0
@@ -123,11 +124,17 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
         notes = [] if schema.header_rows == 0 else notes
     n_header_lines += (schema.skip_lines or 0) + n_before
     dialect = Dialect(
-        encoding, separator, names, [*found.notes, *notes], n_header_lines, _prefers_comma("\n".join(lines), separator), header
+        encoding,
+        separator,
+        names,
+        [*found.notes, *notes],
+        n_header_lines,
+        _prefers_comma("\n".join(lines), separator),
+        header,
     )
-    last, n_bytes = (text, len(head)) if is_whole else _last_text(open_file, encoding)
-    lines = _LINE.findall(last)
-    return _with_foot(dialect, schema, lines[n_header_lines:] if is_whole else lines[1:], n_bytes)
+    last_text, n_bytes = (text, len(head)) if is_whole else _last_text(open_file, encoding)
+    end = _LINE.findall(last_text)
+    return _with_foot(dialect, schema, end[n_header_lines:] if is_whole else end[1:], n_bytes)
 
 
 def _filled(rows: list[list[str]]) -> list[list[str]]:
@@ -230,6 +237,14 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
         places = [_place(i) for i in range(len(names))]
         return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == places
     missing = {*MISSING_CODES, *schema.missing}
+    if any(row == first for row in others):  # a header that is there again, above numbers
+        below = [row for row in others if row != first]
+        cells = [[value for value in values if value not in missing] for values in zip(*below, strict=True)]
+        if any(
+            own and all(map(_NUMBER.fullmatch, own)) and not _NUMBER.fullmatch(name)
+            for name, own in zip(first, cells, strict=False)
+        ):
+            return False
     numbers, is_there_again = [], []
     for value, *below in zip(first, *others, strict=True):
         given = [other for other in below if other not in missing]

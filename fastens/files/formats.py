@@ -58,16 +58,27 @@ def format_of(path: str) -> str:
     """The format of a table, by the suffix of its file; standard input is CSV."""
     if path == STANDARD_INPUT:
         return CSV
-    name = Path(urlsplit(path).path if is_remote(path) else path)
-    compressed = name.suffix.lower() in COMPRESSIONS
-    suffix = (name.with_suffix("") if compressed else name).suffix.lower()
-    if compressed and name.suffix.lower() == ".zip" and not is_remote(path) and suffix not in sum(SUFFIXES.values(), ()):
-        suffix = _suffix_within(path)
+    suffix = table_suffix(path)
     for format_, suffixes in SUFFIXES.items():
         if suffix in suffixes:
             return format_
     endings = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
     raise TableFileError(f"cannot tell the format of {path!r}: its name must end in one of {endings}")
+
+
+def table_suffix(path: str) -> str:
+    """The ending of the name of a table, without that of a compression."""
+    name = Path(urlsplit(path).path if is_remote(path) else path)
+    compressed = name.suffix.lower() in COMPRESSIONS
+    suffix = (name.with_suffix("") if compressed else name).suffix.lower()
+    if (
+        compressed
+        and name.suffix.lower() == ".zip"
+        and not is_remote(path)
+        and suffix not in sum(SUFFIXES.values(), ())
+    ):
+        suffix = _suffix_within(path)
+    return suffix
 
 
 def _suffix_within(path: str) -> str:
@@ -236,7 +247,8 @@ def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[l
         raise TableFileError(f"{path} is encrypted: save it without a password") from error
     except CalamineError as error:
         raise TableFileError(f"cannot read {path} as {EXCEL}: {error}") from error
-    return [[_text_of(cell) for cell in row] for row in rows], None
+    # An empty row is an empty line, which is left out, and not a row of missing values.
+    return [[_text_of(cell) for cell in row] if any(str(cell).strip() for cell in row) else [] for row in rows], None
 
 
 def _text_of(cell: Any) -> Any:
@@ -258,7 +270,7 @@ def _read_statistics(path: str, content: bytes) -> pa.Table:
         import pyreadstat
     except ModuleNotFoundError as error:
         raise _needs("pyreadstat", path, "save it as CSV or Parquet") from error
-    suffix = next(part for part in reversed(Path(path).suffixes) if part.lower() in SUFFIXES[STATISTICS]).lower()
+    suffix = table_suffix(path)
     name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix[1:])
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "table" + suffix)

@@ -41,7 +41,9 @@ def read_json(open_file: Callable[[], Any]) -> pa.Table:
 def _table_of(found: Any) -> pa.Table:
     """Records, an object that holds them, or columns."""
     if isinstance(found, dict):
-        records = [value for value in found.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
+        records = [
+            value for value in found.values() if isinstance(value, list) and value and isinstance(value[0], dict)
+        ]
         if len(records) == 1:
             found = records[0]
         elif found and all(isinstance(value, list) for value in found.values()):

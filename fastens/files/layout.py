@@ -12,7 +12,7 @@ from fastens.files.errors import listed
 Row = Sequence[str]
 FOOT_ROWS = 50
 # A cell that is a number, also with a currency, a percent sign or parentheses.
-_NUMBER = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*(\d[\d.,' \u00a0]*|[.,]\d+)([eE][+-]?\d+)?\s*[%€)]*\s*")  # noqa: RUF001
+_NUMBER = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*(\d[\d.,' \u00a0]*|[.,]\d+)([eE][+-]?\d+)?\s*[%€)]*\s*")
 _UNIT = re.compile(
     r"[(\[].*[)\]]|%|°?[CFK]|[nµumckMG]?(g|m|s|l|L|t|W|V|A|Hz|Pa|J)|[kMG]?Wh|kmh|(k?m|mi)/h|m/s|mm|cm|m[²³23]|h|min|d|ha|bar|"
     r"hPa|ppm|ppb|dB|USD|EUR|GBP|CNY|INR|usd|eur|[$€£¥]|years?|days?|hours?|mg/.*|µg/.*|ug/.*|.{1,6}/.{1,6}|km|lbs?|ft|in"
@@ -21,15 +21,15 @@ _UNIT = re.compile(
 _ANSWERS = {"Response", "Open-Ended Response", "Antwort", "Réponse", "Respuesta", "Open-Ended-Response"}
 _IMPORT_ID = '{"ImportId"'
 _FOOT = re.compile(
-    r"\s*[\"'(\[]*(sources?|data sources?|data from|notes?|quellen?|datenquelle|anmerkung(en)?|hinweis(e)?|stand|fuentes?|"
-    r"notas?|fonte|remarques?|last updated|(last )?update|updated|created|generated|exported|printed|copyright|end of|"
-    r"query|file created|download(ed)?|footnotes?|legend|abbreviations|disclaimer|record count|number of rows|"
-    r"数据来源|来源|资料来源|注|备注|出典)\b.*|\s*(©|\*+ ?\w|\d\) |\(\w\) |--+|==+).*",
+    r"\s*[\"'(\[]*(sources?|data sources?|data from|notes?|quellen?|datenquelle|anmerkung(en)?|hinweis(e)?|stand|"
+    r"fuentes?|notas?|fonte|remarques?|last updated|(last )?update|updated|created|generated|exported|"
+    r"printed|copyright|end of|query|file created|download(ed)?|footnotes?|legend|abbreviations|disclaimer|"
+    r"record count|number of rows|数据来源|来源|资料来源|注|备注|出典)\b.*|\s*(©|\*+ ?\w|\d\) |\(\w\) |--+|==+).*",
     re.IGNORECASE | re.DOTALL,
 )
 _TOTAL = re.compile(
-    r"\s*((grand|overall)[ -]|sub[ -]?)?totals?( (general|général|row|overall))?\s*:?\s*|sums?|gesamt(summe)?|insgesamt|summe|"
-    r"zusammen|somme|suma|averages?|mean|durchschnitt|mittelwert|moyenne|promedio|media|ensemble|合计|总计|总和|小计|平均(值)?",
+    r"\s*((grand|overall)[ -]|sub[ -]?)?totals?( (general|général|row|overall))?\s*:?\s*|sums?|gesamt(summe)?|"
+    r"insgesamt|summe|zusammen|somme|suma|averages?|mean|durchschnitt|mittelwert|moyenne|promedio|media|ensemble|合计|总计|总和|小计|平均(值)?",
     re.IGNORECASE,
 )
 
@@ -93,7 +93,7 @@ def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missi
     if width < 2:
         return filled[0]
     above = 0
-    while above < len(filled) - 2 and _may_be_title(rows[filled[above]], width):
+    while above < len(filled) - 2 and _may_be_title(rows[filled[above]], width, filled[above + 1] > filled[above] + 1):
         above += 1
     if not above:
         return filled[0]
@@ -113,12 +113,13 @@ def usual_width(rows: Sequence[Row]) -> int:
     return max(counts, key=lambda width: (counts[width], width), default=0)
 
 
-def _may_be_title(row: Row, width: int) -> bool:
-    """Whether only the first cells have something in them, at most half."""
+def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
+    """Whether only the first cells have something in them: at most half, or not all if an empty line comes next."""
     has = [bool(cell.strip()) for cell in row]
     n = sum(has)
-    limit = max(1, (width - 1) // 2) if len(row) in (width, width - 1) else max(1, width - 1) if width > 2 else 1
-    return all(has[:n]) and n <= limit and not is_number(row[0]) and (len(row) <= width)
+    is_ragged = width > 2 and len(row) < width - 1
+    limit = max(1, width - 1 if is_apart or is_ragged else (width - 1) // 2)
+    return all(has[:n]) and n <= limit and not is_number(row[0]) and len(row) <= width
 
 
 def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[str]) -> list[int]:
@@ -191,7 +192,8 @@ def _merged(header: Sequence[Row]) -> list[str]:
 def is_plain_row(row: Row, width: int) -> bool:
     """Whether a row is not one of a foot, whatever stands above it."""
     n_filled = sum(bool(cell.strip()) for cell in row)
-    return len(row) == width and n_filled > 1 and not any(_TOTAL.fullmatch(cell.strip()) for cell in row[:2])
+    is_foot = bool(row) and (_FOOT.fullmatch(row[0]) or any(_TOTAL.fullmatch(cell.strip()) for cell in row[:2]))
+    return len(row) == width and n_filled > 1 and not is_foot
 
 
 def foot_of(rows: Sequence[Row], width: int) -> int:
@@ -214,13 +216,18 @@ def foot_of(rows: Sequence[Row], width: int) -> int:
 
 
 def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> bool:
+    is_foot = _FOOT.fullmatch(cells[0]) is not None
+    if is_foot and ":" in cells[0] and n_filled < max(width, 2):
+        return True  # also where commas in it make several cells
     if not cells[0] or is_number(cells[0]) or (n_filled > 1 and len(cells) == width):
         return False
-    if _FOOT.fullmatch(cells[0]):
+    if is_foot:
         return True
     n_words = len(cells[0].split())
     is_apart = bool(above) and not any(cell.strip() for cell in above[-1])
-    return n_words > 1 and (is_apart or (len(cells) == 1 and width > 1) or (n_filled == 1 and n_words > 3 and width > 2))
+    return n_words > 1 and (
+        is_apart or (len(cells) == 1 and width > 1) or (n_filled == 1 and n_words > 3 and width > 2)
+    )
 
 
 def _is_total(cells: Row, above: Sequence[Row]) -> bool:

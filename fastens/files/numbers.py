@@ -43,9 +43,9 @@ _POWERS = {
 }
 # Units that are magnitudes next to a currency or to other magnitudes: £1.2m, but 1.2 m of cloth.
 _DOUBTFUL = {"m": 6, "b": 9, "B": 9, "t": 12, "T": 12, "L": 5}
-_KNOWN_UNITS = set(
-    "g kg mg t lb lbs oz m cm mm km mi ft in l ml cl s ms min h hr hrs kw mw kwh mwh hz mhz ghz kb mb gb tb "
-    "m2 m² km2 km² sqft ha °c °f bar pa hpa psi mph kmh km/h m/s cc bhp hp ps kmpl mpg year years day days".split()
+_KNOWN_UNITS = (
+    "g kg mg t lb lbs oz m cm mm km mi ft in l ml cl s ms min h hr hrs kw mw kwh mwh hz mhz ghz kb mb gb tb m2 m² km2 "
+    "km² sqft ha °c °f bar pa hpa psi mph kmh km/h m/s cc bhp hp ps kmpl mpg year years day days"
 )
 # The body has digits and separators, which are checked apart. RE2 looks for the shortest lead.
 _CELL = (
@@ -311,7 +311,7 @@ def mixed_units(cells: pa.StringArray) -> list[str]:
     for frame, n in zip(split.frames, split.counts, strict=True):
         if frame is not None:
             counts[" ".join(filter(None, [frame.symbol, frame.unit]))] += int(n)
-    is_known = any(unit.casefold() in _KNOWN_UNITS or re.fullmatch(_SYMBOL, unit) for unit in counts)
+    is_known = any(unit.casefold() in _KNOWN_UNITS.split() or re.fullmatch(_SYMBOL, unit) for unit in counts)
     if not is_known or not 1 < len(counts) <= 12 or sum(counts.values()) < NEARLY * len(cells):
         return []
     return [unit or "none" for unit, _ in counts.most_common()]

@@ -48,6 +48,7 @@ _IS_DATE = (pa.types.is_date, pa.types.is_timestamp)
 # Whole numbers that may be days or months, and how many different ones make that certain.
 _DAYS = ((19000101, 21001231, 2), (190001, 210012, 6))
 
+
 @dataclass(frozen=True)
 class ReadTable:
     """A table, what was found out about it, and notes for the person who reads it."""
@@ -173,7 +174,9 @@ class Typing:
         self.notes.append(f"{name!r} is read as dates, written as {found[0].text}.")
         return _dates(values.cast(pa.string()), found[0]), Column(DATE, format=found[0].text)
 
-    def _as_given(self, name: str, values: pa.ChunkedArray, column: Column) -> tuple[pa.ChunkedArray, Column]:
+    def _as_given(  # noqa: PLR0911
+        self, name: str, values: pa.ChunkedArray, column: Column
+    ) -> tuple[pa.ChunkedArray, Column]:
         if column.type == TEXT:
             return values if _any(_IS_TEXT, values.type) else _cast(values, pa.string(), name, column), column
         if not _any(_IS_TEXT, values.type):
@@ -190,9 +193,9 @@ class Typing:
             values = self._without(name, values, odd, "numbers")
             return _numbers(values, style), replace(_column_of(style), lenient=column.lenient)
         if column.type == DATE and (found := date_format(distinct, name)) is not None:
-            style = found[0]
-            values = self._without(name, values, distinct.filter(pc.is_null(style.parse(distinct))), "dates")
-            return _dates(values, style), replace(column, format=style.text, first_year=style.first_year)
+            dates = found[0]
+            values = self._without(name, values, distinct.filter(pc.is_null(dates.parse(distinct))), "dates")
+            return _dates(values, dates), replace(column, format=dates.text, first_year=dates.first_year)
         return as_known(name, values, replace(column, lenient=False)), column
 
     def _without(self, name: str, values: pa.ChunkedArray, odd: pa.Array, what: str) -> pa.ChunkedArray:
@@ -233,7 +236,9 @@ def _dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
     return pa.chunked_array([style.parse(coded.dictionary).take(coded.indices)])
 
 
-def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0) -> pa.ChunkedArray:
+def as_known(  # noqa: PLR0911
+    name: str, values: pa.ChunkedArray, column: Column, first: int = 0
+) -> pa.ChunkedArray:
     """The values as the schema has them, or an error with the first row that does not fit.
 
     `first` is the number of the first of them in the table.
