@@ -58,7 +58,7 @@ _SHAPES = (
 )
 _CLOCK = r"(?P<clock>\d{1,2}(?P<sign>[:.])\d{2}(?P<seconds>(?P=sign)\d{2})?)(?P<half> [ap]m)?(?P<zone>%z)?"
 _ZONE = r"([:.][0-9]{2})(?: ?(?:utc|gmt|z)| ?(?P<sign>[-+])(?P<hours>[0-9]{2}):?(?P<minutes>[0-9]{2})?)$"
-_HAS_DAY = re.compile("%[dmbYyqV]")
+_HAS_DAY = re.compile("%[dmbYyqVG]")
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,11 @@ class DateFormat:
         said = f"; its years are {self.first_year} to {self.first_year + 99}" if self.first_year else ""
         return said + ("; moments are in UTC" if self.text.endswith("%z") else "")
 
+    @property
+    def has_days(self) -> bool:
+        """Whether the format is of more than a time of the day."""
+        return _HAS_DAY.search(self.text) is not None
+
     def parse(self, cells: pa.StringArray | pa.ChunkedArray) -> pa.Array:
         """Dates, moments where the format has hours, or times of the day; null where a cell does not fit."""
         plain, text = _plain(cells, "%b" in self.text), self.text.removesuffix("%z")
@@ -96,7 +101,7 @@ class DateFormat:
         moments = pc.strptime(plain, format=text, unit="s", error_is_null=True)
         if shift is not None:
             moments = pc.subtract(moments, shift)
-        if not _HAS_DAY.search(text):
+        if not self.has_days:
             return moments.cast(pa.time32("s"))
         if "%y" in text and self.first_year:
             moments = _within(moments, self.first_year)

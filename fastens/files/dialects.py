@@ -238,8 +238,8 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
         return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == places
     missing = {*MISSING_CODES, *schema.missing}
     if any(row == first for row in others):  # a header that is there again, above numbers
-        below = [row for row in others if row != first]
-        cells = [[value for value in values if value not in missing] for values in zip(*below, strict=True)]
+        values_below = zip(*(row for row in others if row != first), strict=True)
+        cells = [[value for value in values if value not in missing] for values in values_below]
         if any(
             own and all(map(_NUMBER.fullmatch, own)) and not _NUMBER.fullmatch(name)
             for name, own in zip(first, cells, strict=False)

@@ -154,7 +154,8 @@ class Typing:
             self.notes.append(f"{name!r} is text, for {_where(values, odd)}. {_advice(name, odd, DATE)}")
             return values, Column(TEXT)
         doubt = "; it could be another order of day and month" if is_ambiguous else ""
-        self.notes.append(f"{name!r} is read as dates, written as {style.text}{style.remarks}{doubt}.")
+        what = "dates" if style.has_days else "times"
+        self.notes.append(f"{name!r} is read as {what}, written as {style.text}{style.remarks}{doubt}.")
         return _dates(values, style), Column(DATE, format=style.text, first_year=style.first_year)
 
     def _maybe_days(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
