@@ -209,9 +209,9 @@ def foot_of(rows: Sequence[Row], width: int) -> int:
         if n_filled and not (_is_note(cells, n_filled, width, above) or _is_total(cells, above)):
             break
         n = k
-    if n == 1 and len(rows[-1]) == width:
-        cells = [cell.strip() for cell in rows[-1]]
-        n = int(any(cells))  # one row of missing values is a row
+    cut = rows[len(rows) - n :]
+    if not any(cell.strip() for row in cut for cell in row):
+        n = next((k for k, row in enumerate(reversed(cut)) if len(row) == width), n)  # rows of missing values are rows
     return n if n < len(rows) else 0
 
 

@@ -194,7 +194,7 @@ def with_blank_line(n):
 
 
 def with_empty_rows(n):
-    return table_of([1.5, 2.5], n) + ",,\n,,\n,,\n"
+    return table_of([1.5, 2.5], n) + ",,\n,,\n,,\nTotal,999,9999\n"
 
 
 def with_windows_lines(n):
@@ -235,7 +235,7 @@ def test_lines_that_are_no_rows(tmp_path, write, format_):
     assert found.table.num_rows == N_ROWS
     assert found.table["n"].to_pylist() == [i * 7 % 31 for i in range(N_ROWS)]
     said = [note for note in found.notes if "left out" in note or "header" in note]
-    assert said or write is with_blank_line or (format_ == "xlsx" and write is with_empty_rows)
+    assert said or write is with_blank_line
     if format_ == "csv":
         stream = CsvStream([str(tmp_path / "t.csv")], TableSchema())
         assert stream.n_rows == N_ROWS
@@ -283,6 +283,7 @@ def test_lines_that_a_person_counts(tmp_path):
         'x,y\n1,a\n2,"some text\nSource: with lines"\n',
         "x,y\nid 1,\nid 2,\nid 3,\n",
         "x\nred\nTotal\n",
+        "x,y\n1,2\n3,4\n,\n,\n",
         "name,score\nkg,1\nm,2\n",
     ],
 )
