@@ -86,11 +86,11 @@ def read_csv(
 
 
 def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
-    """Announce an encoding that was guessed; that of Unicode is known."""
+    """Announce an encoding that was guessed; Unicode is recognised for certain."""
     if schema.encoding is not None or dialect.encoding.startswith("utf"):
         return []
     return [
-        f"The file is no UTF-8 and is read as {dialect.encoding}; if letters look wrong: --encoding NAME (such as "
+        f"The file is not UTF-8 and is read as {dialect.encoding}; if letters look wrong: --encoding NAME (such as "
         "cp1250, gb18030 or shift_jis), or `encoding` of the schema."
     ]
 
@@ -143,7 +143,7 @@ def _repeats_names(table: pa.Table) -> bool:
 
 
 def columns_of_codes(open_file: Callable[[], Any], dialect: Dialect, table: pa.Table, schema: TableSchema) -> list[str]:
-    """Columns of numbers that may have been written with leading zeros, which are no numbers but codes."""
+    """Columns of numbers that may have been written with leading zeros, which makes them codes."""
     is_known = schema.columns.__contains__
     numbers = [field.name for field in table.schema if field.type == pa.int64() and not is_known(field.name)]
     return numbers if numbers and _has_leading_zeros(open_file, dialect.separator) else []

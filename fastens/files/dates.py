@@ -14,7 +14,7 @@ from fastens.files.numbers import NEARLY
 
 SAMPLE = 1000
 SHAPES = 20  # cells whose writing is looked at
-# Years of two digits are of the hundred years that end so many years from now; today where the dates go back long.
+# Two-digit years are in the hundred years that end this many years from now, or now where the dates go back long.
 _YEARS_AHEAD, _LONG_AGO = 10, 30
 _IS_BIRTH = re.compile(r"birth|dob|born|geb|naiss|nacim|nasc", re.IGNORECASE)
 # Names of months in English, German, French, Spanish, Italian and Portuguese, by how they begin.
@@ -27,7 +27,7 @@ _WEEKDAYS = (
     "fr sa so montag dienstag mittwoch donnerstag freitag samstag sonntag lun mer jeu ven sam dim lundi mardi mercredi "
     "jeudi vendredi samedi dimanche mié jue vie sáb dom lunes martes miércoles jueves viernes sábado domingo"
 )
-# What cells that are dates consist of; all others are no dates, which is found out fast.
+# Characters of cells that may be dates; this check is cheap and refuses most texts.
 _SIGNS = r"^[0-9A-Za-zÀ-ÿ .,:/+\-º年月日년월일]{4,40}$"
 _MAY_BE = re.compile(
     rf"\d[-/.:]\d|^\s*(?:\d{{6}}|\d{{8}})\b|\d年|\d-?[qw]\d|\bq[1-4]\b|\b(?:{'|'.join(_MONTHS)})", re.IGNORECASE
@@ -111,7 +111,7 @@ class DateFormat:
 def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool, float] | None:
     """The format that most of these different cells are written in, if they could mean other days, and their share.
 
-    None where they are no dates. The name of the column tells dates of birth, which are not in the future.
+    None if they do not hold dates. The name of the column tells dates of birth, which are not in the future.
     """
     sample = cells.slice(0, SAMPLE)
     signs = pc.and_(pc.match_substring_regex(sample, pattern=_SIGNS), pc.match_substring_regex(sample, pattern="[0-9]"))

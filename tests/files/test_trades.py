@@ -601,7 +601,7 @@ def test_an_encoding_is_remembered(tmp_path, monkeypatch, capsys, encoding, opti
 def test_a_guessed_encoding_is_announced(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_bytes(table_of([1, 2], 40, header=("x", "n", "větší")).encode("cp1250"))
-    with pytest.warns(UserWarning, match="no UTF-8 and is read as cp1252; if letters look wrong: --encoding"):
+    with pytest.warns(UserWarning, match="not UTF-8 and is read as cp1252; if letters look wrong: --encoding"):
         fastens.read_table("t.csv")
     assert main(["train", "t.csv", "--target", "větší"]) == 2
     assert "--encoding" in capsys.readouterr().err

@@ -27,7 +27,7 @@ UNUSABLE = "unusable"
 # Texts of several items, as surveys have them: the kind goes on with the sign between items, and the items of training.
 ITEMS = "items:"
 _SIGNS = ";|,"
-# Items are few, and each is in so many cells on average; cells of several are at least this share.
+# The maximum number of items, the minimum mean number of cells with an item, the minimum share of cells of several.
 _MOST_ITEMS, _CELLS_OF_ITEM, _SEVERAL = 60, 5, 0.1
 # Dates that go to the model as they are: it makes numbers of them itself.
 GIVEN = "given"

@@ -37,7 +37,7 @@ def add_reading_options(parser: argparse.ArgumentParser, default: str = "found o
 
 
 def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
-    """How a later table is read: as that of training, but for what options say."""
+    """Return how a later table is read: like the table of training, except for what options say."""
     _check_formats(_of_formats(options), paths)
     given = _known_schema(options)
     changed = {name: value for name in READING_OPTIONS if (value := getattr(given, name)) not in (None, ())}

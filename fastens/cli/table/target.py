@@ -21,7 +21,7 @@ CLASSES_MAXIMUM = 10
 # Numbers of which each has fewer rows on average than this are no classes.
 FEWEST_OF_CLASS = 4
 
-# Texts of which this share looks like numbers are hardly classes; nor are more than so many of few rows each.
+# Texts of which this share looks like numbers are hardly classes; nor are more than `MANY_CLASSES` with few rows each.
 LOOKS_LIKE_NUMBERS = 0.5
 MANY_CLASSES, FEW_ROWS = 50, 10
 
