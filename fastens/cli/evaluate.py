@@ -18,7 +18,7 @@ from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import NUMBER, kind_of
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.parts import read_fitting
-from fastens.cli.table.reading import add_sheet, check_sheet
+from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.split import Order
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
 from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
@@ -42,15 +42,15 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     text = "also the scores of consecutive parts by this column of dates or numbers"
     parser.add_argument("--time-column", metavar="COL", help=text)
     parser.add_argument("--group", metavar="COL", help="also the scores of the largest groups by this column")
-    add_sheet(parser)
+    add_reading_options(parser, "as in training unless given")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Read, predict, compare."""
     model, card = load_model(options.model)
-    check_sheet(options.sheet, options.table)
-    table, unfit = read_fitting(options.table, table_schema(card), options.sheet)
+    schema = later_schema(options, table_schema(card), options.table)
+    table, unfit = read_fitting(options.table, schema, options.sheet)
     table, notes = with_target(table, options.target or card.target, options.weight)
     order = Order.of(table, options)
     predicted = values_of_one_output(model, model_features(model, card, table))

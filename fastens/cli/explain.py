@@ -21,7 +21,7 @@ from fastens.cli.table.card import ModelCard
 from fastens.cli.table.errors import CommandError
 from fastens.cli.table.outputs import add_overwrite, check_output, writing
 from fastens.cli.table.parts import read_fitting
-from fastens.cli.table.reading import add_sheet, check_sheet
+from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.tables import output_format, write_tables
 
 DEFAULT_OUTPUT = "report.html"
@@ -47,7 +47,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--rows", type=int, metavar="N", help=text)
     add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
     add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
-    add_sheet(parser)
+    add_reading_options(parser, "as in training unless given")
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> None:
     """Read, explain, write."""
     contributions_path = _check(options)
     model, card = load_model(options.model)
-    check_sheet(options.sheet, options.table)
-    table, unfit = read_fitting(options.table, table_schema(card), options.sheet)
+    schema = later_schema(options, table_schema(card), options.table)
+    table, unfit = read_fitting(options.table, schema, options.sheet)
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
     everything, notes = _subject(model, card, (table, X), options)
     report = Report()

@@ -74,5 +74,5 @@ def _inspection(options: argparse.Namespace) -> Inspection:
 def _target(table: pa.Table, options: argparse.Namespace) -> Target:
     column = table[options.target]
     task = recognised_task(column) if options.task == "auto" else options.task
-    check_target(column, options.target, task)
+    check_target(column, options.target, task, is_given=True)
     return Target(options.target, task, target_values(column, options.target, kind_of(column.type), task))

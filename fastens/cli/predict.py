@@ -28,7 +28,7 @@ from fastens.cli.table.columns import features
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.outputs import STANDARD, add_overwrite, check_output
 from fastens.cli.table.parts import UNFIT, TableParts, open_fitting, open_parts, unfit_rows, unfit_text
-from fastens.cli.table.reading import add_sheet, check_sheet
+from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.tables import add_escape, escape_note, output_format, write_tables
 from fastens.cli.table.task import named_columns
 from fastens.files.dialects import unique_names
@@ -59,7 +59,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     text = "stop at the first cell that does not fit the columns of training, instead of leaving out its row"
     parser.add_argument("--strict", action="store_true", help=text)
     add_escape(parser)
-    add_sheet(parser)
+    add_reading_options(parser, "as in training unless given")
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -70,9 +70,8 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.output, None, [options.model, *options.tables], options.overwrite, may_be_standard=True)
     start = time.perf_counter()
     model, card = load_model(options.model)
-    check_sheet(options.sheet, options.tables)
     opened = open_parts if options.strict else open_fitting
-    table = opened(options.tables, table_schema(card), sheet=options.sheet)
+    table = opened(options.tables, later_schema(options, table_schema(card), options.tables), sheet=options.sheet)
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not explains(model):
@@ -81,6 +80,7 @@ def run(options: argparse.Namespace) -> None:
     if len(unfit) == table.n_rows:
         raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit)}")
     report = Report()
+    report.notes(table.notes)
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
         parts = _predicted_parts(model, kinds, table, kept, options)
         n_escaped = write_tables(_counted(parts, on_rows), options.output, escape=options.escape_formulas)

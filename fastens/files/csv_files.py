@@ -5,12 +5,66 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from fastens.files.dialects import ENCODINGS, MISSING_CODES, Dialect, dialect_of, is_about_encoding
 from fastens.files.errors import TableFileError, listed
+from fastens.files.layout import is_number
+from fastens.files.numbers import leading_zeros
 from fastens.files.schema import TableSchema
+
+REPEATED = "Lines that repeat the header are left out."
+# Bytes that are looked at for leading zeros at a time.
+_SCANNED = 1 << 16
+
+
+class _Trimmed:
+    """A binary stream up to a size, without lines that repeat another."""
+
+    closed = False
+
+    def __init__(self, stream: Any, size: int, repeated: bytes) -> None:
+        self._stream, self._left, self._repeated = stream, size, repeated
+        self._part, self._is_first = b"", True
+
+    def __enter__(self) -> _Trimmed:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the stream."""
+        self.closed = True
+        self._stream.close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read at least one line, where lines are looked at."""
+        content: bytes = self._stream.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(content)
+        if not self._repeated:
+            return content
+        lines = (self._part + content).splitlines(keepends=True)
+        self._part = lines.pop() if content and lines and not lines[-1].endswith(b"\n") else b""
+        kept = []
+        for line in lines:
+            if self._is_first or line.rstrip(b"\r\n") != self._repeated:
+                kept.append(line)
+            self._is_first &= line.rstrip(b"\r\n") != self._repeated
+        return b"".join(kept) or (self.read(size) if content else b"")
+
+
+def without_foot(open_file: Callable[[], Any], dialect: Dialect, repeats: bool = False) -> Callable[[], Any]:
+    """A function that opens the file without what is below its rows, and without repeated headers."""
+    if dialect.end is None and not repeats:
+        return open_file
+    end = 1 << 62 if dialect.end is None else dialect.end
+    line = dialect.header.encode(dialect.encoding.removesuffix("-sig")) if repeats else b""
+    return lambda: _Trimmed(open_file(), end, line)
 
 
 def read_csv(
@@ -27,17 +81,98 @@ def read_csv(
             continue
         if not any(pa.types.is_binary(field.type) for field in table.schema):
             break
+    dialect.notes.extend(encoding_notes(dialect, schema))
     return table, dialect
+
+
+def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
+    """Announce an encoding that was guessed; Unicode is recognised for certain."""
+    if schema.encoding is not None or dialect.encoding.startswith("utf"):
+        return []
+    return [
+        f"The file is not UTF-8 and is read as {dialect.encoding}; if letters look wrong: --encoding NAME (such as "
+        "cp1250, gb18030 or shift_jis), or `encoding` of the schema."
+    ]
 
 
 def _read(open_file: Callable[[], Any], dialect: Dialect, schema: TableSchema, text_columns: Sequence[str]) -> pa.Table:
     types = dict.fromkeys(set(text_columns) & set(dialect.names), pa.string())
-    table, ragged = _read_rows(open_file, dialect, convert_options(dialect, schema, types))
+    convert = convert_options(dialect, schema, types)
+    trimmed = without_foot(open_file, dialect)
+    table, ragged = _read_rows(trimmed, dialect, convert)
     if ragged:
         # Only one thread knows the numbers of the lines.
-        convert = convert_options(dialect, schema, types)
-        raise ragged_error(_read_rows(open_file, dialect, convert, use_threads=False)[1])
+        raise ragged_error(_read_rows(trimmed, dialect, convert, use_threads=False)[1])
+    if repeats_header(table, dialect):
+        dialect.notes.append(REPEATED)
+        trimmed = without_foot(open_file, dialect, repeats=True)
+        table, _ = _read_rows(trimmed, dialect, convert)
+    if numbers := columns_of_codes(trimmed, dialect, table, schema):
+        convert = convert_options(dialect, schema, dict.fromkeys(numbers, pa.string()))
+        convert.include_columns = numbers
+        texts, _ = _read_rows(trimmed, dialect, convert)
+        table = with_codes(table, texts)
     return table
+
+
+def with_codes(table: pa.Table, texts: pa.Table) -> pa.Table:
+    """The table with texts for the columns that have leading zeros in these."""
+    for name in filter(lambda name: leading_zeros(texts[name]), texts.column_names):
+        table = table.set_column(table.column_names.index(name), name, texts[name])
+    return table
+
+
+def repeats_header(table: pa.Table, dialect: Dialect) -> bool:
+    """Whether rows are the header again, so that no column holds numbers but one whose name is a number."""
+    if not dialect.header or not table.num_columns:
+        return False
+    if not all(pa.types.is_string(field.type) or is_number(field.name) for field in table.schema):
+        return False
+    return any(
+        pa.types.is_string(field.type) and pc.index(table[field.name], field.name).as_py() >= 0
+        for field in list(table.schema)[:2]
+    ) and _repeats_names(table)
+
+
+def _repeats_names(table: pa.Table) -> bool:
+    """Whether some row has the names of all columns."""
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    mask = pc.equal(pc.utf8_trim_whitespace(table[texts[0]]), texts[0])
+    rows = table.select(texts).filter(pc.fill_null(mask, False)).slice(0, 1).to_pylist()
+    return bool(rows) and all(value is None or value.strip() == name for name, value in rows[0].items())
+
+
+def columns_of_codes(open_file: Callable[[], Any], dialect: Dialect, table: pa.Table, schema: TableSchema) -> list[str]:
+    """Columns of numbers that may have been written with leading zeros, which makes them codes."""
+    is_known = schema.columns.__contains__
+    numbers = [field.name for field in table.schema if field.type == pa.int64() and not is_known(field.name)]
+    return numbers if numbers and _has_leading_zeros(open_file, dialect.separator) else []
+
+
+def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
+    """Whether a cell of a file begins with a zero and another digit, and goes on or ends after that."""
+    starts = (ord(separator), 10, 13, 34)
+    with open_file() as stream:
+        last = b"\n"
+        while block := stream.read(_SCANNED):
+            signs = np.frombuffer(last + block, np.uint8)
+            if len(signs) > 3 and _zeros_in(signs, starts):
+                return True
+            last = bytes(signs[-3:])
+    return False
+
+
+def _zeros_in(signs: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
+    before = signs[:-3]
+    found = before - np.uint8(9) < 36  # tabs, ends of lines, quotes and commas, by vector instructions as all below
+    if starts[0] > 44:
+        found |= before == starts[0]
+    found &= signs[1:-2] == ord("0")
+    found &= signs[2:-1] - np.uint8(48) < 10
+    if not found.any():
+        return False
+    third = signs[3:][found]
+    return bool((np.isin(before[found], starts) & ((third - np.uint8(48) < 10) | np.isin(third, starts))).any())
 
 
 def ragged_error(rows: Sequence[Any]) -> TableFileError:

@@ -12,16 +12,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
 
-from fastens.files.csv_files import convert_options, parse_options, ragged_error, read_options
+from fastens.files.csv_files import (
+    REPEATED,
+    columns_of_codes,
+    convert_options,
+    encoding_notes,
+    parse_options,
+    ragged_error,
+    read_options,
+    repeats_header,
+    with_codes,
+    without_foot,
+)
 from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
 from fastens.files.errors import TableFileError, listed
 from fastens.files.formats import DAMAGE, opener
-from fastens.files.read import Typing, as_known, is_written, style_of
+from fastens.files.read import Typing, as_known, is_written, style_of, without_codes
 from fastens.files.schema import NUMBER, TEXT, Column, TableSchema
 
 # Bytes that are decoded at a time, and that the types of columns are learned from.
@@ -63,6 +75,7 @@ class CsvStream:
     def __post_init__(self) -> None:
         self._openers = [opener(path) for path in self.paths]
         self._encodings = [self.schema.encoding] * len(self.paths)
+        self._repeats = [False] * len(self.paths)
         self._names: list[str] = []
         self._stored: dict[str, Any] = {}  # types as values are parsed; those with a writing of their own are texts
         self._types: dict[str, Any] = {}
@@ -128,7 +141,7 @@ class CsvStream:
         columns: Sequence[str],
         ragged: list[Any],
     ) -> Iterator[Any]:
-        self.notes += [note for note in dialect.notes if note not in self.notes]
+        self._note(*dialect.notes)
         if self._names and set(dialect.names) != set(self._names):
             raise TableFileError(
                 f"{self.paths[number]} must have the columns of {self.paths[0]}, {listed(self._names)}; "
@@ -140,19 +153,24 @@ class CsvStream:
         convert.include_columns = list(columns)
         convert.strings_can_be_null = not self._keeps_codes
         with (
-            self._openers[number]() as stream,
+            without_foot(self._openers[number], dialect, self._repeats[number])() as stream,
             pa.csv.open_csv(stream, read, parse_options(dialect, ragged), convert) as reader,
         ):
             yield reader
 
     def _typed(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
         """The batch with numbers and dates in the place of texts that are written so."""
+        codes = self.schema.missing
 
         def typed(name: str, values: pa.Array) -> pa.Array:
-            if self._stored[name] == self._types[name]:
+            if self._stored[name] == self._types[name] and not codes:
                 return values
-            read = as_known(name, pa.chunked_array([values]), self.schema.columns[name], first)
-            return read.cast(self._types[name]).combine_chunks()
+            read = pa.chunked_array([values])
+            read = without_codes(read, codes) if codes else read
+            if self._stored[name] != self._types[name]:
+                read = as_known(name, read, self.schema.columns[name], first).cast(self._types[name])
+                read = without_codes(read, codes) if codes else read
+            return read.combine_chunks()
 
         arrays = [typed(name, values) for name, values in zip(columns, batch.columns, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -170,8 +188,13 @@ class CsvStream:
                     raise
             else:
                 break
-        self._encodings[number] = None if read == self._head else dialect.encoding
+        if read != self._head:
+            self._encodings[number] = dialect.encoding
+        self._note(*encoding_notes(dialect, self.schema))
         return found
+
+    def _note(self, *notes: str) -> None:
+        self.notes += [note for note in notes if note not in self.notes]
 
     # The head --------------------------------------------------
 
@@ -181,7 +204,7 @@ class CsvStream:
             head, dialect = self._with_encoding(0, self._head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
-        typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, self.notes)
+        typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, self.notes, self.schema.missing)
         found = {name: typing.read(name, head[name]) for name in head.column_names}
         self._names, self.prefers_comma = head.column_names, dialect.prefers_comma
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
@@ -191,6 +214,18 @@ class CsvStream:
     def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
         known = {**self.schema.columns, **self.given}
         as_text = [name for name, column in known.items() if column.type == TEXT or is_written(column)]
+        head = self._first_rows(dialect, number, as_text)
+        if repeats_header(head, dialect):
+            self._leave_out_repeated(number)
+            head = self._first_rows(dialect, number, as_text)
+        with self._openers[number]() as stream:
+            block = partial(pa.BufferReader, stream.read(BLOCK_BYTES))
+        known_schema = replace(self.schema, columns=known)
+        if numbers := columns_of_codes(block, dialect, head, known_schema):
+            head = with_codes(head, self._first_rows(dialect, number, numbers).select(numbers))
+        return head, dialect
+
+    def _first_rows(self, dialect: Dialect, number: int, as_text: Sequence[str]) -> pa.Table:
         ragged: list[Any] = []
         with self._opened(dialect, number, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
             batch = next(iter(reader), None)
@@ -199,7 +234,11 @@ class CsvStream:
             raise ragged_error(ragged)
         if any(pa.types.is_binary(field.type) for field in head.schema):
             raise pa.ArrowInvalid("invalid UTF8 data")
-        return head, dialect
+        return head
+
+    def _leave_out_repeated(self, number: int) -> None:
+        self._repeats[number] = True
+        self._note(REPEATED)
 
     def _take_type(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
         # Numbers in parentheses are written in a way that Arrow does not parse, though no column tells of it.
@@ -232,6 +271,9 @@ class CsvStream:
             raise error
         name, row, value = self._names[int(fault[1])], int(fault[2]), fault[3]
         dialect, type_ = self._dialect(number), self._stored[name]
+        if dialect.header and not self._repeats[number] and value.strip() == name:
+            self._leave_out_repeated(number)
+            return
         values = pa.chunked_array([[value.replace(",", ".") if dialect.prefers_comma else value]])
         if type_ == pa.null():
             self._take_first(name, value)

@@ -1,43 +1,250 @@
-"""Dates as people write them: day, month and year in the order and with the signs of a place."""
+"""Dates and times as people write them: day, month and year in the order, signs and language of a place."""
 
 from __future__ import annotations
 
+import datetime
+import re
+from dataclasses import dataclass
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# With what sign between the parts; the likelier order first, of which a later one counts only where it fits more.
-_ORDERS = {".": ("%d.%m.{y}",), "/": ("%m/%d/{y}", "%d/%m/{y}", "%Y/%m/%d"), "-": ("%d-%m-{y}", "%m-%d-{y}")}
-_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-_NAMED = ("%d %b {y}", "%d-%b-{y}", "%b %d, {y}", "%d %B {y}", "%B %d, {y}")
-_LOOKS_LIKE_DATE = (
-    r"^\s*(\d{4}/\d{1,2}/\d{1,2}|\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{1,2}[ -][A-Za-z]{3,9}[ -](\d{4}|\d{2})"
-    r"|[A-Za-z]{3,9} \d{1,2}, \d{4})( \d{1,2}:\d{2}(:\d{2})?( [AaPp][Mm])?)?\s*$"
-)
+from fastens.files.numbers import NEARLY
+
 SAMPLE = 1000
+SHAPES = 20  # cells whose writing is looked at
+# Two-digit years are in the hundred years that end this many years from now, or now where the dates go back long.
+_YEARS_AHEAD, _LONG_AGO = 10, 30
+_IS_BIRTH = re.compile(r"birth|dob|born|geb|naiss|nacim|nasc", re.IGNORECASE)
+# Names of months in English, German, French, Spanish, Italian and Portuguese, by how they begin.
+_MONTHS = (
+    *("jan|jän|ene|gen", "feb|fév|fev", "mar|mär|mrz", "apr|avr|abr", "may|mai|mag", "jun|juin|giu"),
+    *("juil|jul|lug", "aug|aoû|aou|ago", "sep|set", "oct|okt|out|ott", "nov", "dec|dez|déc|dic"),
+)
+_WEEKDAYS = (
+    "mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday thursday friday saturday sunday mo di mi do "
+    "fr sa so montag dienstag mittwoch donnerstag freitag samstag sonntag lun mer jeu ven sam dim lundi mardi mercredi "
+    "jeudi vendredi samedi dimanche mié jue vie sáb dom lunes martes miércoles jueves viernes sábado domingo"
+)
+# Characters of cells that may be dates; this check is cheap and refuses most texts.
+_SIGNS = r"^[0-9A-Za-zÀ-ÿ .,:/+\-º年月日년월일]{4,40}$"
+_MAY_BE = re.compile(
+    rf"\d[-/.:]\d|^\s*(?:\d{{6}}|\d{{8}})\b|\d年|\d-?[qw]\d|\bq[1-4]\b|\b(?:{'|'.join(_MONTHS)})", re.IGNORECASE
+)
+# How dates are written, in the order of the likelier, after `_plain`: "{s}" is the sign between the parts.
+_SHAPES = (
+    (r"\d{4}([-/.])\d{1,2}\1\d{1,2}", ("%Y{s}%m{s}%d",)),
+    (r"\d{1,2}([.])\d{1,2}\1\d{4}", ("%d.%m.%Y",)),
+    (r"\d{1,2}([/])\d{1,2}\1\d{4}", ("%m/%d/%Y", "%d/%m/%Y")),
+    (r"\d{1,2}([-])\d{1,2}\1\d{4}", ("%d-%m-%Y", "%m-%d-%Y")),
+    (r"\d{1,2}([.])\d{1,2}\1\d{2}", ("%d.%m.%y", "%y.%m.%d")),
+    (r"\d{1,2}([/])\d{1,2}\1\d{2}", ("%m/%d/%y", "%d/%m/%y", "%y/%m/%d")),
+    (r"\d{1,2}([-])\d{1,2}\1\d{2}", ("%d-%m-%y", "%m-%d-%y", "%y-%m-%d")),
+    (r"()\d{8}", ("%Y%m%d", "%d%m%Y")),
+    (r"()\d{6}", ("%Y%m",)),
+    (r"\d{4}([-/])\d{1,2}", ("%Y{s}%m",)),
+    (r"\d{1,2}([-/])\d{4}", ("%m{s}%Y",)),
+    (r"\d{1,2}( )m\d+ \d{4}", ("%d %b %Y",)),
+    (r"\d{1,2}( )m\d+ \d{2}", ("%d %b %y",)),
+    (r"m\d+( )\d{1,2} \d{4}", ("%b %d %Y",)),
+    (r"m\d+( )\d{4}", ("%b %Y",)),
+    (r"m\d+( )\d{2}", ("%b %y",)),
+    (r"\d{4}( )m\d+", ("%Y %b",)),
+    (r"\d{4}( )m\d+ \d{1,2}", ("%Y %b %d",)),
+    (r"\d{4}([- ]?)q[1-4]", ("%Y{s}Q%q",)),
+    (r"q[1-4]([-/ ]?)\d{4}", ("Q%q{s}%Y",)),
+    (r"\d{4}(-?)w\d{2}", ("%G{s}W%V",)),
+)
+_CLOCK = r"(?P<clock>\d{1,2}(?P<sign>[:.])\d{2}(?P<seconds>(?P=sign)\d{2})?)(?P<half> [ap]m)?(?P<zone>%z)?"
+_ZONE = r"([:.][0-9]{2})(?: ?(?:utc|gmt|z)| ?(?P<sign>[-+])(?P<hours>[0-9]{2}):?(?P<minutes>[0-9]{2})?)$"
+_HAS_DAY = re.compile("%[dmbYyqVG]")
 
 
-def date_format(cells: pa.StringArray) -> tuple[str, bool] | None:
-    """The `strptime` format that all of these different cells are written in, and whether they could mean other days.
+@dataclass(frozen=True)
+class DateFormat:
+    """How the dates of a column are written.
 
-    None where they are no dates. ISO 8601 is not among the formats: readers know it.
+    Attributes
+    ----------
+    text : str
+        The format of `strptime`. %b stands for a name of a month in any language, %q for a quarter, %z for a zone.
+    first_year : int
+        The first of the hundred years that years of two digits are of; 0 where they have four.
+    """
+
+    text: str
+    first_year: int = 0
+
+    @property
+    def remarks(self) -> str:
+        """What a person should know of how the dates are read."""
+        said = f"; its years are {self.first_year} to {self.first_year + 99}" if self.first_year else ""
+        return said + ("; moments are in UTC" if self.text.endswith("%z") else "")
+
+    @property
+    def has_days(self) -> bool:
+        """Whether the format is of more than a time of the day."""
+        return _HAS_DAY.search(self.text) is not None
+
+    def parse(self, cells: pa.StringArray | pa.ChunkedArray) -> pa.Array:
+        """Dates, moments where the format has hours, or times of the day; null where a cell does not fit."""
+        plain, text = _plain(cells, "%b" in self.text), self.text.removesuffix("%z")
+        if "%V" in text:
+            return _weeks(plain)
+        shift = None
+        if text != self.text:
+            shift, plain = _zones(plain)
+        for quarter in range(1, 5) if "%q" in text else ():
+            plain = pc.replace_substring(plain, pattern=f"q{quarter}", replacement=f"m{3 * quarter - 2}")
+        text = text.replace("%b", "m%m").replace("Q%q", "m%m")
+        moments = pc.strptime(plain, format=text, unit="s", error_is_null=True)
+        if shift is not None:
+            moments = pc.subtract(moments, shift)
+        if not self.has_days:
+            return moments.cast(pa.time32("s"))
+        if "%y" in text and self.first_year:
+            moments = _within(moments, self.first_year)
+        return moments if ":" in text or "%H" in text else moments.cast(pa.date32())
+
+
+def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool, float] | None:
+    """The format that most of these different cells are written in, if they could mean other days, and their share.
+
+    None if they do not hold dates. The name of the column tells dates of birth, which are not in the future.
     """
     sample = cells.slice(0, SAMPLE)
-    if not len(sample) or not pc.all(pc.match_substring_regex(sample, pattern=_LOOKS_LIKE_DATE)).as_py():
+    signs = pc.and_(pc.match_substring_regex(sample, pattern=_SIGNS), pc.match_substring_regex(sample, pattern="[0-9]"))
+    if not len(sample) or (pc.sum(signs).as_py() or 0) < NEARLY * len(sample):
         return None
-    sign = next((sign for sign in _ORDERS if sign in sample[0].as_py()), "")
-    year = "%Y" if pc.all(pc.match_substring_regex(sample, pattern=r"\d{4}")).as_py() else "%y"
-    orders = (*_ORDERS.get(sign, ()), *_NAMED)
-    found = {}
-    for text in (order.format(y=year) + time for order in orders for time in _TIMES):
-        if parse_dates(sample, text).null_count == 0 and (dates := parse_dates(cells, text)).null_count == 0:
-            found[text] = dates
-    if not found:
+    first = sample.slice(0, SHAPES).to_pylist()
+    if sum(_MAY_BE.search(cell) is not None for cell in first) < NEARLY / 2 * len(first):
         return None
-    first, *others = found
-    return first, any(not found[other].equals(found[first]) for other in others)
+    formats = _candidates(sample)
+    n_fitting = {text: _n_parsed(sample, text) for text in formats}
+    most = max(n_fitting.values(), default=0)
+    if most < NEARLY * len(sample) or not most:
+        return None
+    parsed = {text: DateFormat(text).parse(cells) for text, n in n_fitting.items() if n == most}
+    best = max(parsed, key=lambda text: len(cells) - parsed[text].null_count)  # of equal ones, the first
+    share = 1 - parsed[best].null_count / len(cells)
+    alike = [text for text in parsed if parsed[text].null_count == parsed[best].null_count and text[:2] != "%y"]
+    is_ambiguous = any(not parsed[text].equals(parsed[best]) for text in alike)
+    return DateFormat(best, _first_year(parsed[best], name) if "%y" in best else 0), is_ambiguous, share
 
 
-def parse_dates(cells: pa.StringArray | pa.ChunkedArray, text: str) -> pa.Array:
-    """Dates, or moments where the format has hours; null where a cell does not fit."""
-    moments = pc.strptime(pc.utf8_trim_whitespace(cells), format=text, unit="s", error_is_null=True)
-    return moments if ":" in text else moments.cast(pa.date32())
+def _n_parsed(cells: pa.StringArray, text: str) -> int:
+    return len(cells) - DateFormat(text).parse(cells).null_count
+
+
+def _candidates(sample: pa.StringArray) -> list[str]:
+    """The formats that some of the first cells may be written in."""
+    found: dict[str, None] = {}
+    for named in (False, True):
+        plain = _plain(sample.slice(0, SHAPES), named)
+        for cell, without in zip(plain.to_pylist(), _zones(plain)[1].to_pylist(), strict=True):
+            found.update(dict.fromkeys(_formats_of(without + ("%z" if cell != without else ""))))
+    return list(found)
+
+
+def _formats_of(cell: str) -> list[str]:
+    """The formats that a plain cell may be written in."""
+    clock = re.fullmatch(rf"(?P<date>.*?)(?P<gap> ?)\b{_CLOCK}", cell)
+    time = ""
+    if clock is not None:
+        sign = clock["sign"]
+        time = sign.join(["%I" if clock["half"] else "%H", "%M", *(["%S"] if clock["seconds"] else [])])
+        time += (" %p" if clock["half"] else "") + (clock["zone"] or "")
+        if not clock["date"] and (sign == ":" or clock["seconds"]):
+            dates = _dates_of(cell)  # 10.11.12 is a date first
+            return [*dates, time]
+        if clock["gap"] and (found := _dates_of(clock["date"])):
+            return [f"{date} {time}" for date in found]
+    return _dates_of(cell)
+
+
+def _dates_of(cell: str) -> list[str]:
+    for shape, formats in _SHAPES:
+        if (found := re.fullmatch(shape, cell)) is not None:
+            return [text.replace("{s}", found[1]) for text in formats]
+    return []
+
+
+def _plain(cells: pa.StringArray | pa.ChunkedArray, named: bool) -> pa.Array:
+    """Cells in small letters, without words that say nothing; months that are `named` as m1 to m12 between blanks."""
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(cells.cast(pa.string())))
+    for pattern, replacement in (
+        (r"([0-9]:[0-9]{2}:[0-9]{2})[.,][0-9]+", r"\1"),  # fractions of seconds
+        (r"([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2})t", r"\1 "),
+        (r"([0-9]{4}) ?[年년] ?([0-9]{1,2}) ?[月월]", r"\1-\2"),
+        (r"(-[0-9]{1,2}) ?([0-9]{1,2}) ?[日일]", r"\1-\2"),
+        (rf"^({'|'.join(_WEEKDAYS.split())})[,. ]+", ""),
+        (r" ?(uhr|h)$", ""),
+        (r"([0-9]) ?([ap])\. ?m\.?$", r"\1 \2m"),
+        (r"([0-9])([ap]m)\b", r"\1 \2"),
+        (r"([0-9]),? (-|um|at|à|a las)? ?([0-9]{1,2}[:.][0-9]{2})", r"\1 \3"),
+    ):
+        text = pc.replace_substring_regex(text, pattern=pattern, replacement=replacement)
+    if not named:
+        return text
+    text = pc.replace_substring_regex(text, pattern=r"([0-9])(st|nd|rd|th|er|º)\b", replacement=r"\1")
+    text = pc.replace_substring_regex(text, pattern=r"\b(de|del|of)\b", replacement=" ")
+    for month, names in enumerate(_MONTHS, 1):
+        text = pc.replace_substring_regex(text, pattern=rf"\b({names})[a-zà-ÿ]*", replacement=f" m{month} ")
+    text = pc.replace_substring_regex(text, pattern=r"([^:0-9]|[^:][0-9]{2}|^[0-9]{1,4})[ ,./-]+", replacement=r"\1 ")
+    text = pc.utf8_trim_whitespace(pc.replace_substring_regex(text, pattern=r"[ ,./]+", replacement=" "))
+    return pc.replace_substring_regex(text, pattern=r"^(m\d+ \d{1,2}) ([\d:]{5,8}) (\d{4})$", replacement=r"\1 \3 \2")
+
+
+def _zones(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """How many seconds each moment is ahead of UTC, and the cells without their zone."""
+    parts = pc.extract_regex(plain, pattern=_ZONE.replace("([:.][0-9]{2})", "[:.][0-9]{2}", 1))
+    hours, minutes = (
+        pc.coalesce(pc.if_else(pc.equal(part := pc.struct_field(parts, name), ""), "0", part), "0").cast(pa.int64())
+        for name in ("hours", "minutes")
+    )
+    seconds = pc.add(pc.multiply(hours, 3600), pc.multiply(minutes, 60))
+    seconds = pc.if_else(
+        pc.fill_null(pc.equal(pc.struct_field(parts, "sign"), "-"), False), pc.negate(seconds), seconds
+    )
+    pattern = _ZONE.replace("?P<sign>", "").replace("?P<hours>", "").replace("?P<minutes>", "")
+    return seconds.cast(pa.duration("s")), pc.replace_substring_regex(plain, pattern=pattern, replacement=r"\1")
+
+
+def _weeks(plain: pa.Array) -> pa.Array:
+    """The Mondays of weeks of ISO 8601."""
+
+    def monday(cell: str | None) -> datetime.date | None:
+        found = re.fullmatch(r"(\d{4})-?w(\d{2})", cell or "")
+        try:
+            return datetime.date.fromisocalendar(int(found[1]), int(found[2]), 1) if found else None
+        except ValueError:
+            return None
+
+    coded = plain.dictionary_encode()
+    return pa.array([monday(cell) for cell in coded.dictionary.to_pylist()], pa.date32()).take(coded.indices)
+
+
+def _first_year(moments: pa.Array, name: str) -> int:
+    """The first of the hundred years for years of two digits: dates of birth, and others long ago, are in the past."""
+    now = datetime.date.today().year
+    ahead = 0 if _IS_BIRTH.search(name) else _YEARS_AHEAD
+    years = pc.year(_within(moments.cast(pa.timestamp("s")), now + ahead - 99))
+    limits = pc.min_max(years).as_py()
+    if limits["max"] > now and limits["min"] < now - _LONG_AGO:
+        ahead = 0
+    return now + ahead - 99
+
+
+def _within(moments: pa.Array, first_year: int) -> pa.Array:
+    """Moments in the hundred years from the first."""
+    if moments.null_count == len(moments):
+        return moments
+    values = moments.fill_null(0).to_numpy(zero_copy_only=False)
+    months = values.astype("datetime64[M]")
+    years = months.astype("datetime64[Y]").astype(np.int64) + 1970
+    centuries = -((years - first_year) // 100)
+    moved = (months + 1200 * centuries).astype("datetime64[s]") + (values - months.astype("datetime64[s]"))
+    return pa.array(moved, moments.type, mask=np.asarray(moments.is_null()))

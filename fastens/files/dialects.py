@@ -6,14 +6,16 @@ import codecs
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
 from fastens.files.errors import TableFileError, listed
+from fastens.files.layout import FOOT_ROWS, foot_of, head_of, is_plain_row
 from fastens.files.repeated_names import numbered
 from fastens.files.schema import TableSchema
 
@@ -27,16 +29,27 @@ _MISSING = (
 )
 # Files written with ", " between the values have a blank before each.
 MISSING_CODES = [*_MISSING, *(" " + text for text in _MISSING if text), " "]
+# Of text columns that are nearly all numbers: codes that others use for a missing value.
+USUAL_CODES = ("-", "--", ".", "..", "...", "missing", "unknown", "n.a.", "n.a", "nd", "nil", "x", "*")
 # The first that fits. Latin-1 gives every byte a letter, so that equal values stay equal whatever the encoding was.
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
 _SEPARATOR_LINE = re.compile("\ufeff?sep=(.)", re.IGNORECASE)  # as spreadsheets write and read it
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one CSV file is written: encoding, separator, unique names of the columns, and the lines up to the rows."""
+    """How one CSV file is written: encoding, separator, unique names of the columns, and the lines up to the rows.
+
+    Attributes
+    ----------
+    header : str
+        The line of the header, which a file may repeat; empty where it has none, or several.
+    end : int or None
+        The bytes up to the end of the last row, where something stands below it.
+    """
 
     encoding: str
     separator: str
@@ -44,6 +57,8 @@ class Dialect:
     notes: list[str]
     n_header_lines: int
     prefers_comma: bool
+    header: str = ""
+    end: int | None = None
 
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -67,7 +82,7 @@ def is_about_encoding(error: Exception) -> bool:
 
 
 def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
-    """Find out from the head of a file how it is written."""
+    """Find out from the head of a file, and from its end, how it is written."""
     with open_file() as stream:
         head = stream.read(HEAD_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -77,7 +92,7 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     errors = "strict" if schema.encoding is None else "replace"
     is_whole = len(head) < HEAD_BYTES  # else it may end inside a character
     text = codecs.getincrementaldecoder(encoding)(errors).decode(head, final=is_whole)
-    lines = re.split("\r\n|\r|\n", text)[schema.skip_lines :]
+    lines = re.split("\r\n|\r|\n", text)[schema.skip_lines or 0 :]
     if not lines:
         raise TableFileError(f"skip_lines must leave lines of the head of the file; got {schema.skip_lines}")
     separators = SEPARATORS if schema.separator is None else schema.separator
@@ -87,19 +102,86 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     n_before += _n_comments(lines[n_before:])
     by_separator = {separator: _rows(lines[n_before:], separator) for separator in separators}
     separator = max(by_separator, key=lambda key: _consistency(by_separator[key][0]))
-    rows, n_header_lines = by_separator[separator]
+    rows, ends = by_separator[separator]
     if n_before and rows and lines[n_before - 1].startswith("#"):
         last, _ = _rows(lines[n_before - 1 : n_before], separator)
-        if len(last[0]) == len(rows[0]) > 1:
-            rows, n_header_lines = [*last, *rows], 0  # the header is the last line that begins with "#"
-    if not rows:
+        if len(last[0]) == len(_filled(rows)[0]) > 1:
+            rows, ends = [*last, *rows], [0, *ends]  # the header is the last line that begins with "#"
+    if not _filled(rows):
         raise TableFileError("it is empty")
-    names, notes = unique_names(_with_all_names(rows))
-    if _is_row(names, rows, schema):
-        names, n_header_lines = [_place(i) for i in range(len(names))], 0
+    missing = {"", *MISSING_CODES, *schema.missing, *USUAL_CODES}
+    known = schema.columns if schema.header_rows is None else ()
+    found = head_of(rows, known, missing, schema.header_rows, schema.skip_lines is None)
+    body = [found.names, *_filled(rows[found.first :])]
+    names, notes = unique_names(_with_all_names(body))
+    n_header_lines = ends[found.first - 1] if found.first else 0
+    header = lines[n_before + ends[found.start] - 1] if found.first == found.start + 1 and ends[found.start] else ""
+    if schema.header_rows == 0 or (
+        schema.header_rows is None and not found.notes and _is_row(names, _filled(rows), schema)
+    ):
+        names, n_header_lines, header = [_place(i) for i in range(len(names))], 0, ""
         notes = [f"The first line is read as a row, not as names; the columns are called {listed(names, 3)}."]
-    n_header_lines += schema.skip_lines + n_before
-    return Dialect(encoding, separator, names, notes, n_header_lines, _prefers_comma("\n".join(lines), separator))
+        notes = [] if schema.header_rows == 0 else notes
+    n_header_lines += (schema.skip_lines or 0) + n_before
+    dialect = Dialect(
+        encoding,
+        separator,
+        names,
+        [*found.notes, *notes],
+        n_header_lines,
+        _prefers_comma("\n".join(lines), separator),
+        header,
+    )
+    last_text, n_bytes = (text, len(head)) if is_whole else _last_text(open_file, encoding)
+    end = _LINE.findall(last_text)
+    return _with_foot(dialect, schema, end[n_header_lines:] if is_whole else end[1:], n_bytes)
+
+
+def _filled(rows: list[list[str]]) -> list[list[str]]:
+    """The rows that are not empty."""
+    return [row for row in rows if any(cell.strip() for cell in row)]
+
+
+def _with_foot(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes: int) -> Dialect:
+    """The dialect with where the rows end in a file of so many bytes, by its last lines."""
+    notes, n = dialect.notes, schema.skip_footer
+    if n is None:
+        n = _n_foot_lines(lines[-FOOT_ROWS:], dialect)
+    cut = lines[len(lines) - n :]
+    said = [line.strip()[:60] for line in cut if line.strip()]
+    if said and schema.skip_footer is None:
+        several = f"{len(said)} lines below the rows are" if len(said) > 1 else "The line below the rows is"
+        option = "to keep them: --skip-footer 0, or `skip_footer` of read_table"
+        notes = [*notes, f"{several} left out, {listed(said, 2)}; {option}."]
+    encoding = re.sub("utf-(16|32)$", r"utf-\1-le", dialect.encoding.removesuffix("-sig"))
+    return replace(dialect, notes=notes, end=n_bytes - len("".join(cut).encode(encoding, "replace")) if cut else None)
+
+
+def _last_text(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
+    """The text that a file ends with, and how many bytes the file has."""
+    with open_file() as stream:
+        try:
+            size = stream.size()
+            stream.seek(max(0, size - HEAD_BYTES))
+            last = stream.read()
+        except (AttributeError, OSError, pa.ArrowException):  # compressed
+            size, last = 0, b""
+            while block := stream.read(1 << 20):
+                size, last = size + len(block), (last + block)[-HEAD_BYTES:]
+    return last.decode(encoding, "replace"), size
+
+
+def _n_foot_lines(lines: list[str], dialect: Dialect) -> int:
+    """How many of the last lines hold no rows. A line within quotes is a part of a row."""
+    width = len(dialect.names)
+    rows: list[list[str]] = []
+    for line in reversed(lines):
+        if line.count('"') % 2:
+            break
+        rows.insert(0, next(csv.reader([line], delimiter=dialect.separator), []))
+        if len(rows) == 1 and is_plain_row(rows[0], width):
+            return 0
+    return foot_of(rows, width)
 
 
 def _n_comments(lines: list[str]) -> int:
@@ -107,28 +189,27 @@ def _n_comments(lines: list[str]) -> int:
     return next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
 
 
-def _rows(lines: list[str], separator: str) -> tuple[list[list[str]], int]:
-    """The first rows that are not empty, and the number of lines up to the end of the first of them."""
+def _rows(lines: list[str], separator: str) -> tuple[list[list[str]], list[int]]:
+    """The first rows, some of them empty, and the number of lines up to the end of each."""
     rows: list[list[str]] = []
-    n_header_lines = 0
+    ends: list[int] = []
     reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator)
     try:
         for row in reader:
-            if row and not rows:
-                n_header_lines = reader.line_num
-            if row:
-                rows.append(row)
+            rows.append(row)
+            ends.append(reader.line_num)
             if len(rows) == HEAD_ROWS:
                 break
     except csv.Error:
         pass  # a quote that is not closed in what was read so far
-    return rows, n_header_lines
+    return rows, ends
 
 
 def _consistency(rows: list[list[str]]) -> tuple[int, int]:
-    """How many rows have as many values as the first, if it has several; and that number."""
-    n_values = len(rows[0]) if rows else 0
-    return (sum(len(row) == n_values for row in rows) if n_values > 1 else 0), n_values
+    """How many rows have the usual number of values, if it is more than one; and that number."""
+    counts = Counter(len(row) for row in rows if len(row) > 1)
+    width = max(counts, key=lambda width: (counts[width], width), default=0)
+    return counts[width], width
 
 
 def _with_all_names(rows: list[list[str]]) -> list[str]:
@@ -156,6 +237,14 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
         places = [_place(i) for i in range(len(names))]
         return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == places
     missing = {*MISSING_CODES, *schema.missing}
+    if any(row == first for row in others):  # a header that is there again, above numbers
+        values_below = zip(*(row for row in others if row != first), strict=True)
+        cells = [[value for value in values if value not in missing] for values in values_below]
+        if any(
+            own and all(map(_NUMBER.fullmatch, own)) and not _NUMBER.fullmatch(name)
+            for name, own in zip(first, cells, strict=False)
+        ):
+            return False
     numbers, is_there_again = [], []
     for value, *below in zip(first, *others, strict=True):
         given = [other for other in below if other not in missing]

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+
+# Texts among numbers of a database or JSON file that mean no value.
+_MISSING = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A"}
+
+
+def array_of(values: Sequence[Any]) -> pa.Array:
+    """Return values of Python as an array: texts where they have several types, or are beyond 64 bits."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        is_mixed = not all(isinstance(value, str | None) for value in values)
+        if is_mixed and any(isinstance(value, str) and value in _MISSING for value in values):
+            return array_of([None if isinstance(value, str) and value in _MISSING else value for value in values])
+        return pa.array([None if value is None else str(value) for value in values])
 
 
 def python_value(cell: pa.Scalar) -> Any:

@@ -7,31 +7,46 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastens.files.csv_files import read_csv
-from fastens.files.dates import date_format, parse_dates
-from fastens.files.dialects import unique_names
-from fastens.files.errors import TableFileError
-from fastens.files.formats import CSV, DAMAGE, EXCEL, SQLITE, TYPED, format_of, opener, read_other
-from fastens.files.numbers import NumberFormat, number_format, whole_numbers
+from fastens.files.dates import DateFormat, date_format
+from fastens.files.dialects import USUAL_CODES, unique_names
+from fastens.files.errors import TableFileError, listed
+from fastens.files.formats import (
+    AS_TEXT,
+    COMPRESSIONS,
+    CSV,
+    DAMAGE,
+    EXCEL,
+    SQLITE,
+    TYPED,
+    content_of,
+    format_of,
+    fsspec_for,
+    is_remote,
+    opener,
+    read_as_text,
+    read_other,
+)
+from fastens.files.numbers import NEARLY, NumberFormat, leading_zeros, mixed_units, number_format, whole_numbers
 from fastens.files.python_values import example_of
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableSchema
 
-# A text column is called nearly all numbers when at least this share of its different values are.
-NEARLY = 0.8
 SAMPLE = 1000
 MOST_NAMED = 8
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 _IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _IS_DATE = (pa.types.is_date, pa.types.is_timestamp)
-# Of text columns that are nearly all numbers: codes that others use for a missing value.
-USUAL_CODES = ("-", "--", ".", "..", "...", "missing", "unknown", "n.a.", "n.a", "nd", "nil", "x", "*")
+# Whole numbers that may be days or months, and how many different ones make that certain.
+_DAYS = ((19000101, 21001231, 2), (190001, 210012, 6))
 
 
 @dataclass(frozen=True)
@@ -55,11 +70,14 @@ def read(
     as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
     files = files_of(path)
     formats = sorted({format_of(file) for file in files})
-    if sheet is not None and {EXCEL, SQLITE}.isdisjoint(formats):
-        raise TableFileError(f"sheet is for workbooks and databases, and must be None for {formats[0]}; got {sheet!r}")
-    table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet) for file in files])
+    if sheet is not None:
+        if {EXCEL, SQLITE}.isdisjoint(formats):
+            said = f"must be None for {formats[0]}; got {sheet!r}"
+            raise TableFileError(f"sheet is for workbooks and databases, and {said}")
+        schema = replace(schema, sheet=sheet)
+    table, notes, prefers_comma = _joined([_read_file(file, schema, as_text, sheet is not None) for file in files])
     is_typed = all(format_of(file) in TYPED for file in files)
-    typing = Typing(schema.columns, given, prefers_comma, is_typed, notes)
+    typing = Typing(schema.columns, given, prefers_comma, is_typed, notes, schema.missing)
     columns = {name: typing.read(name, plain_text(table[name])) for name in table.column_names}
     found = replace(schema, columns={name: column for name, (_, column) in columns.items()})
     return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, _grouped(notes))
@@ -74,71 +92,154 @@ class Typing:
     prefers_comma: bool
     is_typed: bool
     notes: list[str]
+    missing: Sequence[str] = ()
 
     def read(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         """The values in their type, and what they are."""
+        if self.missing:
+            values = without_codes(values, self.missing)
+        read, column = self._read(name, values)
+        return (without_codes(read, self.missing) if self.missing and read is not values else read), column
+
+    def _read(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         if name in self.given:
             return self._as_given(name, values, self.given[name])
         if name in self.known:
             return as_known(name, values, self.known[name]), self.known[name]
         if not _any(_IS_TEXT, values.type):
-            return values, Column(_type_of(values.type))
+            return self._maybe_days(name, values)
         return self.guessed(name, values)
 
     def guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         """The same of a column of texts of which nothing is known."""
         first = values.slice(0, SAMPLE).unique().drop_null()
-        if len(first) and number_format(first, self.prefers_comma)[1] >= NEARLY:
+        if not len(first) or _share_of_digits(first) < NEARLY:
+            return values, Column(TEXT)  # neither numbers nor dates
+        if number_format(first, self.prefers_comma)[1] >= NEARLY:
             return self._maybe_numbers(name, values)
-        if (found := date_format(first)) is not None:
-            return self._maybe_dates(name, values, found[0])
+        if date_format(first) is not None:
+            return self._maybe_dates(name, values)
+        if units := mixed_units(first):
+            option = f"--column {shlex.quote(name)}:number reads the most frequent, or change the cells"
+            self.notes.append(f"{name!r} is text, as its numbers have several units: {listed(units, 4)}; {option}.")
         return values, Column(TEXT)
 
     def _maybe_numbers(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         distinct = values.unique().drop_null()
         style, share = number_format(distinct, self.prefers_comma)
+        if share >= NEARLY and style == NumberFormat() and leading_zeros(distinct):
+            if not self.is_typed:
+                option = f"as numbers: --column {shlex.quote(name)}:number"
+                self.notes.append(f"{name!r} is read as text, for its leading zeros; {option}.")
+            return values, Column(TEXT)
         if share == 1 and self.is_typed and style == NumberFormat():
             return values, Column(TEXT)  # digits that the writer of the file could have written as numbers
         if share == 1:
             if style != NumberFormat():
-                self.notes.append(f"{name!r} is read as numbers, written like {str(style)!r}.")
-            return _numbers(values, style), Column(NUMBER, style.decimal, style.thousands, style.symbol)
+                self.notes.append(f"{name!r} is read as numbers, written like {str(style)!r}{style.remarks}.")
+            return _numbers(values, style), _column_of(style)
         odd = distinct.filter(pc.invert(style.fits(distinct)))
         if share >= NEARLY:
-            self.notes.append(f"{name!r} is text, for {_where(values, odd)}. {_advice(name, odd)}")
+            self.notes.append(f"{name!r} is text, for {_where(values, odd)}. {_advice(name, odd, NUMBER)}")
         return values, Column(TEXT)
 
-    def _maybe_dates(self, name: str, values: pa.ChunkedArray, text: str) -> tuple[pa.ChunkedArray, Column]:
-        found = date_format(values.unique().drop_null())
+    def _maybe_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        distinct = values.unique().drop_null()
+        found = date_format(distinct, name)
         if found is None:
             return values, Column(TEXT)
-        text, is_ambiguous = found
+        style, is_ambiguous, share = found
+        if share < 1:
+            odd = distinct.filter(pc.is_null(style.parse(distinct)))
+            self.notes.append(f"{name!r} is text, for {_where(values, odd)}. {_advice(name, odd, DATE)}")
+            return values, Column(TEXT)
         doubt = "; it could be another order of day and month" if is_ambiguous else ""
-        self.notes.append(f"{name!r} is read as dates, written as {text}{doubt}.")
-        return pa.chunked_array([parse_dates(values.combine_chunks(), text)]), Column(DATE, format=text)
+        what = "dates" if style.has_days else "times"
+        self.notes.append(f"{name!r} is read as {what}, written as {style.text}{style.remarks}{doubt}.")
+        return _dates(values, style), Column(DATE, format=style.text, first_year=style.first_year)
 
-    def _as_given(self, name: str, values: pa.ChunkedArray, column: Column) -> tuple[pa.ChunkedArray, Column]:
+    def _maybe_days(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """Whole numbers, which may be days such as 20230131 or months such as 202301."""
+        plain = values, Column(_type_of(values.type))
+        first = pc.first(values).as_py() if pa.types.is_int64(values.type) else None
+        if first is None or not any(low <= first <= high for low, high, _ in _DAYS):
+            return plain
+        limits = pc.min_max(values).as_py()
+        needed = [n for low, high, n in _DAYS if low <= limits["min"] and limits["max"] <= high]
+        distinct = values.unique().drop_null()
+        if not needed or len(distinct) < needed[0]:
+            return plain
+        found = date_format(distinct.cast(pa.string()), name)
+        if found is None or found[2] < 1 or not found[0].text.startswith("%Y"):
+            return plain
+        self.notes.append(f"{name!r} is read as dates, written as {found[0].text}.")
+        return _dates(values.cast(pa.string()), found[0]), Column(DATE, format=found[0].text)
+
+    def _as_given(  # noqa: PLR0911
+        self, name: str, values: pa.ChunkedArray, column: Column
+    ) -> tuple[pa.ChunkedArray, Column]:
         if column.type == TEXT:
             return values if _any(_IS_TEXT, values.type) else _cast(values, pa.string(), name, column), column
         if not _any(_IS_TEXT, values.type):
             if column.type == OTHER:
                 return values, Column(_type_of(values.type))
+            texts = values.cast(pa.string()) if column.type == DATE and pa.types.is_integer(values.type) else None
+            if texts is not None and date_format(texts.unique().drop_null()) is not None:
+                return self._as_given(name, texts, column)
             return _in_type(name, values, column.type), column
         distinct = values.unique().drop_null()
         if column.type == NUMBER:
             style, _ = number_format(distinct, self.prefers_comma)
             odd = distinct.filter(pc.invert(style.fits(distinct)))
-            if len(odd):
-                self.notes.append(f"{name!r} is read as numbers; missing is {_where(values, odd)}.")
-                values = pc.if_else(pc.is_in(values, odd), None, values)
-            written = replace(column, decimal=style.decimal, thousands=style.thousands, symbol=style.symbol)
-            return _numbers(values, style), written
-        if column.type == DATE and (found := date_format(distinct)) is not None:
-            return pa.chunked_array([parse_dates(values.combine_chunks(), found[0])]), replace(column, format=found[0])
-        return as_known(name, values, column), column
+            values = self._without(name, values, odd, "numbers")
+            return _numbers(values, style), replace(_column_of(style), lenient=column.lenient)
+        if column.type == DATE and (found := date_format(distinct, name)) is not None:
+            dates = found[0]
+            values = self._without(name, values, distinct.filter(pc.is_null(dates.parse(distinct))), "dates")
+            return _dates(values, dates), replace(column, format=dates.text, first_year=dates.first_year)
+        return as_known(name, values, replace(column, lenient=False)), column
+
+    def _without(self, name: str, values: pa.ChunkedArray, odd: pa.Array, what: str) -> pa.ChunkedArray:
+        """The values without the odd ones, which a note names."""
+        if not len(odd):
+            return values
+        self.notes.append(f"{name!r} is read as {what}; missing is {_where(values, odd)}.")
+        return pc.if_else(pc.is_in(values, odd), None, values)
 
 
-def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0) -> pa.ChunkedArray:
+def without_codes(values: pa.ChunkedArray, codes: Sequence[str]) -> pa.ChunkedArray:
+    """The values, missing where they are one of the codes; numbers are compared as numbers."""
+    if _any(_IS_TEXT, values.type):
+        trimmed = pc.utf8_trim_whitespace(values.cast(pa.string()))
+        return pc.if_else(pc.is_in(trimmed, pa.array([code.strip() for code in codes])), None, values)
+    for code in codes if _any((*_IS_NUMBER, *_IS_DATE), values.type) else ():
+        type_ = pa.float64() if _any(_IS_NUMBER, values.type) else values.type
+        try:
+            number = pa.scalar(code.strip().replace(",", ".")).cast(type_)
+            values = pc.if_else(pc.equal(values, number.cast(values.type)), None, values)
+        except pa.ArrowException:  # no value of this column
+            continue
+    return values
+
+
+def _share_of_digits(cells: pa.Array) -> float:
+    """The share of cells with a digit in them."""
+    return (pc.sum(pc.match_substring_regex(cells, pattern="[0-9]")).as_py() or 0) / len(cells)
+
+
+def _column_of(style: NumberFormat) -> Column:
+    return Column(NUMBER, **asdict(style))
+
+
+def _dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
+    """Texts as dates: each different one is read once."""
+    coded = values.combine_chunks().dictionary_encode()
+    return pa.chunked_array([style.parse(coded.dictionary).take(coded.indices)])
+
+
+def as_known(  # noqa: PLR0911
+    name: str, values: pa.ChunkedArray, column: Column, first: int = 0
+) -> pa.ChunkedArray:
     """The values as the schema has them, or an error with the first row that does not fit.
 
     `first` is the number of the first of them in the table.
@@ -147,6 +248,8 @@ def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0)
         return _cast(values, pa.string(), name, column)
     if column.type == BOOLEAN and _are_truths(values):
         return values.cast(pa.bool_())
+    if column.type == DATE and column.format and pa.types.is_integer(values.type):
+        values = values.cast(pa.string())
     if column.type == OTHER or not _any(_IS_TEXT, values.type) or column.type == TEXT:
         return values
     distinct = values.unique().drop_null()
@@ -156,10 +259,14 @@ def as_known(name: str, values: pa.ChunkedArray, column: Column, first: int = 0)
         if not column.lenient:
             _refuse(name, values, odd, f"a number written like {str(style)!r}", first)
         return _numbers(pc.if_else(pc.is_in(values, odd), None, values) if len(odd) else values, style)
-    if column.type == DATE and column.format:
-        odd = distinct.filter(pc.is_null(parse_dates(distinct, column.format)))
-        _refuse(name, values, odd, f"a date written as {column.format}", first)
-        return pa.chunked_array([parse_dates(values.combine_chunks(), column.format)])
+    if column.type == DATE:
+        dates = DateFormat(column.format or "%Y-%m-%d", column.first_year)
+        if not column.format and ":" in str(distinct[:1]):
+            return _cast(values, pa.timestamp("s"), name, column)
+        odd = distinct.filter(pc.is_null(dates.parse(distinct)))
+        if not column.lenient:
+            _refuse(name, values, odd, f"a date written as {dates.text}", first)
+        return _dates(values, dates)
     return _cast(values, pa.bool_() if column.type == BOOLEAN else pa.timestamp("s"), name, column)
 
 
@@ -233,23 +340,31 @@ def _where(values: pa.ChunkedArray, odd: pa.Array) -> str:
     return ", ".join(shown) + more
 
 
-def _advice(name: str, odd: pa.Array) -> str:
+def _advice(name: str, odd: pa.Array, type_: str) -> str:
     codes = [text for text in odd.to_pylist() if text.strip().lower() in USUAL_CODES]
     if codes and len(codes) == len(odd):
         options = " ".join("--missing=" + shlex.quote(code) for code in codes)
         return f"To take that for missing: {options}, or {codes} as `missing` of the schema."
-    return f"To read numbers, and take all else for missing: --column {shlex.quote(name)}:number, or `column_types`."
+    option = f"--column {shlex.quote(name)}:{type_}, or `column_types`"
+    return f"To read {type_}s, and take all else for missing: {option}."
 
 
-def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], sheet: str | None) -> Any:
+def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], has_sheet: bool) -> Any:
     """One file: the table, notes, and whether its numbers have decimal commas."""
     format_ = format_of(path)
     open_file: Callable[[], Any] = opener(path)
     try:
-        if format_ == CSV:
+        if format_ in AS_TEXT:
+            content, texts = read_as_text(path, format_, schema.sheet, has_sheet)
+            open_file = partial(pa.BufferReader, content)
+            schema = replace(schema, encoding="utf-8", separator=",")
+            as_text = [*as_text, *(name for name in texts or () if name not in schema.columns)]
+        if format_ in (CSV, *AS_TEXT):
+            if format_ == CSV and not is_remote(path) and Path(path).suffix.lower() in COMPRESSIONS:
+                open_file = partial(pa.BufferReader, content_of(path))
             table, dialect = read_csv(open_file, schema, as_text)
             return _checked(table, path), dialect.notes, dialect.prefers_comma
-        table = read_other(path, format_, sheet)
+        table = read_other(path, format_, schema.sheet, has_sheet)
         read_names = table.column_names  # raises where one is no UTF-8
         for type_ in table.schema.types:
             _read_names_within(type_)
@@ -296,11 +411,24 @@ def files_of(path: Any) -> list[str]:
             raise TableFileError("path must name at least one file; got none")
         return files
     path = os.fspath(path)
+    if is_remote(path):
+        return _files_at(path)
     if os.path.exists(path) or not glob.has_magic(path):
         return [path]
     if not (found := sorted(glob.glob(path))):
         raise TableFileError(f"no such file: {path}")
     return found
+
+
+def _files_at(address: str) -> list[str]:
+    """The files that an address names; addresses of the web have no patterns."""
+    kind = address.partition("://")[0]
+    if kind.startswith("http") or "*" not in address:
+        return [address]
+    files = fsspec_for(address).filesystem(kind).glob(address)
+    if not files:
+        raise TableFileError(f"no such file: {address}")
+    return [f"{kind}://{file}" for file in sorted(files)]
 
 
 def plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -310,12 +438,12 @@ def plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def style_of(column: Column) -> NumberFormat:
     """How the numbers of a column are written."""
-    return NumberFormat(column.decimal, column.thousands, column.symbol)
+    return NumberFormat(**{key: getattr(column, key) for key in NumberFormat.__dataclass_fields__})
 
 
 def is_written(column: Column) -> bool:
     """Whether the values of a column are written in a way of their own, so that they are read as texts first."""
-    return bool(column.format or column.thousands or column.symbol or column.decimal != ".")
+    return bool(column.format) or style_of(column) != NumberFormat()
 
 
 def _type_of(type_: pa.DataType) -> str:

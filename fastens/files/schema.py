@@ -17,6 +17,8 @@ from fastens.storage import replacing
 
 NUMBER, TEXT, BOOLEAN, DATE, OTHER = "number", "text", "boolean", "date", "other"
 TYPES = (NUMBER, TEXT, BOOLEAN, DATE, OTHER)
+# What a person may say of how a table is read.
+READING_OPTIONS = ("separator", "encoding", "missing", "skip_lines", "header_rows", "skip_footer", "sheet")
 DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", " ", "'", "_")
 
 
@@ -28,12 +30,18 @@ class Column:
     ----------
     type : {"number", "text", "boolean", "date", "other"}
         What it holds. "date" stands for moments too; "other" is left as the reader of the file makes it.
-    decimal, thousands, symbol : str
-        Of numbers: the separators, and the currency or "%" that stands at them.
+    decimal, thousands, symbol, unit : str
+        Of numbers: the separators, the currency or "%" that stands at them, and the unit that follows, such as "kg".
+    scaled, bounded : bool
+        Numbers may have magnitudes (14k, 1.2 M, 650万), or signs of bounds (>50, 10,000+), which are left out.
     format : str
-        Of dates: the format of `strptime`; empty for ISO 8601.
+        Of dates: the format of `strptime`; empty for ISO 8601. %b stands for a month's name in any language, %q for a
+        quarter, %z at the end for a time zone.
+    first_year : int
+        The first of the hundred years that two-digit years are of; 0 where years have four digits.
     lenient : bool
-        Of numbers: what is none is missing, not an error; so of columns that were said to hold numbers.
+        If True, values that do not fit are missing instead of an error. It is set for numbers and dates whose type a
+        person gave.
 
     Examples
     --------
@@ -48,6 +56,10 @@ class Column:
     symbol: str = ""
     format: str = ""
     lenient: bool = False
+    unit: str = ""
+    scaled: bool = False
+    bounded: bool = False
+    first_year: int = 0
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:
@@ -58,16 +70,19 @@ class Column:
                 raise TableFileError(f"a column's {name} must be one of {shown}; got {getattr(self, name)!r}")
         if self.decimal == self.thousands:
             raise TableFileError(f"a column's decimal and thousands must differ; both are {self.decimal!r}")
-        for name in ("symbol", "format"):
+        for name in ("symbol", "format", "unit"):
             if not isinstance(getattr(self, name), str):
                 raise TableFileError(f"a column's {name} must be a text; got {getattr(self, name)!r}")
-        if not isinstance(self.lenient, bool):
-            raise TableFileError(f"a column's lenient must be True or False; got {self.lenient!r}")
+        for name in ("lenient", "scaled", "bounded"):
+            if not isinstance(getattr(self, name), bool):
+                raise TableFileError(f"a column's {name} must be True or False; got {getattr(self, name)!r}")
+        if type(self.first_year) is not int or not 0 <= self.first_year < 9900:
+            raise TableFileError(f"a column's first_year must be a year, or 0; got {self.first_year!r}")
 
     @classmethod
     def given(cls, type_: str) -> Column:
         """A column that a person says to be of a type."""
-        return cls(type_, lenient=type_ == NUMBER)
+        return cls(type_, lenient=type_ in (NUMBER, DATE))
 
 
 @dataclass(frozen=True)
@@ -78,8 +93,11 @@ class TableSchema:
     ----------
     columns : dict of str to Column
         In their order.
-    separator, encoding, missing, skip_lines
-        Of CSV files: as the parameters of `fastens.read_table`.
+    separator, encoding, missing, sheet
+        What stands between the values of a CSV file, its encoding, codes of missing values, and which table of a
+        workbook or database.
+    skip_lines, header_rows, skip_footer : int or None
+        Lines above the header, lines of the header (0 for none) and lines below the rows; None to find them out.
 
     Examples
     --------
@@ -93,7 +111,10 @@ class TableSchema:
     separator: str | None = None
     encoding: str | None = None
     missing: tuple[str, ...] = ()
-    skip_lines: int = 0
+    skip_lines: int | None = None
+    header_rows: int | None = None
+    skip_footer: int | None = None
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         rules = {
@@ -101,8 +122,11 @@ class TableSchema:
             "separator": (_is_separator(self.separator), "None or one ASCII sign, no quote and no end of a line"),
             "encoding": (_is_encoding(self.encoding), "None or one that Python knows"),
             "missing": (_are_texts(self.missing), "a list of texts"),
-            "skip_lines": (type(self.skip_lines) is int and self.skip_lines >= 0, "a whole number of at least 0"),
+            "sheet": (isinstance(self.sheet, str | None), "None or the name of one"),
         }
+        for name in ("skip_lines", "header_rows", "skip_footer"):
+            n = getattr(self, name)
+            rules[name] = (n is None or (type(n) is int and n >= 0), "None or a whole number of at least 0")
         for name, (holds, rule) in rules.items():
             if not holds:
                 raise TableFileError(f"a schema's {name} must be {rule}; got {getattr(self, name)!r}")
@@ -111,8 +135,8 @@ class TableSchema:
         """The schema as plain values; what is as usual is left out."""
         options = {
             name: list(value) if isinstance(value, tuple) else value
-            for name in ("separator", "encoding", "missing", "skip_lines")
-            if (value := getattr(self, name))
+            for name in READING_OPTIONS
+            if (value := getattr(self, name)) not in (None, ())
         }
         plain = Column(OTHER)
         columns = {
@@ -126,7 +150,7 @@ class TableSchema:
         """The schema that `to_dict` gave, or a person wrote."""
         if not isinstance(values, Mapping):
             raise TableFileError(f"a schema must be a TableSchema or a dict; got {values!r}")
-        known = {"separator", "encoding", "missing", "skip_lines", "columns"}
+        known = {*READING_OPTIONS, "columns"}
         if unknown := sorted(set(values) - known):
             raise TableFileError(f"a schema has {', '.join(sorted(known))}; got {unknown[0]!r}")
         columns = {}

@@ -141,7 +141,10 @@ def test_the_same_seed_gives_the_same_report(run, houses, write_csv):
         (("table.csv", "--sheet", "A"), "--sheet is for workbooks and databases; got CSV"),
         (("table.csv", "--sheet", "A", "--max-memory", "1GB"), "--sheet is for workbooks and databases; got CSV"),
         (("table.parquet", "--separator", ";"), "--separator is for CSV files; got Parquet"),
-        (("table.parquet", "--skip-lines", 2, "--max-memory", "1GB"), "--skip-lines is for CSV files; got Parquet"),
+        (
+            ("table.parquet", "--skip-lines", 2, "--max-memory", "1GB"),
+            "--skip-lines is for CSV files and workbooks; got Parquet",
+        ),
         (("table.csv", "--spill-dir", "."), "--spill-dir is read with --max-memory"),
     ],
 )

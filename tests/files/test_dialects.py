@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from fastens.files import TableSchema  # noqa: E402
-from fastens.files.formats import _array  # noqa: E402
+from fastens.files.python_values import array_of  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "40"))
@@ -149,4 +149,4 @@ def test_a_comma_before_three_digits(tmp_path, separator, number, quote):
 
 
 def test_whole_numbers_beyond_64_bits_of_sheets_are_texts_at_first():
-    assert _array((10**20, 1)).to_pylist() == ["100000000000000000000", "1"]
+    assert array_of((10**20, 1)).to_pylist() == ["100000000000000000000", "1"]

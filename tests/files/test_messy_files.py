@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow")
 import fastens  # noqa: E402
 from fastens.files import TableFileError, TableSchema  # noqa: E402
 from fastens.files.csv_streams import CsvStream  # noqa: E402
-from fastens.files.json_lines import _Lines  # noqa: E402
+from fastens.files.json_tables import _Lines  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 DAY = datetime.date
@@ -487,7 +487,7 @@ def test_lines_of_json_that_are_null(tmp_path, text, suffix):
     path = tmp_path / f"table.jsonl{suffix}"
     content = text.encode()
     path.write_bytes(gzip.compress(content) if suffix else content)
-    with pytest.raises(fastens.TableFileError, match=r"table\.jsonl.* as JSON lines: each line must be an object"):
+    with pytest.raises(fastens.TableFileError, match=r"table\.jsonl.* as JSON: each line must be an object"):
         fastens.read_table(path)
 
 

@@ -6,7 +6,9 @@ text in training stays text in a table where every one of its values looks like 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,11 @@ NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
 WORDS = "words"
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
+# Texts of several items, as surveys have them: the kind goes on with the sign between items, and the items of training.
+ITEMS = "items:"
+_SIGNS = ";|,"
+# The maximum number of items, the minimum mean number of cells with an item, the minimum share of cells of several.
+_MOST_ITEMS, _CELLS_OF_ITEM, _SEVERAL = 60, 5, 0.1
 # Dates that go to the model as they are: it makes numbers of them itself.
 GIVEN = "given"
 TESTS_OF_KIND = {
@@ -62,10 +69,57 @@ def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
     return {field.name: TEXT if field.name in categorical else kind_of(field.type) for field in table.schema}
 
 
+def items_kind(column: pa.ChunkedArray) -> str | None:
+    """The kind of a column whose cells have several of a few items, such as Python;SQL; None for other texts."""
+    cells = pc.utf8_trim_whitespace(column.cast(pa.string())).drop_null()
+    for sign in _SIGNS if len(cells) else ():
+        is_several = pc.match_substring(cells, sign)
+        if (pc.sum(is_several).as_py() or 0) < _SEVERAL * len(cells):
+            continue
+        distinct = cells.unique()
+        if len(distinct) > 1 << 16:
+            return None
+        parts = pc.split_pattern(_joined_items(distinct, sign), sign).to_pylist()
+        items = sorted({item for own in parts for item in own if item})
+        n_items = pc.sum(pc.count_substring(cells, sign)).as_py() + len(cells)
+        is_set = all(len(set(own)) == len(own) for own in parts)
+        # Pairs such as "Rome, Italy" have more parts than cells; sentences have other words in each.
+        if (
+            2 < len(items) <= _MOST_ITEMS
+            and is_set
+            and len(items) < len(distinct)
+            and n_items >= _CELLS_OF_ITEM * len(items)
+        ):
+            return ITEMS + sign + sign.join(items)
+    return None
+
+
+def _joined_items(cells: pa.ChunkedArray | pa.Array, sign: str) -> Any:
+    """Cells with the bare sign between items, and none at the end."""
+    joined = pc.replace_substring_regex(cells, pattern=rf"\s*{re.escape(sign)}\s*", replacement=sign)
+    return pc.utf8_trim(joined, characters=sign)
+
+
+def _item_columns(column: pa.ChunkedArray, name: str, kind: str) -> dict[str, pa.ChunkedArray]:
+    """For each item of training if a cell has it."""
+    sign, items = kind[len(ITEMS)], kind[len(ITEMS) + 1 :]
+    joined = _joined_items(column, sign)
+    edged = pc.binary_join_element_wise(sign, joined, sign, "")
+    return {f"{name}: {item}": pc.match_substring(edged, sign + item + sign) for item in items.split(sign)}
+
+
+def described(kind: str) -> str:
+    """What a kind is called in a summary."""
+    return "lists of items" if kind.startswith(ITEMS) else KIND_NAMES[kind]
+
+
 def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
     """The table a model learns from: numbers, booleans, categories, texts, dates."""
     made: dict[str, pa.ChunkedArray] = {}
     for name, kind in kinds.items():
+        if kind.startswith(ITEMS):
+            made.update(_item_columns(converted(table[name], name, TEXT), name, kind))
+            continue
         column = table[name] if kind == GIVEN else converted(table[name], name, kind)
         if kind in (DATE, TIMESTAMP) and pa.types.is_null(column.type):
             column = column.cast(pa.timestamp("s"))

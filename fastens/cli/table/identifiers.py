@@ -139,5 +139,6 @@ def words_per_cell(column: pa.ChunkedArray) -> float:
     present = _texts(column.drop_null())
     if not len(present) or n_distinct(present) < TEXT_SHARE * len(present):
         return 0.0
-    n_words = pc.mean(pc.count_substring_regex(present.slice(0, SAMPLE), pattern=r"\w+")).as_py()
+    # Between blanks, so that an address of the web is one word.
+    n_words = pc.mean(pc.count_substring_regex(present.slice(0, SAMPLE), pattern=r"\S*\w\S*")).as_py()
     return float(n_words) if n_words >= TEXT_WORDS else 0.0

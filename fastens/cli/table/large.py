@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fastens.cli.table.columns import features
 from fastens.cli.table.errors import CommandError, listed
 from fastens.cli.table.parts import FileRows, TableParts, open_parts
-from fastens.cli.table.reading import check_given_columns, given_schema
+from fastens.cli.table.reading import check_given_columns, check_target_column, given_schema
 from fastens.cli.table.target import required
 from fastens.cli.table.task import Features, Task, check_task_options, targets_of, task_of, usable_kinds
 from fastens.files import TableFileError
@@ -61,6 +61,7 @@ def large_task(options: argparse.Namespace) -> Task | None:
     check_task_options(options)
     parts = open_parts(paths, *given_schema(options))
     check_given_columns(options, parts.empty.column_names)
+    check_target_column(options, parts.empty.column_names, parts.notes)
     if options.target is None:
         raise CommandError(f"--target must name the column to predict: {listed(parts.empty.column_names)}")
     targets = targets_of(_row_targets(parts, options), options.target, options)

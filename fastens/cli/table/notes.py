@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from fastens.cli.table.columns import DATE, TEXT, TIMESTAMP, UNUSABLE
+from fastens.cli.table.columns import DATE, ITEMS, TEXT, TIMESTAMP, UNUSABLE
 from fastens.cli.table.errors import listed
 from fastens.cli.table.identifiers import COUNTER, NAMES, words_per_cell
 
@@ -27,6 +27,10 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
     dates = [name for name, kind in all_kinds.items() if kind in (DATE, TIMESTAMP)]
     if dates:
         found.append(f"Dates, used as day, month, day of month, weekday and hour: {listed(dates)}.")
+    lists = [name for name, kind in all_kinds.items() if kind.startswith(ITEMS)]
+    if lists:
+        option = "--column " + shlex.quote(f"{lists[0]}:category")
+        found.append(f"Lists of items, used as one column for each item: {listed(lists)}. As categories: {option}")
     return found + text_notes(table, all_kinds)
 
 

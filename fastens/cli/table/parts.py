@@ -19,7 +19,7 @@ from fastens.files import TableFileError, TableSchema
 from fastens.files.csv_streams import CsvStream
 from fastens.files.dialects import unique_names
 from fastens.files.formats import CSV, PARQUET, format_of
-from fastens.files.read import Typing, as_known, files_of, plain_text, style_of
+from fastens.files.read import Typing, as_known, files_of, plain_text, style_of, without_codes
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column
 from fastens.table.sources import BATCH_ROWS, open_batches
 
@@ -284,14 +284,18 @@ def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column
     empty = _plain(batches.typed(), names)
     if given is not None:
         head = _plain(next(batches.parts()), names)
-        typing = Typing(schema.columns, given, False, True, notes)
+        typing = Typing(schema.columns, given, False, True, notes, schema.missing)
         schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
     known = {name: schema.columns.get(name) for name in empty.column_names}
     typed = {name: empty[name] if own is None else _as_known(name, empty[name], own, 0) for name, own in known.items()}
 
     def read(columns: Sequence[str]) -> Iterator[pa.Table]:
         for part in batches.select([places[name] for name in columns]).parts():
-            yield _plain(part, columns)
+            plain = _plain(part, columns)
+            if schema.missing:
+                made = [without_codes(column, schema.missing) for column in plain.columns]
+                plain = pa.Table.from_arrays(made, names=list(columns))
+            yield plain
 
     return TableParts(pa.table(typed), batches.shape[0], schema, notes, read, read)
 

@@ -4,36 +4,49 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.errors import CommandError, first_line, listed
 from fastens.cli.table.tables import read_table
 from fastens.files import TableFileError, TableSchema
 from fastens.files.formats import CSV, EXCEL, SQLITE, format_of
 from fastens.files.read import ReadTable, files_of
-from fastens.files.schema import BOOLEAN, DATE, NUMBER, TEXT, Column
+from fastens.files.schema import BOOLEAN, DATE, NUMBER, READING_OPTIONS, TEXT, Column
 
 CATEGORY = "category"
+# Options that count lines.
+_LINES = ("skip_lines", "header_rows", "skip_footer")
 COLUMN_TYPES = {NUMBER: NUMBER, TEXT: TEXT, CATEGORY: TEXT, DATE: DATE, BOOLEAN: BOOLEAN}
 
 
-def add_reading_options(parser: argparse.ArgumentParser) -> None:
+def add_reading_options(parser: argparse.ArgumentParser, default: str = "found out unless given") -> None:
     """Add the options of how the table is written."""
-    group = parser.add_argument_group("how the table is written (found out unless given)")
+    group = parser.add_argument_group(f"how the table is written ({default})")
     add = group.add_argument
     many: dict[str, Any] = {"action": "append", "default": []}
     add("--column", metavar="COL:TYPE", help=f"type of a column: {', '.join(COLUMN_TYPES)}; repeatable", **many)
     add("--missing", metavar="CODE", help="a code of missing values, as --missing=-; repeatable", **many)
     add("--separator", metavar="SIGN", help="what stands between the values of a CSV file")
     add("--encoding", metavar="NAME", help="encoding of a CSV file")
-    add("--skip-lines", type=int, default=0, metavar="N", help="lines above the header of a CSV file")
-    add_sheet(group)
+    add("--skip-lines", type=int, metavar="N", help="lines above the header of a CSV file or sheet")
+    add("--header-rows", type=int, metavar="N", help="lines of the header; 0 if there is none")
+    add("--skip-footer", type=int, metavar="N", help="lines below the rows, such as totals and sources")
+    add("--sheet", metavar="NAME", help="sheet of a workbook, or table of a database")
     add("--schema", metavar="FILE", help="TOML file of all this, as fastens.TableSchema.save writes it")
 
 
-def add_sheet(parser: argparse._ActionsContainer) -> None:
-    """Add the option that names one of several tables in a file."""
-    parser.add_argument("--sheet", metavar="NAME", help="sheet of a workbook, or table of a database")
+def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
+    """Return how a later table is read: like the table of training, except for what options say."""
+    _check_formats(_of_formats(options), paths)
+    given = _known_schema(options)
+    changed = {name: value for name in READING_OPTIONS if (value := getattr(given, name)) not in (None, ())}
+    columns = {**saved.columns, **given.columns}
+    for name, type_ in _column_option(options).items():
+        # What does not fit is missing, as in training with this option.
+        is_alike = name in columns and columns[name].type == type_
+        columns[name] = replace(columns[name], lenient=True) if is_alike else Column.given(type_)
+    return replace(saved, **changed, columns=columns)
 
 
 def read_with_options(options: argparse.Namespace) -> ReadTable:
@@ -41,7 +54,16 @@ def read_with_options(options: argparse.Namespace) -> ReadTable:
     _check_formats(_of_formats(options), options.table)
     found = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
     check_given_columns(options, found.table.column_names)
+    check_target_column(options, found.table.column_names, found.notes)
     return found
+
+
+def check_target_column(options: argparse.Namespace, names: list[str], notes: Sequence[str]) -> None:
+    """Refuse a target that the table lacks, and say so where its encoding was guessed."""
+    target = options.target
+    guessed = [note for note in notes if "--encoding" in note]
+    if target is not None and target not in names and guessed:
+        raise CommandError(f"--target: the table has no column {target!r}; it has {listed(names)}. {guessed[0]}")
 
 
 def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
@@ -62,13 +84,8 @@ def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
 
 def _of_formats(options: argparse.Namespace) -> dict[str, Any]:
     """The options that are for files of some formats alone."""
-    names = {"--separator": "separator", "--encoding": "encoding", "--skip-lines": "skip_lines", "--sheet": "sheet"}
-    return {option: getattr(options, name) for option, name in names.items()}
-
-
-def check_sheet(sheet: str | None, paths: str | Sequence[str]) -> None:
-    """Refuse the name of a sheet where files have none."""
-    _check_formats({"--sheet": sheet}, paths)
+    names = ("separator", "encoding", "sheet", *_LINES)
+    return {"--" + name.replace("_", "-"): getattr(options, name) for name in names}
 
 
 def _check_formats(given: Mapping[str, Any], paths: str | Sequence[str]) -> None:
@@ -78,19 +95,25 @@ def _check_formats(given: Mapping[str, Any], paths: str | Sequence[str]) -> None
     except TableFileError as error:
         raise CommandError(first_line(error)) from error
     for option, value in given.items():
-        read_by, kinds = ({EXCEL, SQLITE}, "workbooks and databases") if option == "--sheet" else ({CSV}, "CSV files")
-        if value and not formats & read_by:
+        read_by, kinds = {CSV}, "CSV files"
+        if option == "--sheet":
+            read_by, kinds = {EXCEL, SQLITE}, "workbooks and databases"
+        elif option[2:].replace("-", "_") in _LINES:
+            read_by, kinds = {CSV, EXCEL}, "CSV files and workbooks"
+        if value is not None and not formats & read_by:
             raise CommandError(f"{option} is for {kinds}; got {' and '.join(sorted(formats))}")
 
 
 def _known_schema(options: argparse.Namespace) -> TableSchema:
-    if options.skip_lines < 0:
-        raise CommandError(f"--skip-lines must be at least 0, got {options.skip_lines}")
+    lines = {name: getattr(options, name) for name in _LINES}
+    for name, value in lines.items():
+        if value is not None and value < 0:
+            raise CommandError(f"--{name.replace('_', '-')} must be at least 0, got {value}")
     separator = "\t" if options.separator == r"\t" else options.separator
-    given = {"separator": separator, "encoding": options.encoding, "skip_lines": options.skip_lines}
+    given = {"separator": separator, "encoding": options.encoding, "sheet": options.sheet, **lines}
     try:
         schema = TableSchema() if options.schema is None else TableSchema.load(options.schema)
-        known = {**schema.to_dict(), **{name: value for name, value in given.items() if value}}
+        known = {**schema.to_dict(), **{name: value for name, value in given.items() if value is not None}}
         known["missing"] = [*schema.missing, *options.missing]
         return TableSchema.from_dict(known)
     except TableFileError as error:

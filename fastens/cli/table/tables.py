@@ -18,7 +18,7 @@ import pyarrow.parquet
 from fastens.cli.table.errors import CommandError, first_line
 from fastens.cli.table.outputs import STANDARD, writing
 from fastens.files import TableFileError, TableSchema
-from fastens.files.formats import CSV, PARQUET, format_of
+from fastens.files.formats import COMPRESSIONS, CSV, PARQUET, format_of
 from fastens.files.read import ReadTable, read
 from fastens.table.read_ahead import ahead
 
@@ -138,6 +138,8 @@ def output_format(path: str) -> str:
         format_ = format_of(path)
     except TableFileError as error:
         raise CommandError(first_line(error)) from error
-    if format_ not in (CSV, PARQUET) or Path(path).suffix.lower() in UNWRITTEN_COMPRESSIONS:
+    suffix = Path(path).suffix.lower()
+    is_packed = suffix in (UNWRITTEN_COMPRESSIONS if format_ == CSV else COMPRESSIONS)
+    if format_ not in (CSV, PARQUET) or is_packed:
         raise CommandError(f"cannot write {path}: tables are written as CSV (.csv, .csv.gz ...) or Parquet (.parquet)")
     return format_

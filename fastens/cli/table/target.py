@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, converted, kind_of, n_distinct
 from fastens.cli.table.errors import CommandError, listed
-from fastens.files.numbers import whole_numbers
+from fastens.files.numbers import NumberFormat, mixed_units, number_format, whole_numbers
 from fastens.files.python_values import example_of
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
@@ -18,6 +20,10 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 CLASSES_MAXIMUM = 10
 # Numbers of which each has fewer rows on average than this are no classes.
 FEWEST_OF_CLASS = 4
+
+# Texts of which this share looks like numbers are hardly classes; nor are more than `MANY_CLASSES` with few rows each.
+LOOKS_LIKE_NUMBERS = 0.5
+MANY_CLASSES, FEW_ROWS = 50, 10
 
 
 def recognised_task(column: pa.ChunkedArray) -> str:
@@ -37,8 +43,8 @@ def recognised_task(column: pa.ChunkedArray) -> str:
     )
 
 
-def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
-    """Refuse a target that cannot be learned."""
+def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool = False) -> None:
+    """Refuse a target that cannot be learned, or holds what are hardly classes unless a person says that it does."""
     kind = kind_of(column.type)
     if kind not in (NUMBER, TEXT, BOOLEAN):
         raise CommandError(f"the target {name!r} holds neither classes nor numbers but {column.type}")
@@ -58,9 +64,33 @@ def check_target(column: pa.ChunkedArray, name: str, task: str) -> None:
             f"the target {name!r} has {n_classes:,} different numbers in {len(column):,} rows, too many for classes; "
             f"use --task regression, or --column {name}:category if each stands for a class"
         )
+    if task == CLASSIFICATION and kind == TEXT and not is_given:
+        _check_classes(column, name, n_classes)
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
         raise CommandError(
             f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows: not a class but a name?"
+        )
+
+
+def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
+    """Refuse many classes that look like numbers, or have few rows each."""
+    option = f"--column {shlex.quote(name)}:category"
+    distinct = column.cast(pa.string()).unique().drop_null()
+    style, share = number_format(distinct)
+    is_plain = style == NumberFormat() and share == 1  # codes with leading zeros, and digits that are texts on purpose
+    is_like_numbers = share >= LOOKS_LIKE_NUMBERS or mixed_units(distinct)
+    if n_classes > CLASSES_MAXIMUM and is_like_numbers and not is_plain:
+        odd = distinct.filter(pc.invert(style.fits(distinct)))
+        others = f", but for {listed(odd.slice(0, 9).to_pylist(), 3)}" if len(odd) else ""
+        raise CommandError(
+            f"the target {name!r} must hold numbers or few classes; got {n_classes:,} texts that look like "
+            f"numbers{others}. To read numbers, and leave out other rows: --column {shlex.quote(name)}:number; if each "
+            f"is a class: {option}"
+        )
+    if n_classes > MANY_CLASSES and len(column) < FEW_ROWS * n_classes and n_classes <= len(column) // 2:
+        raise CommandError(
+            f"the target {name!r} must have more rows for each class; got {n_classes:,} classes in {len(column):,} "
+            f"rows. Join rare classes, choose another target, or say that these are classes: {option}"
         )
 
 

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from fastens.cli.table.bundled import bundled_table
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import (
-    KIND_NAMES,
+    ITEMS,
     TEXT,
     UNUSABLE,
     WORDS,
     column_kinds,
+    described,
     features,
+    items_kind,
     kind_of,
     missing_cells,
     n_distinct,
@@ -127,7 +129,7 @@ class Task:
         n_rows, n_test = len(self.held_out), int(self.held_out.sum())
         how = "" if self.order is None else f", {self.order.text(self.held_out)}"
         split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out{how})" if n_test else ""
-        kinds = [KIND_NAMES[kind] for kind in self.card.kinds.values()]
+        kinds = [described(kind) for kind in self.card.kinds.values()]
         counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
         return [
             ("table", self.title),
@@ -141,7 +143,8 @@ class Task:
         if isinstance(self.rows.X, Batches):
             return []  # not worth another pass
         X = self.rows.X
-        counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in self.card.kinds]
+        own = [_first_feature(name, kind) for name, kind in self.card.kinds.items()]
+        counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in own]
         return [("missing", missing_cells(counts))]
 
     def _target_facts(self) -> str:
@@ -153,6 +156,13 @@ class Task:
         shares = ", ".join(f"{labels[i]} {counts[i] / len(y):.1%}" for i in largest)
         more = ", …" if len(labels) > LABELS_SHOWN else ""
         return f"classification, {len(labels)} classes: {shares}{more}"
+
+
+def _first_feature(name: str, kind: str) -> str:
+    """The first of the features that a column becomes."""
+    if kind.startswith(ITEMS):
+        return f"{name}: {kind[len(ITEMS) + 1 :].split(kind[len(ITEMS)], maxsplit=1)[0]}"
+    return name
 
 
 class _Tables(argparse.Action):
@@ -218,7 +228,7 @@ def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Tar
     table, weight = of_some_weight(table, options.weight)
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
-    check_target(column, target, task)
+    check_target(column, target, task, target in given_types(options))
     if target in (options.time_column, options.group):
         raise CommandError(f"--time-column and --group must not name the target, {target!r}")
     y = target_values(column, target, kind_of(column.type), task)
@@ -282,7 +292,10 @@ def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple
             raise CommandError(f"--text must name a column of texts other than the target; got {options.text!r}")
         return table.select([options.text]), {options.text: WORDS}
     candidates = table.select([name for name in table.column_names if name not in dropped])
-    return candidates, column_kinds(candidates, named_columns(options.categorical, table, "--categorical"))
+    kinds = column_kinds(candidates, named_columns(options.categorical, table, "--categorical"))
+    as_given = given_types(options)
+    texts = [name for name, kind in kinds.items() if kind == TEXT and name not in as_given]
+    return candidates, kinds | {name: kind for name in texts if (kind := items_kind(candidates[name])) is not None}
 
 
 def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:

@@ -1,0 +1,239 @@
+"""Where the rows of a table begin and end: titles, headers of several lines, units, totals and sources."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from fastens.files.errors import listed
+
+Row = Sequence[str]
+FOOT_ROWS = 50
+# A cell that is a number, also with a currency, a percent sign or parentheses.
+_NUMBER = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*(\d[\d.,' \u00a0]*|[.,]\d+)([eE][+-]?\d+)?\s*[%€)]*\s*")
+_UNIT = re.compile(
+    r"[(\[].*[)\]]|%|°?[CFK]|[nµumckMG]?(g|m|s|l|L|t|W|V|A|Hz|Pa|J)|[kMG]?Wh|kmh|(k?m|mi)/h|m/s|mm|cm|m[²³23]|h|min|d|ha|bar|"
+    r"hPa|ppm|ppb|dB|USD|EUR|GBP|CNY|INR|usd|eur|[$€£¥]|years?|days?|hours?|mg/.*|µg/.*|ug/.*|.{1,6}/.{1,6}|km|lbs?|ft|in"
+)
+# What surveys have below the questions.
+_ANSWERS = {"Response", "Open-Ended Response", "Antwort", "Réponse", "Respuesta", "Open-Ended-Response"}
+_IMPORT_ID = '{"ImportId"'
+_FOOT = re.compile(
+    r"\s*[\"'(\[]*(sources?|data sources?|data from|notes?|quellen?|datenquelle|anmerkung(en)?|hinweis(e)?|stand|"
+    r"fuentes?|notas?|fonte|remarques?|last updated|(last )?update|updated|created|generated|exported|"
+    r"printed|copyright|end of|query|file created|download(ed)?|footnotes?|legend|abbreviations|disclaimer|"
+    r"record count|number of rows|数据来源|来源|资料来源|注|备注|出典)\b.*|\s*(©|\*+ ?\w|\d\) |\(\w\) |--+|==+).*",
+    re.IGNORECASE | re.DOTALL,
+)
+_TOTAL = re.compile(
+    r"\s*((grand|overall)[ -]|sub[ -]?)?totals?( (general|général|row|overall))?\s*:?\s*|sums?|gesamt(summe)?|"
+    r"insgesamt|summe|zusammen|somme|suma|averages?|mean|durchschnitt|mittelwert|moyenne|promedio|media|ensemble|合计|总计|总和|小计|平均(值)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The names of columns, the row that the first of them stands in, the first row of values, and notes."""
+
+    names: list[str]
+    start: int
+    first: int
+    notes: list[str] = field(default_factory=list)
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number in some writing."""
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def head_of(
+    rows: Sequence[Row], known: Collection[str], missing: Collection[str], header_rows: int | None, has_titles: bool
+) -> Head:
+    """Find the header among the first rows, of which some may be empty.
+
+    `known` are the names of an earlier table of the kind, by which the header is found; `missing` are codes of missing
+    values; `header_rows` is how many lines a person says that the header has; `has_titles` is whether there may be
+    lines above it.
+    """
+    filled = [i for i, row in enumerate(rows) if any(cell.strip() for cell in row)]
+    start = _start(rows, filled, known, missing) if has_titles else filled[0]
+    at = filled.index(start)
+    notes = []
+    if at:
+        left_out = " ".join(cell for cell in rows[filled[0]] if cell.strip())[:60]
+        lines = f"The line above the header is left out, {left_out!r}"
+        if at > 1:
+            lines = f"{at} lines above the header are left out, from {left_out!r}"
+        notes.append(f"{lines}; to keep them: --skip-lines 0, or `skip_lines` of read_table.")
+    body = [rows[i] for i in filled[at:]]
+    n_lines = _n_header_lines(body, missing) if header_rows is None else max(header_rows, 1)
+    header = body[:n_lines]
+    names = [name.strip() for name in header[0]]
+    if n_lines > 1 and header_rows is None:
+        shown = listed([cell.strip() for cell in header[1] if cell.strip()], 3)
+        notes.append(
+            f"The header has {n_lines} lines, the second of which is {shown}; to read it as a row: --header-rows 1, or "
+            "`header_rows` of read_table."
+        )
+    if n_lines > 1 and (header_rows is not None or _is_merged(header)):
+        names = _merged(header)
+    last = filled[min(at + n_lines, len(filled)) - 1]
+    return Head(names, start, last + 1, notes)
+
+
+def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missing: Collection[str]) -> int:
+    """The row of the header: the first that has the names that are known, or that is no title."""
+    for i in filled if known else ():
+        if len({cell.strip() for cell in rows[i]} & set(known)) >= max(1, len(known) / 2):
+            return i
+    width = usual_width([rows[i] for i in filled])
+    if width < 2:
+        return filled[0]
+    above = 0
+    while above < len(filled) - 2 and _may_be_title(rows[filled[above]], width, filled[above + 1] > filled[above] + 1):
+        above += 1
+    if not above:
+        return filled[0]
+    header = filled[above]
+    titles = [rows[i] for i in filled[:above]]
+    is_ragged = all(len(row) < width - 1 for row in titles)
+    has_gap = header - filled[above - 1] > 1
+    below = [rows[i] for i in filled[above + 1 :]]
+    is_header = _is_above_numbers(rows[header], below, missing)
+    is_covered = any(cell.strip() and not own.strip() for cell, own in zip(titles[-1], rows[header], strict=False))
+    return header if (is_ragged or has_gap or is_header) and not is_covered else filled[0]
+
+
+def usual_width(rows: Sequence[Row]) -> int:
+    """How many cells most rows have; of equal numbers the larger."""
+    counts = Counter(map(len, rows))
+    return max(counts, key=lambda width: (counts[width], width), default=0)
+
+
+def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
+    """Whether only the first cells have something in them: at most half, or not all if an empty line comes next."""
+    has = [bool(cell.strip()) for cell in row]
+    n = sum(has)
+    is_ragged = width > 2 and len(row) < width - 1
+    limit = max(1, width - 1 if is_apart or is_ragged else (width - 1) // 2)
+    return all(has[:n]) and n <= limit and not is_number(row[0]) and len(row) <= width
+
+
+def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[str]) -> list[int]:
+    """The columns whose cells are numbers, or missing."""
+    found = []
+    for place in range(width):
+        cells = [row[place] for row in below if len(row) == width and row[place].strip() not in missing]
+        if cells and all(map(is_number, cells)):
+            found.append(place)
+    return found
+
+
+def _is_above_numbers(row: Row, below: Sequence[Row], missing: Collection[str]) -> bool:
+    """Whether a row has a name above a column of numbers."""
+    below = below[1:] if len(below) > 3 else below  # of which the first may be of units
+    places = _columns_of_numbers(below, len(row), missing)
+    return any(row[place].strip() and not is_number(row[place]) for place in places)
+
+
+def _n_header_lines(body: Sequence[Row], missing: Collection[str]) -> int:
+    """How many lines the header has."""
+    for n in (1, 2):
+        if len(body) > n + 1 and any(cell.startswith(_IMPORT_ID) for cell in body[n]):
+            return n + 1
+    n = 1
+    while n < 3 and len(body) > n + 1 and _goes_on(body, n, missing):
+        n += 1
+    return n
+
+
+def _goes_on(body: Sequence[Row], n: int, missing: Collection[str]) -> bool:
+    """Whether the row below n lines of a header is of the header too."""
+    row, width = body[n], len(body[0])
+    cells = [cell.strip() for cell in row]
+    if len(row) != width or width < 2:
+        return False
+    if n == 1 and _ANSWERS & set(cells):
+        return True
+    if any(map(is_number, filter(None, cells))):
+        return False
+    places = _columns_of_numbers(body[n + 1 :], width, missing)
+    if n == 1 and places and _is_merged(body[:2]):
+        return True
+    said = [cells[place] for place in places if cells[place] and cells[place] not in missing]
+    if len(said) == 1:
+        others = [cell for place, cell in enumerate(cells) if place not in places and cell]
+        return _UNIT.fullmatch(said[0]) is not None and (not others or len(places) == width)
+    names = {cell.strip() for cell in body[0]}
+    return len(said) > 1 and len(said) * 2 >= len(places) and not set(said) <= names and len(body) > n + 2
+
+
+def _is_merged(header: Sequence[Row]) -> bool:
+    """Whether cells of the first line stand over several of the second, which has something below each empty one."""
+    first, second = header[0], header[1]
+    empty = [place for place, cell in enumerate(first) if not cell.strip()]
+    inner = [place for place in empty if place > 0 and any(cell.strip() for cell in first[:place])]
+    return bool(inner) and all(second[place].strip() for place in inner)
+
+
+def _merged(header: Sequence[Row]) -> list[str]:
+    """The names of a header of several lines, each below what stands over it."""
+    names, over = [], ""
+    for place, cell in enumerate(header[0]):
+        over = cell.strip() or over
+        parts = [row[place].strip() for row in header[1:] if place < len(row)]
+        names.append(" ".join(dict.fromkeys(part for part in (over, *parts) if part and part not in _ANSWERS)))
+    return names
+
+
+def is_plain_row(row: Row, width: int) -> bool:
+    """Whether a row is not one of a foot, whatever stands above it."""
+    n_filled = sum(bool(cell.strip()) for cell in row)
+    is_foot = bool(row) and (_FOOT.fullmatch(row[0]) or any(_TOTAL.fullmatch(cell.strip()) for cell in row[:2]))
+    return len(row) == width and n_filled > 1 and not is_foot
+
+
+def foot_of(rows: Sequence[Row], width: int) -> int:
+    """How many of the last rows hold no values of the table: sources, notes, totals and empty rows."""
+    n = 0
+    for k in range(1, len(rows) + 1):
+        row = rows[-k]
+        cells = [cell.strip() for cell in row]
+        n_filled = sum(map(bool, cells))
+        above = rows[: len(rows) - k]
+        if not n_filled and width < 2:
+            break
+        if n_filled and not (_is_note(cells, n_filled, width, above) or _is_total(cells, above)):
+            break
+        n = k
+    cut = rows[len(rows) - n :]
+    if not any(cell.strip() for row in cut for cell in row):
+        n = next((k for k, row in enumerate(reversed(cut)) if len(row) == width), n)  # rows of missing values are rows
+    return n if n < len(rows) else 0
+
+
+def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> bool:
+    is_foot = _FOOT.fullmatch(cells[0]) is not None
+    if is_foot and ":" in cells[0] and n_filled < max(width, 2):
+        return True  # also where commas in it make several cells
+    if not cells[0] or is_number(cells[0]) or (n_filled > 1 and len(cells) == width):
+        return False
+    if is_foot:
+        return True
+    n_words = len(cells[0].split())
+    is_apart = bool(above) and not any(cell.strip() for cell in above[-1])
+    return n_words > 1 and (
+        is_apart or (len(cells) == 1 and width > 1) or (n_filled == 1 and n_words > 3 and width > 2)
+    )
+
+
+def _is_total(cells: Row, above: Sequence[Row]) -> bool:
+    """Whether the first text of a row is a word for a total that no other row has."""
+    place = next(place for place, cell in enumerate(cells) if cell)
+    if place > 1 or not _TOTAL.fullmatch(cells[place]):
+        return False
+    others = [row[place].strip() for row in above if len(row) > place]
+    return cells[place] not in others and len(others) > 1
