@@ -56,7 +56,9 @@ class StumpLearner:
     ) -> None:
         self.codes = codes
         is_categorical = binning.is_categorical.astype(np.uint8)
-        self._finder = StumpFinder(codes, binning.n_codes, is_categorical, classes, n_classes, n_threads)
+        self._finder = StumpFinder(
+            codes, binning.n_codes, is_categorical, binning.thresholds, classes, n_classes, n_threads
+        )
         self._criterion = CRITERIA[criterion]
 
     def fit(self, weights: NDArray[np.int64], comm: Comm = LOCAL) -> Stump:
