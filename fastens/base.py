@@ -171,6 +171,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return Reading(
             getattr(self, "categorical_features", None),
             self._category_options().missing == "category",
+            self._category_options().unseen == "error",
             self._reads_codes,
         )
 

@@ -60,6 +60,7 @@ class Reading(NamedTuple):
 
     categorical_features: Any = "from_dtype"
     missing_is_category: bool = False
+    unseen_is_error: bool = False
     as_codes: bool = False
     at_sight: bool = False  # whether categories of a table in batches may become known while it is read
 
@@ -175,7 +176,9 @@ class InputEncoder:
         if is_coded(X):
             return X.checked(self).taken_by(owner)
         table = self.matched(X, owner, _fewest(comm))
-        return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
+        if reading.as_codes:
+            return self.codes(table, n_threads)
+        return self.transform(table, n_threads, unseen_is_error=reading.unseen_is_error)
 
     def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
         """Return a table with its columns in the order of those of `learn`; ValueError for one of fewer rows."""
@@ -270,14 +273,14 @@ class InputEncoder:
             return np.zeros(len(self.categories), dtype=bool)
         return np.array([found is not None for found in self.categories], dtype=bool)
 
-    def transform(self, table: Table, n_threads: int = 1) -> Any:
+    def transform(self, table: Table, n_threads: int = 1, *, unseen_is_error: bool = False) -> Any:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `matched`."""
         is_ready = table.array is not None and not self.is_categorical.any()
         if is_ready and not self.changes_numbers:
             return table.array
         if isinstance(table, PartedTable):
             n_columns = len(self.categories) + len(self.repeated)
-            return MappedRows(table.source, lambda _, part: self._of_part(part), n_columns)
+            return MappedRows(table.source, lambda _, part: self._of_part(part, unseen_is_error), n_columns)
         if is_ready:
             return self._changed(table.array)
         dtype = np.float32 if self._fits_float32(table) else np.float64
@@ -292,7 +295,10 @@ class InputEncoder:
                 if index in self.hashed:
                     categories = table.named_by_hash(index, categories)
                 missing = float(len(categories)) if self.missing_is_category else np.nan
-                table.find_positions(index, categories, (missing, self.unseen, 0), out[:, index])
+                unseen = -1.0 if unseen_is_error else self.unseen
+                table.find_positions(index, categories, (missing, unseen, 0), out[:, index])
+                if unseen_is_error:
+                    _check_seen(table, index, out[:, index])
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
         return self._changed(out) if self.changes_numbers else out
@@ -310,12 +316,12 @@ class InputEncoder:
                 rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
         return rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
 
-    def _of_part(self, part: Any) -> Floats:
+    def _of_part(self, part: Any, unseen_is_error: bool = False) -> Floats:
         table = table_of_part(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
             raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
-        return self.transform(table)
+        return self.transform(table, unseen_is_error=unseen_is_error)
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
         """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 is position p.
@@ -366,6 +372,17 @@ class InputEncoder:
             if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
                 raise ValueError("the state of the columns is malformed")
         return encoder
+
+
+def _check_seen(table: Table, index: int, positions: Floats) -> None:
+    """Raise ValueError where a position is that of a category that `fit` has not seen, -1."""
+    rows = np.flatnonzero(positions == -1)
+    if len(rows):
+        value = table.read(index).decoded()[rows[0]]
+        raise ValueError(
+            f"Column {table.name(index)} must hold only categories that fit has seen, with "
+            f"Categories(unseen='error'); got {value!r} in row {rows[0]}."
+        )
 
 
 def _are_distinct(values: Any, kind: Any) -> bool:

@@ -15,8 +15,8 @@ from fastens.parameters import NONE, Rule, read_with
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
 CONSTRAINTS = ("monotonic_cst", "interaction_cst")
 CATEGORIES = NONE | Rule(
-    "Categories with an encoding and missing alone",
-    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
+    "Categories with an encoding, missing and unseen alone",
+    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing, value.unseen),
 )
 
 

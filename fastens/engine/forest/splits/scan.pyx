@@ -205,5 +205,8 @@ cdef void _write_set(Search* search) noexcept nogil:
     """The bits of the codes that go left; codes that the node does not have go to its larger side."""
     cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
     set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)
+    search.best.missing_left = True  # the way of missing values is free, unless there are some: see unseen.pyx
     for k in range(search.n_groups):
+        if search.codes[k] == 0:
+            search.best.missing_left = False
         set_put(search.set_words, search.codes[k], k <= search.best.position)
