@@ -20,13 +20,11 @@ def sides_of_unseen(trees):
         node: bool(trees.category_words[trees.category_set[node]] & 1)
         for node in np.flatnonzero(trees.category_set >= 0)
     }
-    for feature in np.unique(trees.feature[trees.category_set >= 0]):
+    for feature in np.unique(trees.feature[(trees.category_set >= 0) & (trees.missing_left > 0)]):
         error = np.zeros(trees.n_outputs)
         for tree, first in enumerate(trees.node_offsets[:-1]):
             nodes = np.arange(first, trees.node_offsets[tree + 1])
             of_feature = nodes[(trees.feature[nodes] == feature) & (trees.category_set[nodes] >= 0)]
-            if not trees.missing_left[of_feature].any():
-                continue
             columns = trees.tree_output[tree] + np.arange(trees.value.shape[1])
             share = {first: 1.0}
             for node in nodes:  # parents come before their children

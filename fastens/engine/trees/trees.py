@@ -31,7 +31,7 @@ class Tree:
         Numeric splits send codes ``1 <= code <= bin_threshold`` to the left.
     missing_left : uint8 array
         Whether a numeric split sends code 0 (missing, unseen) to the left. At a split of categories: True where no row
-        of training had code 0 in the node, so that its side is free; see unseen.pyx.
+        of training had code 0 in the node and its side is still free; see unseen.pyx.
     category_set : int32 array
         -1, or the first word in ``category_words`` of the set of codes that go left (code 0 among them or not).
     category_words : uint32 array
@@ -267,7 +267,7 @@ class TreeEnsemble:
     def with_unseen_on_average(self) -> TreeEnsemble:
         """Return the same trees where categories never seen get the mean of both sides; see unseen.pyx.
 
-        Splits of categories note in `missing_left` that no row of the node had a missing value.
+        Splits of categories note in `missing_left` that no row of the node had a missing value, until this is done.
         """
         splits = self.splits()
         if not ((splits.category_set >= 0) & (splits.missing_left > 0)).any():
@@ -277,7 +277,7 @@ class TreeEnsemble:
             self.node_offsets, self.left_child, self.feature, self.category_set, self.missing_left,
             self.weight.astype(np.float64), mean, self.tree_output, self.binning.n_features, self.n_outputs, words,
         )  # fmt: skip
-        return self._with(category_words=words)
+        return self._with(category_words=words, missing_left=np.where(self.category_set < 0, self.missing_left, 0))
 
     def _with(self, **arrays: np.ndarray) -> TreeEnsemble:
         """Return the trees with other arrays."""

@@ -4,6 +4,7 @@ A node decides for one side, so that every writing of a tree can hold it, and is
 the mean of both. Nodes are gone through in the order in which trees are added up, and each takes the side that brings
 the sum of these errors so far, by feature and weighted by the share of rows that come by, closest to 0. So over all
 trees unseen categories get the mean of the sides, weighted by their rows, as if they took both.
+The sides of a tree do not depend on later trees, so that continued fits do not change the trees before.
 """
 
 import numpy as np
@@ -42,12 +43,16 @@ def send_unseen(
     cdef float64_t[::1] share = np.zeros(left_child.shape[0])
     cdef int64_t first, end, node
     cdef Py_ssize_t t
+    cdef uint8_t[::1] is_wanted = np.zeros(n_features, dtype=np.uint8)
+    for node in range(left_child.shape[0]):
+        if is_free[node] and category_set[node] >= 0:
+            is_wanted[feature[node]] = True
     for t in range(first_node.shape[0] - 1):
         first, end = first_node[t], first_node[t + 1]
         _find_means(left_child, weight, mean, first, end)
         features = set()
         for node in range(first, end):
-            if is_free[node] and category_set[node] >= 0:
+            if category_set[node] >= 0 and is_wanted[feature[node]]:
                 features.add(feature[node])
         for f in sorted(features):
             _send(

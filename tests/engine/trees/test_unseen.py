@@ -55,15 +55,16 @@ def test_ways_are_those_of_the_twin(table, model):
     changed = before.category_words ^ after.category_words
     assert set(changed) <= {0, 1}
     assert changed.any() or isinstance(model, AdaBoostClassifier)
+    assert after.with_unseen_on_average() is after
+    assert not after.missing_left[after.category_set >= 0].any()
 
 
 def test_splits_without_missing_rows_are_free(table):
     X, y = table
-    for model in (GradientBoostingRegressor(n_estimators=1), DecisionTreeRegressor(), AdaBoostClassifier()):
+    for kind in (GradientBoostingRegressor, DecisionTreeRegressor, AdaBoostClassifier):
+        model = kind(categories=KEPT)
         trees = model.fit(X, y if "Classifier" not in type(model).__name__ else y > 0)._ensemble
-        rows = X.to_numpy()
         assert trees.missing_left[(trees.category_set >= 0) & (trees.feature < 2)].all()
         roots = trees.node_offsets[:-1]
         of_missing = roots[(trees.category_set[roots] >= 0) & (trees.feature[roots] == 2)]
         assert not trees.missing_left[of_missing].any()
-        assert pd.isna(rows[:, 2]).any()
