@@ -285,6 +285,7 @@ class InputEncoder:
             return self._changed(table.array)
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+        unseen = -1.0 if unseen_is_error else self.unseen
 
         def write(index: int) -> None:
             categories = self.categories[index]
@@ -295,12 +296,11 @@ class InputEncoder:
                 if index in self.hashed:
                     categories = table.named_by_hash(index, categories)
                 missing = float(len(categories)) if self.missing_is_category else np.nan
-                unseen = -1.0 if unseen_is_error else self.unseen
                 table.find_positions(index, categories, (missing, unseen, 0), out[:, index])
-                if unseen_is_error:
-                    _check_seen(table, index, out[:, index])
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
+        for index in np.flatnonzero(self.is_categorical).tolist() if unseen_is_error else ():
+            _check_seen(table, index, out[:, index])
         return self._changed(out) if self.changes_numbers else out
 
     @property

@@ -118,8 +118,8 @@ class SavedEnsemble:
 
     def _warn_of_pooled(self, encoded: Collection[int] = ()) -> None:
         """Warn of columns of more categories than codes, but for those that are encoded by the target."""
-        estimator = getattr(self, "estimator", None)
-        most, has_option = getattr(self if estimator is None else estimator, "max_bins", None), hasattr(self, "categories")
+        estimator, has_option = getattr(self, "estimator", None), hasattr(self, "categories")
+        most = getattr(self if estimator is None else estimator, "max_bins", None)
         for column, found in enumerate(self._encoder.categories):
             if found is None or most is None or len(found) <= most or column in encoded:
                 continue
