@@ -185,6 +185,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return Reading(
             getattr(self, "categorical_features", None),
             self._category_options().missing == "category",
+            self._category_options().unseen == "error",
             self._reads_codes,
             splits_dates=self._splits_dates,
             monotonic_cst=getattr(self, "monotonic_cst", None),

@@ -266,7 +266,7 @@ class LinearLeaves(Options):
 
 
 class Categories(Options):
-    """How trees see categorical columns; single trees, forests and AdaBoost have the first two options.
+    """How trees see categorical columns; single trees, forests and AdaBoost have the first three options.
 
     Parameters
     ----------
@@ -274,11 +274,18 @@ class Categories(Options):
         What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
         row the mean target of the other rows of its category: those of the other parts of the rows ("target"), or
         those that come before it in a random order ("ordered"); rows to predict for get the mean of all. With three or
-        more classes each has a column. "auto": "target" for columns of more than 32 categories, unless there are three
-        or more classes, and "partition" for the others.
+        more classes each has a column. "auto": "target" for columns of more than 32 categories and "partition" for the
+        others. Columns to partition keep their `max_bins` - 1 most frequent categories; if there are more than
+        `max_bins`, the others are treated as one category, with a warning.
     missing : {"missing", "category"}, default="missing"
         Whether a missing value in a categorical column is treated as missing, as one never seen is, or is a category
         of its own.
+    unseen : {"average", "missing", "error"}, default="average"
+        What a category is treated as that `fit` has not seen. "average": at the splits of columns that had no missing
+        values in training it takes the sides that give it, over all trees, the mean of both sides, weighted by their
+        rows; elsewhere it is treated as missing. "missing": it is treated as missing, and without missing values in
+        training it takes the side with more weight. "error": predictions raise ValueError. With target encoding its
+        mean is the mean of all rows.
     one_hot_max_size : int, default=2
         Columns of no more categories split them off one by one.
     min_samples : int or None, default=None
@@ -299,6 +306,7 @@ class Categories(Options):
 
     encoding: str = parameter(one_of("auto", "partition", "target", "ordered"), default="auto")
     missing: str = parameter(one_of("missing", "category"), default="missing")
+    unseen: str = parameter(one_of("average", "missing", "error"), default="average")
     one_hot_max_size: int = parameter(whole(0, 255), default=2)
     min_samples: int | None = parameter(whole(1) | NONE, default=None)
     max_per_split: int | None = parameter(whole(1) | NONE, default=None)

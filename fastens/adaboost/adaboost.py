@@ -300,6 +300,7 @@ class AdaBoostClassifier(AdditiveVotes):
             self.restarted_ = np.array([vote.restarted for vote in votes])
         else:
             self._ensemble = run.ensemble(n_rounds)
+            self._send_unseen()
         self.n_estimators_ = self.n_iter_ = n_rounds
         self.train_score_ = np.array(run.history.train)
         self.validation_score_ = np.array(run.history.validation)
@@ -312,6 +313,7 @@ class AdaBoostClassifier(AdditiveVotes):
         parts = [head(self._ensemble, n_earlier)] if n_earlier else []
         parts += [learner.ensemble(votes[n_earlier:])] if len(votes) > n_earlier else []
         self._ensemble = parts[0] if len(parts) == 1 else joined(*parts)
+        self._send_unseen()
 
     # Newton steps --------------------------------------------------
 

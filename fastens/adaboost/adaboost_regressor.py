@@ -244,6 +244,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             self._models = fitted
             return
         self._ensemble = learner.ensemble(fitted)
+        self._send_unseen()
         self._restored()
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:

@@ -64,10 +64,12 @@ class _Stump(SavedEnsemble, BaseFastens):
         self
         """
         data = self._start_fit(X, y, sample_weight)
+        self._warn_of_pooled()
         n_threads = resolve_n_jobs(self.n_jobs)
         is_categorical = self._is_categorical
         binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
         self._ensemble = self._grow(data, binning, n_threads)
+        self._send_unseen()
         return self
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:

@@ -243,7 +243,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if earlier is not None:
             return earlier._seed
         draws = [row_sampling(self).draws, draws_splits(self) and self.random_state is not None]
-        if not (splits or self._options("boosting") is not None or any(draws) or self._columns_of_statistics(y)[1]):
+        if not (splits or self._options("boosting") is not None or any(draws) or self._columns_of_statistics()[1]):
             return 0
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return int(self._comm.gather(seed)[0])
@@ -333,6 +333,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Keep the trees of some rounds, and nothing that the loss knows of the rows."""
         self._restored()
         self._ensemble = rounds.ensemble(n_rounds)
+        self._send_unseen()
         self._forget("_calibration")
 
     def _forget(self, *names: str) -> None:

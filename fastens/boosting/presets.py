@@ -9,6 +9,7 @@ from fastens.parameters import NONE, one_of, real
 
 # Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
 PLAIN: dict[str, Any] = {
+    "max_bins": 65_535,
     "max_leaf_nodes": None,
     "max_depth": 3,
     "min_samples_leaf": 1,
@@ -43,6 +44,11 @@ def plain(cls: Any, **parameters: Any) -> Any:
     It starts at the mean of y, or at the log odds, and leaves are means of the residuals, or sum(r) / sum(p (1 - p))
     over their rows. Trees are fitted to the residuals by least squares, with every split that lowers the squared error,
     down to `max_depth`, and shrunk by `learning_rate`.
+
+    Columns of at most 65 535 distinct values have a bin for each, so every split of the training rows is considered. A
+    threshold stands at the boundary of bins nearest to the middle between the values of the node's rows; where
+    neighbouring values of the table are far apart, new values between them may therefore go another way than with
+    thresholds exactly in the middle.
 
     Parameters
     ----------

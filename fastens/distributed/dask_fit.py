@@ -152,7 +152,8 @@ class _Cluster:
 
     def _submit(self, crew: _DaskCrew, owned: Sequence[range]) -> list[Future]:
         """Send the partitions to their workers, and let these train once they have them."""
-        ranks, taken = [], {}
+        ranks: list[Any] = []
+        taken: dict[Any, Any] = {}
         take, train = (dask.delayed(function, pure=False) for function in (remote.take_partition, remote.train_rank))
         shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(crew.addresses))}
         for rank, address in enumerate(crew.addresses):

@@ -83,6 +83,7 @@ cdef struct Feature:
     int32_t n_codes                 # code 0, missing, included
     uint32_t offset                 # its first cell
     bint is_categorical
+    const float64_t* thresholds     # code c ends at thresholds[c - 1]
     int32_t monotone                # 1: predictions must not fall with its value; -1: not rise; 0: either
     # in a bundle: for each code how many combinations have it, and which, in bytes; none for the most frequent bin
     const uint8_t* members

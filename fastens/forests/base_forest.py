@@ -116,6 +116,7 @@ class BaseForest(TreeParameters, TreeModel):
         first = store.n_trees
         self._grow(store, (data, everyone), matrix, weight, averager)
         self._ensemble = store.ensemble()
+        self._send_unseen()
         self._keep_statistics(averager, first)
         self._out_of_bag = OutOfBag.measure(self, matrix, everyone.with_targets()) if self.oob_score else None
         self._keep_leaf_rows(data, everyone)

@@ -72,6 +72,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         n_threads = resolve_n_jobs(self.n_jobs)
         if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
             self._seed: int = comm.gather(draw_seed(self.random_state))[0]
+        self._warn_of_pooled()
         is_categorical = self._is_categorical
         known = self._ensemble.binning if continues else None
         binning = known or learn_binning(table, weight, self.max_bins, is_categorical, n_threads, comm)

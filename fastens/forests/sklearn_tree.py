@@ -63,7 +63,9 @@ class SklearnTree:
     @cached_property
     def missing_go_to_left(self) -> NDArray[np.uint8]:
         """Whether missing values go left."""
-        return self._trees.missing_left.astype(np.uint8)
+        trees = self._trees
+        of_sets = trees.category_words[np.maximum(trees.category_set, 0)] & 1 if len(trees.category_words) else 0
+        return np.where(trees.category_set < 0, trees.missing_left, of_sets).astype(np.uint8)
 
     @cached_property
     def n_node_samples(self) -> NDArray[np.int64]:

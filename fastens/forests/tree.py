@@ -84,6 +84,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         if not self._has_random_thresholds:
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
+        self._send_unseen()
         self._measure(data)
 
     def _measure(self, data: TrainingData) -> None:

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from libc.math cimport isnan
+from libc.math cimport INFINITY, isnan
 
 from fastens.engine.structs cimport float64_t, int64_t, uint8_t
 
 
 cdef inline float64_t _smoothed(float64_t total, float64_t weight, float64_t mean, float64_t prior) noexcept nogil:
-    return (total + prior * mean) / (weight + prior) if weight + prior > 0 else mean
+    return (total + prior * mean) / (weight + prior) if 0 < weight + prior < INFINITY else mean
 
 
 def category_sums(

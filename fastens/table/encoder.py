@@ -65,6 +65,7 @@ class Reading(NamedTuple):
 
     categorical_features: Any = "from_dtype"
     missing_is_category: bool = False
+    unseen_is_error: bool = False
     as_codes: bool = False
     at_sight: bool = False  # whether categories of a table in batches may become known while it is read
     splits_dates: bool = False  # whether a column of dates becomes several columns of numbers
@@ -203,7 +204,9 @@ class InputEncoder:
         if is_coded(X):
             return X.checked(self).taken_by(owner)
         table = self.matched(X, owner, _fewest(comm))
-        return self.codes(table, n_threads) if reading.as_codes else self.transform(table, n_threads)
+        if reading.as_codes:
+            return self.codes(table, n_threads)
+        return self.transform(table, n_threads, unseen_is_error=reading.unseen_is_error)
 
     def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
         """Return a table with its columns in the order of those of `learn`; ValueError for one of fewer rows."""
@@ -327,32 +330,35 @@ class InputEncoder:
             return np.zeros(len(self.categories), dtype=bool)
         return np.array([found is not None for found in self.categories], dtype=bool)
 
-    def transform(self, table: Table, n_threads: int = 1) -> Any:
+    def transform(self, table: Table, n_threads: int = 1, *, unseen_is_error: bool = False) -> Any:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `matched`."""
         is_ready = table.array is not None and not self.is_categorical.any()
         if is_ready and not self.changes_numbers:
             return table.array
         if isinstance(table, PartedTable):
             n_columns = len(self.categories) + self.n_derived
-            return MappedRows(table.source, lambda _, part: self._of_part(part), n_columns)
+            return MappedRows(table.source, lambda _, part: self._of_part(part, unseen_is_error), n_columns)
         if is_ready:
             return self._changed(table.array)
         if table.n_rows * len(table) > CONVERTED_BLOCK and self._is_converted(table):
-            return self._changed(self._converted(table, n_threads))
+            return self._changed(self._converted(table, n_threads, unseen_is_error))
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
+        unseen = -1.0 if unseen_is_error else self.unseen
 
         def write(index: int) -> None:
             if self.categories[index] is None:
                 out[:, index] = self._numbers(table, index)
             else:
-                self._find_positions(table, index, out[:, index])
+                self._find_positions(table, index, out[:, index], unseen)
 
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
+        for index in np.flatnonzero(self.is_categorical).tolist() if unseen_is_error else ():
+            _check_seen(table, index, out[:, index])
         return self._changed(out)
 
-    def _find_positions(self, table: Table, index: int, out: Floats) -> None:
-        """Write the positions of a column's categories."""
+    def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
+        """Write the positions of a column's categories, and a number for those that `fit` has not seen."""
         categories = self.categories[index] or []
         if index in self.hashed:
             categories = table.named_by_hash(index, categories)
@@ -362,10 +368,10 @@ class InputEncoder:
             numbers = self._marked(np.array(numbers_of(table.column(index), table.name(index))))
             codes = np.arange(len(categories)) if index in self.coded else np.array(categories)
             places = np.searchsorted(codes, np.trunc(numbers)).clip(max=len(codes) - 1)
-            out[:] = np.where(codes[places] == np.trunc(numbers), places, self.unseen)
+            out[:] = np.where(codes[places] == np.trunc(numbers), places, unseen)
             out[np.isnan(numbers)] = missing
             return
-        table.find_positions(index, categories, (missing, self.unseen, 0), out)
+        table.find_positions(index, categories, (missing, unseen, 0), out)
 
     def _marked(self, numbers: Floats) -> Floats:
         """Write NaN where numbers are the one that counts as missing; they are changed."""
@@ -381,14 +387,15 @@ class InputEncoder:
         pairs = zip(found, is_other, strict=True)
         return any(is_other) and all(other or _is_float32(table.column(index)) for index, other in pairs)
 
-    def _converted(self, table: Table, n_threads: int) -> ConvertedRows:
+    def _converted(self, table: Table, n_threads: int, unseen_is_error: bool) -> ConvertedRows:
         """Return the table with its categories as positions, and with numbers that are converted as they are read."""
+        unseen = -1.0 if unseen_is_error else self.unseen
         positions: dict[int, Floats] = {}
 
         def write(index: int) -> None:
             n_categories = len(self.categories[index] or ())
             positions[index] = np.empty(table.n_rows, np.float32 if n_categories < _FLOAT32_WHOLE else np.float64)
-            self._find_positions(table, index, positions[index])
+            self._find_positions(table, index, positions[index], unseen)
 
         def read(rows: Any, columns: Any) -> Floats:
             chosen = np.arange(len(table))[columns].tolist()
@@ -400,6 +407,8 @@ class InputEncoder:
 
         known = np.flatnonzero(self.is_categorical).tolist()
         in_threads(write, known, table.threads_to_read(known, n_threads))
+        for index in known if unseen_is_error else ():
+            _check_seen(table, index, positions[index])
         return ConvertedRows(read, (table.n_rows, len(table)))
 
     def _numbers(self, table: Table, index: int) -> Floats:
@@ -439,12 +448,12 @@ class InputEncoder:
         rows = rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
         return with_parts(rows, self.date_parts) if self.date_parts else rows
 
-    def _of_part(self, part: Any) -> Floats:
+    def _of_part(self, part: Any, unseen_is_error: bool = False) -> Floats:
         table = table_of_part(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
             raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
-        found = self.transform(table)
+        found = self.transform(table, unseen_is_error=unseen_is_error)
         return as_array(found) if isinstance(found, RowSource) else found
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
@@ -511,6 +520,17 @@ class InputEncoder:
         if not all(len(pair) == 2 and pair[0] in encoder.dates and pair[1] in PARTS for pair in encoder.date_parts):
             raise ValueError("the state of the columns is malformed")
         return encoder
+
+
+def _check_seen(table: Table, index: int, positions: Floats) -> None:
+    """Raise ValueError where a position is that of a category that `fit` has not seen, -1."""
+    rows = np.flatnonzero(positions == -1)
+    if len(rows):
+        value = table.read(index).decoded()[rows[0]]
+        raise ValueError(
+            f"Column {table.name(index)} must hold only categories that fit has seen, with "
+            f"Categories(unseen='error'); got {value!r} in row {rows[0]}."
+        )
 
 
 def _ascend(values: Any) -> bool:

@@ -26,13 +26,14 @@ Array = NDArray[np.float64]
 METHODS = ("target", "ordered")
 # Each row then knows the targets of 90 % of its category, nearly as many as a row to predict for.
 N_FOLDS = 10
+_STANDARD_ERRORS = 2.0
 # Targets so many times half their range from 0 would leave squares, and tables of float32, too few digits of it.
 _FAR = 64.0
 
 
 @dataclass(frozen=True)
 class _Smoothing:
-    """What the mean of a category is pulled towards, and with the weight of how many rows."""
+    """What the mean of a category is pulled towards, and with the weight of how many rows; infinity: it is that."""
 
     mean: float
     prior: float
@@ -42,21 +43,24 @@ def _smoothing(sums: Array) -> _Smoothing:
     """The prior by the variance between the categories' means and within categories (Efron & Morris 1975).
 
     Both are estimated as in a one-way analysis of variance with unequal groups; `sums` are those of `category_sums`.
+    Categories of one row know nothing of the variance within, so it comes from the others. The prior is infinite, and
+    the column constant, unless the ratio of the two mean squares exceeds 1 by more than `_STANDARD_ERRORS`: a column
+    of nearly as many categories as rows would otherwise pass noise for what its categories have in common.
     """
     total, square, weight, _ = sums[sums[:, 2] > 0].T
     all_rows = weight.sum()
     mean = total.sum() / all_rows
     n_groups = len(weight)
     if all_rows <= n_groups or n_groups < 2:
-        return _Smoothing(mean, max(all_rows, 1.0))
+        return _Smoothing(mean, np.inf)
     within = max((square - total * total / weight).sum(), 0.0) / (all_rows - n_groups)
     between = (weight * (total / weight - mean) ** 2).sum() / (n_groups - 1)
     group_size = (all_rows - (weight * weight).sum() / all_rows) / (n_groups - 1)
+    error = np.sqrt(2.0 / (n_groups - 1) + 2.0 / (all_rows - n_groups))  # of the ratio, if categories do not matter
     # Where one category has nearly all weight, others are too light to tell the variance between categories by.
-    variance = (between - within) / group_size if group_size > 0 else 0.0
-    if variance * all_rows <= within:
-        return _Smoothing(mean, all_rows)
-    return _Smoothing(mean, within / variance)
+    if group_size <= 0 or between <= within * (1.0 + _STANDARD_ERRORS * error):
+        return _Smoothing(mean, np.inf)
+    return _Smoothing(mean, within * group_size / (between - within))
 
 
 @dataclass(frozen=True)
@@ -280,6 +284,8 @@ class TargetStatistics:
 def _means(sums: Array, smoothing: _Smoothing) -> Array:
     """The smoothed mean of each category; NaN where it has no row."""
     total, weight = sums[:, 0], sums[:, 2]
+    if np.isinf(smoothing.prior):
+        return np.where(weight > 0, smoothing.mean, np.nan)
     with np.errstate(invalid="ignore"):
         means = (total + smoothing.prior * smoothing.mean) / (weight + smoothing.prior)
     return np.where(weight > 0, means, np.nan)

@@ -19,8 +19,8 @@ CONSTRAINTS = ("monotonic_cst", "interaction_cst")
 # What a fit that goes on must not change.
 _KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "categories")
 CATEGORIES = NONE | Rule(
-    "Categories with an encoding and missing alone",
-    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing),
+    "Categories with an encoding, missing and unseen alone",
+    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing, value.unseen),
 )
 
 

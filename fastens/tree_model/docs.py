@@ -17,7 +17,7 @@ interaction_cst : "no_interactions", "pairwise", list of groups of names or indi
 categorical_features : "from_dtype", list of names or indices, mask, or None
     Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
 categories : Categories or None
-    What trees see of categorical columns: the options `encoding` and `missing` of `Categories`.
+    What trees see of categorical columns: the options `encoding`, `missing` and `unseen` of `Categories`.
 class_weight : dict, "balanced" or None
     Weights of the classes, multiplied with `sample_weight`.
 random_state : int, RandomState or None

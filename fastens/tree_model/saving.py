@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +23,7 @@ from fastens.storage import ModelFileError
 from fastens.table.memory_limits import MemoryNeeds, TableShape
 from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
 from fastens.tree_model.memory import forest_needs
+from fastens.warn import warn
 
 PREFIX = "ensemble."
 # With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
@@ -93,25 +95,42 @@ class SavedEnsemble:
     def _learn_statistics(self, data: Any, seed: int) -> Any:
         """Encode TrainingData, each row from other rows than itself."""
         self._statistics = None
-        method, columns = self._columns_of_statistics(data.y)
+        method, columns = self._columns_of_statistics()
+        self._warn_of_pooled(columns)
         if not columns:
             return data
-        values = _targets(data.y, self._n_classes_of(data.y))
+        values = _targets(data.y, self._n_classes())
         targets = Targets(values, data.sample_weight, data.comm, data.own_weight)
         self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed)
         return data._replace(X=X)
 
-    def _columns_of_statistics(self, y: NDArray[np.float64]) -> tuple[str, list[int]]:
+    def _columns_of_statistics(self) -> tuple[str, list[int]]:
         """How categories are encoded by the target, and the columns where they are."""
         method = self._category_options().encoding
         sizes = [0 if found is None else len(found) for found in self._encoder.categories]
         if method == "auto":
-            fewest = MOST_PARTITIONED + 1 if self._n_classes_of(y) <= 2 else np.inf
-            return "target", [column for column, size in enumerate(sizes) if size >= fewest]
+            return "target", [column for column, size in enumerate(sizes) if size > MOST_PARTITIONED]
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
 
-    def _n_classes_of(self, y: NDArray[np.float64]) -> int:
-        return len(getattr(self, "classes_", ())) if y.ndim == 1 else 0
+    def _n_classes(self) -> list[int]:
+        """The number of classes of each target; empty where targets are numbers."""
+        classes = getattr(self, "classes_", [])
+        return [len(found) for found in (classes if isinstance(classes, list) else [classes])]
+
+    def _warn_of_pooled(self, encoded: Collection[int] = ()) -> None:
+        """Warn of columns of more categories than codes, but for those that are encoded by the target."""
+        estimator, has_option = getattr(self, "estimator", None), hasattr(self, "categories")
+        most = getattr(self if estimator is None else estimator, "max_bins", None)
+        for column, found in enumerate(self._encoder.categories):
+            if found is None or most is None or len(found) <= most or column in encoded:
+                continue
+            name = column if self._encoder.names is None else self._encoder.names[column]
+            remedy = "Categories(encoding='target') or a larger max_bins" if has_option else "a larger max_bins"
+            warn(
+                f"Column {name!r} must have at most max_bins={most} categories to keep them all; got {len(found)}. "
+                f"Only the {most - 1} most frequent ones are kept, and the others are treated as a single category. "
+                f"Use {remedy} to distinguish them."
+            )
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
         """Encode the rows of an earlier fit again; ValueError where they give other statistics.
@@ -159,6 +178,11 @@ class SavedEnsemble:
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
         """For saving."""
         return {} if self._statistics is None else self._statistics.to_arrays()
+
+    def _send_unseen(self) -> None:
+        """Let categories that were never seen have the mean of all sides, where the options say so."""
+        if self._category_options().unseen == "average":
+            self._ensemble = self._ensemble.with_unseen_on_average()
 
     def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
         """From what `_statistics_arrays` gave; ValueError for anything else."""
@@ -258,7 +282,9 @@ class SavedEnsemble:
         return map_parts(lambda part: trees.apply(part, n_threads), table)
 
 
-def _targets(y: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
-    """What to take means of, (n_targets, n_rows): three or more classes each, or the columns of y."""
-    targets = y == np.arange(n_classes)[:, None] if n_classes > 2 else np.atleast_2d(y.T)
-    return np.ascontiguousarray(targets, dtype=np.float64)
+def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:
+    """What to take means of, (n_targets, n_rows): the columns of y, or where one has three or more classes, each."""
+    targets = np.atleast_2d(y.T)
+    sizes = n_classes if len(n_classes) == len(targets) else [0] * len(targets)
+    parts = [of == np.arange(n)[:, None] if n > 2 else of[None] for of, n in zip(targets, sizes, strict=True)]
+    return np.ascontiguousarray(np.concatenate(parts), dtype=np.float64)

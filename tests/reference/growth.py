@@ -17,6 +17,34 @@ def quantise(gradients, hessians, constant_hessian=False):
     return g, h, gradient_scale, hessian_scale
 
 
+def middle_code(thresholds, left, right):
+    """The last code on the left of a threshold between the codes on its two sides: of the boundaries in the gap, the
+    one nearest to its middle; where there is no code on the right, the last of all.
+    """
+    if len(right) == 0:
+        return len(thresholds) + 1
+    largest = np.finfo(np.float64).max
+    low, high = int(max(left)), int(min(right))
+    start, end = thresholds[low - 1], thresholds[high - 2]
+    if np.isneginf(start) and end != largest:
+        return low
+    if end == largest and not np.isneginf(start):
+        return high - 1
+    middle = max(start, -largest) / 2 + end / 2
+    with np.errstate(over="ignore"):
+        return low + int(np.abs(thresholds[low - 1 : high - 1] - middle).argmin())
+
+
+def assert_in_the_middle(tree, codes, n_codes, thresholds, sides):
+    """`sides` are, for each node, the rows that go left and those that go right, or None."""
+    for node, rows in enumerate(sides):
+        feature = tree.feature[node]
+        if rows is not None and tree.category_set[node] < 0:
+            left, right = (np.setdiff1d(codes[feature][side], [0]) for side in rows)
+            assert n_codes[feature] == len(thresholds[feature]) + 2
+            assert tree.bin_threshold[node] == middle_code(thresholds[feature], left, right)
+
+
 def drawn(items, n, seed):
     """One item of each of n equal parts; all of them where they are no more."""
     if len(items) <= n:

@@ -23,6 +23,8 @@ def make_rows(seed, n_rows=300, n_categories=12, missing=0.1):
 
 def naive_mean(values, y, weight, category, others, smoothing):
     rows = others & (values == category)
+    if np.isinf(smoothing.prior):
+        return smoothing.mean
     total = (weight * y)[rows].sum() + smoothing.prior * smoothing.mean
     return total / (weight[rows].sum() + smoothing.prior)
 
@@ -145,7 +147,30 @@ def test_categories_of_one_row_tell_nothing():
 def test_categories_beside_one_with_all_weight_tell_nothing():
     sums = np.array([[3.2, 3.2, 8.0, 7.0], [0.0, 0.0, 1e-30, 1.0]])
     with np.errstate(all="raise"):
-        assert _smoothing(sums) == _Smoothing(0.4, 8.0)
+        assert _smoothing(sums) == _Smoothing(0.4, np.inf)
+
+
+@pytest.mark.parametrize("n_categories", [30, 1000, 4000, 10**6])
+def test_noise_is_no_statistic(n_categories):
+    """Also with nearly as many categories as rows; 2 standard errors leave chance for about one column of forty."""
+    n_constant = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = rng.integers(0, n_categories, (5600, 1)).astype(float), rng.normal(size=5600)
+        for method in ("target", "ordered"):
+            statistics, encoded = TargetStatistics.learn(X, Targets(y[None]), [0], method, seed=0)
+            is_constant = np.ptp(encoded) == 0
+            assert is_constant == (np.ptp(statistics.transform(X)) == 0)
+            n_constant += is_constant
+    assert n_constant >= 34
+
+
+def test_what_categories_have_in_common_is_kept():
+    rng = np.random.default_rng(0)
+    X, effect = rng.integers(0, 4000, (5600, 1)).astype(float), rng.normal(size=4000)
+    y = effect[X[:, 0].astype(int)] + rng.normal(size=5600)
+    statistics, _ = TargetStatistics.learn(X, Targets(y[None]), [0], "target", seed=0)
+    assert np.corrcoef(statistics.transform(X)[:, 0], effect[X[:, 0].astype(int)])[0, 1] > 0.7
 
 
 def test_a_table_in_parts_is_read_once_for_all_columns():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import fastens
 from fastens import (
@@ -226,3 +229,125 @@ def test_what_weights_mean(kind, method):
     assert (one.predict(X) == other.predict(X)).all() == (method == "partition")
     if method != "partition":
         np.testing.assert_allclose(one._check_table(X), other._check_table(X), rtol=1e-12)
+
+
+# Many categories and several classes --------------------------------------------------
+
+THREE_CLASSES = [
+    GradientBoostingClassifier(n_estimators=20),
+    GradientBoostingClassifier(n_estimators=10, linear_leaves=True),
+    DecisionTreeClassifier(),
+    RandomForestClassifier(10, random_state=0),
+    ExtraTreesClassifier(10, max_features=1.0, random_state=0),
+    AdaBoostClassifier(n_estimators=20, max_depth=3),
+]
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("model", THREE_CLASSES, ids=ids)
+def test_no_category_is_pooled_by_default(model, numbers, rng):
+    categories = np.repeat(np.arange(1000), 12)
+    y = rng.integers(0, 3, 1000)[categories]
+    frame = pd.DataFrame({"town": categories if numbers else [f"t{each}" for each in categories]})
+    model = clone(model).set_params(categorical_features=["town"] if numbers else "from_dtype")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.fit(frame, y).score(frame, y) > 0.97
+
+
+def test_columns_of_few_categories_are_partitioned_for_three_classes(rng):
+    for n, is_encoded in ((32, False), (33, True)):
+        frame = pd.DataFrame({"town": np.arange(660) % n}).astype("category")
+        model = RandomForestClassifier(2, random_state=0).fit(frame, rng.integers(0, 3, 660))
+        assert (model._statistics is not None) == is_encoded
+
+
+@pytest.mark.parametrize("model", [*CLASSIFIERS[1:4], GradientBoostingRegressor(n_estimators=2)], ids=ids)
+def test_pooled_categories_are_warned_of(model, rng):
+    frame = pd.DataFrame({"town": [f"t{each}" for each in np.arange(900) % 300], "area": rng.random(900)})
+    model = clone(model).set_params(categories=Categories("partition"))
+    expected = r"Column 'town' must have at most max_bins=255 categories.*got 300.*254 most frequent.*'target'"
+    with pytest.warns(UserWarning, match=expected):
+        model.fit(frame, rng.integers(0, 2, 900))
+
+
+def test_models_without_statistics_warn_too(rng):
+    frame = pd.DataFrame({"town": [f"t{each}" for each in np.arange(900) % 300]})
+    y = rng.integers(0, 3, 900)
+    for model in (fastens.DecisionStumpClassifier(), fastens.BayesTreeClassifier(), fastens.IsolationForest(2)):
+        with pytest.warns(UserWarning, match="Column 'town' must have at most max_bins=255 categories"):
+            model.fit(frame, y)
+
+
+# Unseen categories --------------------------------------------------
+
+OF_EFFECTS = [
+    (GradientBoostingRegressor(), 0.5),
+    (GradientBoostingRegressor(linear_leaves=True), 0.5),
+    (GradientBoostingRegressor.plain(), 0.5),
+    (RandomForestRegressor(60, random_state=0), 0.5),
+    (ExtraTreesRegressor(60, random_state=0), 0.5),
+    (DecisionTreeRegressor(), 1.2),
+    (AdaBoostRegressor(n_estimators=20, max_depth=4, random_state=0), 1.2),
+]
+
+
+def effects_table(seed):
+    """Twelve equally frequent categories."""
+    rng = np.random.default_rng(seed)
+    effects = rng.normal(0, 5, 12)
+    categories = np.arange(1200) % 12
+    frame = pd.DataFrame({"town": [f"t{each}" for each in categories], "area": rng.normal(size=1200)})
+    return frame, effects[categories] + frame["area"].to_numpy() + 0.5 * rng.normal(size=1200), effects.mean()
+
+
+@pytest.mark.parametrize(("model", "largest"), OF_EFFECTS, ids=lambda each: str(each)[:40])
+def test_an_unseen_category_has_the_mean_effect(model, largest, tmp_path):
+    new = pd.DataFrame({"town": ["new"] * 9, "area": np.linspace(-1, 1, 9)})
+    away = []
+    for seed in range(4):
+        frame, y, mean = effects_table(seed)
+        model.fit(frame, y)
+        away.append(abs(model.predict(new).mean() - mean))
+    assert np.mean(away) < largest
+    expected = model.predict(new)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(new), expected)
+    np.testing.assert_array_equal(np.concatenate([model.predict(new[i : i + 1]) for i in range(9)]), expected)
+    if hasattr(model, "predict_contributions") and not isinstance(model, AdaBoostRegressor):
+        np.testing.assert_allclose(model.predict_contributions(new).sum(axis=1), expected, atol=1e-8)
+    if hasattr(model, "staged_predict"):
+        *_, last = model.staged_predict(new)
+        np.testing.assert_allclose(last, expected, rtol=1e-12)
+
+
+def test_unseen_may_be_missing_or_an_error():
+    frame, y, _ = effects_table(0)
+    new = pd.DataFrame({"town": ["t1", None, "new"], "area": 0.0})
+    for model in (GradientBoostingRegressor(n_estimators=5), RandomForestRegressor(5, random_state=0)):
+        model.set_params(categories=Categories(unseen="missing")).fit(frame, y)
+        found = model.predict(new)
+        assert found[1] == found[2]
+        model.set_params(categories__unseen="error").fit(frame, y)
+        message = r"Column 'town' must hold only categories that fit has seen.*got 'new' in row 2"
+        for predict in (model.predict, model.apply, model.predict_contributions):
+            with pytest.raises(ValueError, match=message):
+                predict(new)
+        np.testing.assert_array_equal(model.predict(new[:2]), found[:2])
+        model.set_params(categories=Categories("target", unseen="error")).fit(frame, y)
+        with pytest.raises(ValueError, match=message):
+            model.predict(new)
+
+
+def test_unseen_follows_missing_values_of_training():
+    frame, y, _ = effects_table(0)
+    frame.loc[::7, "town"] = None
+    new = pd.DataFrame({"town": [None, "new"], "area": 0.0})
+    fits = [GradientBoostingRegressor(categories=Categories(unseen=unseen)) for unseen in ("average", "missing")]
+    found = [model.fit(frame, y).predict(new) for model in fits]
+    assert found[0][0] == found[0][1]
+    assert found[0][0] == pytest.approx(y[::7].mean(), abs=1.0)
+    apart = Categories(missing="category")
+    average, missing = GradientBoostingRegressor(categories=apart).fit(frame, y).predict(new)[::-1]
+    assert missing == pytest.approx(y[::7].mean(), abs=1.0)
+    assert average == pytest.approx(y.mean(), abs=0.7)

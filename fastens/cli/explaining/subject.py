@@ -15,7 +15,6 @@ from fastens.cli.report.scores import Truth, mean_loss
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
 from fastens.files.python_values import python_values
-from fastens.table.columns.dates import DAY, column_and_part
 
 Array = NDArray[np.float64]
 # Predictions for shuffled values of all columns together, at most about so many; rows are left out evenly beyond.
@@ -61,9 +60,8 @@ class Subject:
         return [str(label) for label in (self.classes[1:] if len(self.classes) == 2 else self.classes)]
 
     def is_day(self, feature: str) -> bool:
-        """Whether a feature is the days since 1970 of a column of dates."""
-        column, part = column_and_part(feature) or ("", "")
-        return part == DAY and self.card.kinds.get(column) in (DATE, TIMESTAMP)
+        """Return True if a feature is a column of dates, whose values are days since 1970."""
+        return self.card.kinds.get(feature) in (DATE, TIMESTAMP)
 
     def take(self, rows: NDArray) -> Subject:
         """Some of the rows."""

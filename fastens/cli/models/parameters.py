@@ -144,6 +144,7 @@ GROUPS = {
         Parameter("linear_leaves.l2", float, "L2", "shrinks the slopes of --linear-leaves"),
         Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
         Parameter("categories.missing", str, "KIND", "a missing category is missing, or a category"),
+        Parameter("categories.unseen", str, "KIND", "of categories not in training: average, missing or error"),
         Parameter("categories.encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
         Parameter(
             "monotonic_cst",

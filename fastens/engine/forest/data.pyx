@@ -60,6 +60,9 @@ cdef class ForestData:
         table.max_codes = max(matrix.n_codes)
         table.has_categories = matrix.is_categorical.any()
         table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
+        self.kept.append(matrix.thresholds)
+        limits = [of_feature.ctypes.data for of_feature in matrix.thresholds]
+        table.thresholds = <const float64_t* const*>self._pointer(limits, np.uintp)
         if values is not None:
             self._set_values(values)
 

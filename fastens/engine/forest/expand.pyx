@@ -88,13 +88,13 @@ cdef void _record_split(
     node.gain = open.split.gain
     node.left_child = grown.n
     node.n_usable, node.n_groups = open.split.n_usable, open.split.n_groups
+    node.missing_left = <uint8_t>open.split.missing_left
     if open.split.is_set:
         node.category_set = grown.n_words
         memcpy(grown.words + grown.n_words, set_words, n_words * sizeof(uint32_t))
         grown.n_words += n_words
     else:
         node.last_code = <uint16_t>open.split.last_code
-        node.missing_left = <uint8_t>open.split.missing_left
 
 
 cdef void _open_child(

@@ -376,9 +376,9 @@ cdef class Grower:
                 link[0, k] = node.split.feature
                 link[1, k] = ws.nodes[node.left_child].place
                 number[0, k] = node.split.gain * gain_unit
+                missing_left[k] = node.split.missing_left
                 if not ws.features[node.split.feature].is_categorical:
                     bin_threshold[k] = node.split.bin
-                    missing_left[k] = node.split.missing_left
         return Tree(
             feature=links[0],
             bin_threshold=bins,

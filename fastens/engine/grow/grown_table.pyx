@@ -6,7 +6,7 @@ from fastens.engine.bins.pages cimport pages_of
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.paths cimport add_feature, mask_words
 from fastens.engine.splits.workspace cimport Output, Workspace
-from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -74,6 +74,7 @@ cdef _set_features(Workspace* ws, matrix, monotone):
     cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(matrix.is_categorical, dtype=np.uint8)
     cdef const int32_t[::1] first = bundles.first_member, usual = bundles.most_frequent_bin
     cdef const uint8_t[::1] members = bundles.members
+    cdef const float64_t[::1] limits
     ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
     if ws.features == NULL:
         raise MemoryError(f"no memory for {ws.table.n_features} features")
@@ -83,6 +84,8 @@ cdef _set_features(Workspace* ws, matrix, monotone):
         feature.n_codes = n_codes[f]
         feature.is_categorical = is_categorical[f]
         feature.monotone = 0 if monotone is None else monotone[f]
+        limits = matrix.thresholds[f]
+        feature.thresholds = &limits[0] if limits.shape[0] > 0 else NULL
         feature.members, feature.most_frequent_bin = &members[first[f]], usual[f]
 
 

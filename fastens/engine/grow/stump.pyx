@@ -22,6 +22,7 @@ from fastens.engine.comm import LOCAL
 
 from fastens.engine.grow.stump_rows cimport Rows, count_cells
 from fastens.engine.splits.criterion cimport SQUARES, Criterion, score_of_sums
+from fastens.engine.splits.goes_left cimport middle_code
 from fastens.engine.splits.order cimport sort_by_key
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
@@ -166,6 +167,22 @@ cdef void _scan_categories(
                 found.score, found.bin, found.order = score, i + 1, k
 
 
+cdef bint _has_weight(const int64_t* cell, int32_t n_classes) noexcept nogil:
+    cdef int32_t k
+    for k in range(n_classes):
+        if cell[k] != 0:
+            return True
+    return False
+
+
+cdef int32_t _centre_of_gap(const Rows* rows, int32_t f, const int64_t* cells, int32_t low) noexcept nogil:
+    """As `centre_of_gap` of split.pyx: `low`, the last code on the left, has weight, but the ones after it may not."""
+    cdef int32_t high = low + 1, n_codes = rows.n_codes[f], n_classes = rows.n_classes
+    while high < n_codes and not _has_weight(cells + <Py_ssize_t> high * n_classes, n_classes):
+        high += 1
+    return middle_code(rows.thresholds[f], low, high) if high < n_codes else n_codes - 1
+
+
 cdef void _mark_left(const Rows* rows, int32_t f, const int64_t* cells, Room* room, const Found* found) noexcept nogil:
     """Which codes go left. Code 0 where training had none of it: to the side of more weight."""
     cdef int32_t c, n_codes = rows.n_codes[f], n_classes = rows.n_classes
@@ -176,8 +193,9 @@ cdef void _mark_left(const Rows* rows, int32_t f, const int64_t* cells, Room* ro
         for c in range(found.bin):
             room.goes_left[room.order[c]] = 1
     else:
+        room.bin = _centre_of_gap(rows, f, cells, found.bin)
         room.goes_left[0] = found.missing_left
-        for c in range(1, found.bin + 1):
+        for c in range(1, room.bin + 1):
             room.goes_left[c] = 1
     memset(room.best_left, 0, n_classes * sizeof(int64_t))
     for c in range(n_codes):
@@ -275,6 +293,8 @@ cdef class StumpFinder:
         Number of codes of each feature, code 0 included.
     is_categorical : uint8 array of shape (n_features,)
         Whether the codes have no order.
+    thresholds : list of float64 arrays
+        The thresholds of each feature.
     classes : uint16 array of shape (n_rows,)
         The class of each row.
     n_classes : int
@@ -286,10 +306,13 @@ cdef class StumpFinder:
     cdef Rows rows
     cdef Room* rooms
     cdef int32_t n_threads
-    cdef object columns, n_codes, is_categorical, classes
+    cdef object columns, n_codes, is_categorical, thresholds, classes
 
-    def __init__(self, columns, n_codes, is_categorical, classes, int32_t n_classes, int n_threads=1):
+    def __init__(self, columns, n_codes, is_categorical, thresholds, classes, int32_t n_classes, int n_threads=1):
+        limits = np.array([of_feature.ctypes.data for of_feature in thresholds], dtype=np.uintp)
         self.columns, self.n_codes, self.is_categorical, self.classes = columns, n_codes, is_categorical, classes
+        self.thresholds = thresholds, limits
+        self.rows.thresholds = <const float64_t* const*> <size_t> limits.ctypes.data
         self.rows.n_classes = n_classes
         self.rows.n_features, self.rows.n_rows = columns.shape
         self.rows.most_codes = max(n_codes)

@@ -3,7 +3,7 @@
 from libc.string cimport memset
 
 from fastens.engine.splits.criterion cimport Criterion
-from fastens.engine.structs cimport code_t, int32_t, int64_t, uint8_t, uint16_t
+from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 
 cdef enum:
     ROW_BLOCK = 4096            # rows whose weights and classes stay in the cache while the features pass over them
@@ -21,6 +21,7 @@ cdef struct Rows:
     const uint16_t* classes
     const int32_t* n_codes
     const uint8_t* is_categorical
+    const float64_t* const* thresholds
     int32_t n_features
     int32_t n_classes
     int32_t code_size

@@ -56,7 +56,9 @@ class StumpLearner:
     ) -> None:
         self.codes = codes
         is_categorical = binning.is_categorical.astype(np.uint8)
-        self._finder = StumpFinder(codes, binning.n_codes, is_categorical, classes, n_classes, n_threads)
+        self._finder = StumpFinder(
+            codes, binning.n_codes, is_categorical, binning.thresholds, classes, n_classes, n_threads
+        )
         self._criterion = CRITERIA[criterion]
 
     def fit(self, weights: NDArray[np.int64], comm: Comm = LOCAL) -> Stump:
@@ -91,7 +93,7 @@ def stump_ensemble(
     splits = [stump for stump in stumps if stump.feature >= 0]
     sums = np.array([stump.sums for stump in stumps], dtype=np.float64)
     weight = sums.sum(axis=2)
-    n_left = sum_over(comm, _left_counts(splits, codes))
+    n_left, n_missing = sum_over(comm, _counts(splits, codes))
     (n_rows,) = sum_ints(comm, codes.shape[1])
     n_samples = np.full((len(stumps), 2), n_rows)
     n_samples[is_split] = np.stack([n_rows - n_left, n_left], axis=1)
@@ -109,7 +111,7 @@ def stump_ensemble(
         node_offsets=layout.offsets,
         tree_output=np.zeros(len(stumps)),
         baseline=np.zeros(n_values),
-        **_thresholds(splits, layout, binning),
+        **_thresholds(splits, n_missing, layout, binning),
     )
 
 
@@ -136,7 +138,9 @@ class _Layout:
         return out
 
 
-def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> dict[str, np.ndarray]:
+def _thresholds(
+    splits: Sequence[Stump], n_missing: NDArray[np.int64], layout: _Layout, binning: Binning
+) -> dict[str, np.ndarray]:
     """The arrays that define which codes go left."""
     inner, n_nodes = layout.roots[layout.is_split], layout.offsets[-1]
     bin_threshold = np.zeros(n_nodes, dtype=np.uint16)
@@ -144,9 +148,10 @@ def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> d
     category_set = np.full(n_nodes, -1, dtype=np.int32)
     words: list[np.ndarray] = [np.zeros(0, dtype=np.uint32)]
     n_words = 0
-    for node, stump in zip(inner.tolist(), splits, strict=True):
+    for node, stump, missing in zip(inner.tolist(), splits, n_missing, strict=True):
         if binning.is_categorical[stump.feature]:
             category_set[node] = n_words
+            missing_left[node] = missing == 0
             words.append(set_of(np.flatnonzero(stump.goes_left), len(stump.goes_left)))
             n_words += len(words[-1])
         else:
@@ -160,11 +165,12 @@ def _thresholds(splits: Sequence[Stump], layout: _Layout, binning: Binning) -> d
     }
 
 
-def _left_counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
-    """How many rows go left."""
+def _counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
+    """How many rows go left, and how many are missing, (2, n_splits)."""
     n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
     counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}
-    return np.array([counts[stump.feature] @ stump.goes_left for stump in splits], dtype=np.int64)
+    found = [(counts[stump.feature] @ stump.goes_left, counts[stump.feature][0]) for stump in splits]
+    return np.array(found, dtype=np.int64).reshape(-1, 2).T.copy()
 
 
 def _gini_gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:

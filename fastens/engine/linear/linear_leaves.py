@@ -246,6 +246,11 @@ class LinearEnsemble(TreeEnsemble):
         """Return the same trees with other values of the nodes."""
         return LinearEnsemble(super().with_values(value), self.linear)
 
+    def with_unseen_on_average(self) -> LinearEnsemble:
+        """Return the same trees where categories never seen get the mean of both sides."""
+        trees = super().with_unseen_on_average()
+        return self if trees is self else LinearEnsemble(trees, self.linear)
+
     def separate_trees(self) -> list[LinearTree]:  # type: ignore[override]
         """Return all trees, each with its own models."""
         bounds = zip(self.node_offsets[:-1], self.node_offsets[1:], strict=True)

@@ -4,6 +4,8 @@
 #ifndef FASTENS_GOES_LEFT_H
 #define FASTENS_GOES_LEFT_H
 
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 
 #include "engine/dispatch.h"
@@ -50,6 +52,27 @@ FASTENS_INLINE int code_goes_left(const uint32_t* words, int32_t first, uint32_t
     if (first >= 0)
         return set_has(words + first, code);
     return code == 0 ? missing_left : code <= last;
+}
+
+/* The last code on the left of a threshold in the gap between two codes that a node has, none between them: of the
+ * boundaries of bins in the gap, the one nearest to its middle, so that new values there go the way of the nearer side.
+ * An infinity is cut off from all finite values. Code c ends at thresholds[c - 1]. */
+FASTENS_INLINE int32_t middle_code(const double* thresholds, int32_t low, int32_t high)
+{
+    int32_t first = low - 1, last = high - 2;
+    const int below_all = thresholds[first] == -INFINITY, above_all = thresholds[last] == DBL_MAX;
+    if (first == last || below_all != above_all)
+        return below_all || first == last ? low : high - 1;
+    const double start = below_all ? -DBL_MAX : thresholds[first];
+    const double middle = 0.5 * start + 0.5 * thresholds[last];
+    while (first + 1 < last) {
+        const int32_t half = first + (last - first) / 2;
+        if (thresholds[half] <= middle)
+            first = half;
+        else
+            last = half;
+    }
+    return 1 + (middle - thresholds[first] <= thresholds[last] - middle ? first : last);
 }
 
 #endif

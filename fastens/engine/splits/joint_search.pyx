@@ -11,7 +11,7 @@ from fastens.engine.splits.gain cimport (
     FeatureCells, ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, node_score, sums_of_code
 )
 from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
-from fastens.engine.splits.split cimport look_at, thresholds_of_wide
+from fastens.engine.splits.split cimport centre_of_gap, look_at, thresholds_of_wide
 from fastens.engine.splits.workspace cimport Output, Workspace, sums_of_node
 from fastens.engine.structs cimport Feature, float64_t, int32_t, uint64_t
 
@@ -242,7 +242,10 @@ cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* roo
                 cell = sums_of_code(&cells, k)
             add_sums(&left[o], &cell)
     split.left = left[by]
-    if not feature.is_categorical and sums_of_code(&cells, 0).count == 0:
+    if feature.is_categorical:
+        return by
+    split.bin = centre_of_gap(&cells, split.bin)
+    if sums_of_code(&cells, 0).count == 0:
         # The node has no missing value to learn from: one follows the larger side.
         split.missing_left = _left_is_larger(ws, side.node, left)
     return by

@@ -13,7 +13,9 @@ from fastens.engine.histograms.sparse_histogram cimport (
 from fastens.engine.paths cimport add_feature, next_feature
 from fastens.engine.splits.categories cimport is_one_hot, write_category_set
 from fastens.engine.splits.features cimport allow_features, key_of_thresholds
-from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, limited_value, start_scan
+from fastens.engine.splits.gain cimport (
+    FeatureCells, Scan, ScanRoom, Split, limited_value, start_scan, sums_of_code
+)
 from fastens.engine.splits.joint_search cimport Side, best_joint_split, cells_of_output, complete_joint_split
 from fastens.engine.splits.split cimport best_split_of_feature, column_sums, node_of_scan
 from fastens.engine.splits.workspace cimport (
@@ -474,5 +476,6 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) n
         node.split.category_set = side.node * ws.words_per_node
         cells = cells_of_output(ws, side, &ws.features[node.split.feature], &ws.rooms[room], by)
         write_category_set(&cells, &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node)
+        node.split.missing_left = sums_of_code(&cells, 0).count == 0  # its way is free: see unseen.pyx
     if ws.n_outputs > 1:
         node.split.left = ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]

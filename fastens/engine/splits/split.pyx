@@ -16,6 +16,7 @@ from fastens.engine.splits.gain cimport (
     FeatureCells, Scan, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score,
     sums_of_code
 )
+from fastens.engine.splits.goes_left cimport middle_code
 from fastens.engine.splits.scan cimport (
     ScanNode, bound_gains, large_gains, large_sums, leave_out_light, ordered_gains, place_of, running_sums, split_gains
 )
@@ -195,6 +196,19 @@ cdef void _scan_numeric(const FeatureCells* cells, Scan* scan) noexcept nogil:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
 
 
+cdef int32_t centre_of_gap(const FeatureCells* cells, int32_t code) noexcept nogil:
+    """The code in whose place a threshold after `code` stands: in the middle between values that the node has; all
+    values go left where the node has none above."""
+    cdef int32_t low = code, high = code + 1, n_codes = cells.feature.n_codes
+    while high < n_codes and sums_of_code(cells, high).count == 0:
+        high += 1
+    if high == n_codes:
+        return n_codes - 1
+    while low > 1 and sums_of_code(cells, low).count == 0:
+        low -= 1
+    return middle_code(cells.feature.thresholds, low, high)
+
+
 cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
     """Children minus parent; where values are free, the scan left out what is the same for all splits."""
     cdef Sums right
@@ -237,7 +251,7 @@ cdef void best_split_of_feature(
     best.gain = _whole_gain(&scan)
     if best.gain > cells.rules.min_gain:
         best.feature = cells.feature.index
-        best.bin = scan.bin
+        best.bin = scan.bin if cells.feature.is_categorical else centre_of_gap(cells, scan.bin)
         best.missing_left = scan.missing_left
         best.category_set = -1
         best.left = scan.left

@@ -108,6 +108,9 @@ def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarra
         matrix.comm.max(keys)
         left, right = np.split(floats_of_bits(keys), 2)
         right = -right
-    with np.errstate(invalid="ignore"):  # where all rows go one way
-        middle = left / 2 + right / 2
+    # An infinity is cut off from all finite values, as by the thresholds of bins.
+    largest = np.finfo(np.float64).max
+    middle = np.where(np.isneginf(left), -largest, left) / 2 + np.where(np.isposinf(right), largest, right) / 2
+    middle[np.isneginf(left) & ~np.isposinf(right)] = -np.inf
+    middle[np.isposinf(right) & ~np.isneginf(left)] = largest
     return np.where((left <= middle) & (middle < right), middle, left)

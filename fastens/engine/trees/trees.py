@@ -16,6 +16,7 @@ from fastens.engine.predict.compile import CompiledTrees
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.packing import pack, unpack, unpack_splits
 from fastens.engine.trees.structure import check_structure, read_binning
+from fastens.engine.trees.unseen import send_unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,8 @@ class Tree:
     bin_threshold : uint16 array
         Numeric splits send codes ``1 <= code <= bin_threshold`` to the left.
     missing_left : uint8 array
-        Whether a numeric split sends code 0 (missing, unseen) to the left.
+        Whether a numeric split sends code 0 (missing, unseen) to the left. At a split of categories: True where no row
+        of training had code 0 in the node and its side is still free; see unseen.pyx.
     category_set : int32 array
         -1, or the first word in ``category_words`` of the set of codes that go left (code 0 among them or not).
     category_words : uint32 array
@@ -260,7 +262,26 @@ class TreeEnsemble:
         """Return the same trees with other values of the nodes."""
         if self._packed is not None:
             return TreeEnsemble.from_packed(self._packed | {"value": value}, self.binning)
-        return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | {"value": value})
+        return self._with(value=value)
+
+    def with_unseen_on_average(self) -> TreeEnsemble:
+        """Return the same trees where categories never seen get the mean of both sides; see unseen.pyx.
+
+        Splits of categories note in `missing_left` that no row of the node had a missing value, until this is done.
+        """
+        splits = self.splits()
+        if not ((splits.category_set >= 0) & (splits.missing_left > 0)).any():
+            return self
+        words, mean = self.category_words.copy(), self.value.astype(np.float64)
+        send_unseen(
+            self.node_offsets, self.left_child, self.feature, self.category_set, self.missing_left,
+            self.weight.astype(np.float64), mean, self.tree_output, self.binning.n_features, self.n_outputs, words,
+        )  # fmt: skip
+        return self._with(category_words=words, missing_left=np.where(self.category_set < 0, self.missing_left, 0))
+
+    def _with(self, **arrays: np.ndarray) -> TreeEnsemble:
+        """Return the trees with other arrays."""
+        return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | arrays)
 
     def with_sets_in_order(self) -> TreeEnsemble:
         """Return the same trees with the category sets one after another, in the order of the nodes."""

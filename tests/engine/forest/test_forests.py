@@ -20,6 +20,7 @@ from reference.forest_growth import (
     rows_of_nodes,
     values_of_bins,
 )
+from reference.growth import assert_in_the_middle
 
 CLASS_CRITERIA = ["gini", "entropy"]
 NUMBER_CRITERIA = ["squared_error", "poisson", "absolute_error"]
@@ -82,6 +83,9 @@ def check_nodes(tree, matrix, target, rules, weight=None, *, optimal=True, toler
             assert split == (best > -np.inf and not too_small)
             if split:
                 assert tree.gain[node] == pytest.approx(best, rel=1e-4, abs=tolerance * scale)
+    if not rules.random_thresholds:
+        sides = [(rows[k], rows[k + 1]) if k > 0 else None for k in tree.left_child]
+        assert_in_the_middle(tree, matrix.columns, matrix.n_codes, matrix.thresholds, sides)
 
 
 CASES = [

@@ -14,7 +14,7 @@ from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.grow.pruning import prune
 from fastens.engine.losses.losses import AbsoluteError
 from reference.grown import assert_same_tree, bin_rows, make_rows
-from reference.growth import NaiveGrower
+from reference.growth import NaiveGrower, assert_in_the_middle
 
 
 def assert_like_twin(tree, nodes, rel=1e-6):
@@ -28,6 +28,11 @@ def assert_like_twin(tree, nodes, rel=1e-6):
             assert tree.left_child[index] == node["children"][0]
         else:
             assert tree.feature[index] == -1
+
+
+def sides_of(nodes):
+    """The rows on the two sides of each node's split, or None."""
+    return [tuple(nodes[child]["rows"] for child in node["children"]) if "children" in node else None for node in nodes]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,9 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
     rules = GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, l2_regularization=0.5)
     tree = TreeGrower(matrix, rules).grow(gradients, hessians)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
-    assert_like_twin(tree, twin.grow(gradients, hessians))
+    nodes = twin.grow(gradients, hessians)
+    assert_like_twin(tree, nodes)
+    assert_in_the_middle(tree, matrix.columns, matrix.n_codes, matrix.thresholds, sides_of(nodes))
 
 
 def test_one_code_of_many_rows_does_not_change_trees():
@@ -94,7 +101,9 @@ def test_thresholds_are_drawn_as_in_the_twin(n_rows, max_bins, weighted, rows_pe
     trees = [grower.grow(gradients, hessians, seed=seed) for seed in (0, 2**63 + 5)]
     assert not np.array_equal(trees[0].bin_threshold, trees[1].bin_threshold)
     for tree, seed in zip(trees, (0, 2**63 + 5), strict=True):
-        assert_like_twin(tree, twin.grow(gradients, hessians, weight, seed=seed))
+        nodes = twin.grow(gradients, hessians, weight, seed=seed)
+        assert_like_twin(tree, nodes)
+        assert_in_the_middle(tree, matrix.columns, matrix.n_codes, matrix.thresholds, sides_of(nodes))
 
 
 CATEGORY_RULES = [

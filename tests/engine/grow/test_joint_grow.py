@@ -7,6 +7,7 @@ import pytest
 
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from reference.grown import ARRAYS, assert_same_tree, bin_rows, make_rows
+from reference.growth import assert_in_the_middle
 from reference.joint_growth import NaiveJointGrower
 
 RULES = [
@@ -59,7 +60,10 @@ def test_trees_are_those_of_the_twin(rules, weighted):
     matrix = bin_rows(X, weight, max_bins=60)
     tree = grower_of(matrix, rules, 3, weight).grow(gradients, hessians)
     twin = NaiveJointGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
-    assert_like_twin(tree, twin.grow(gradients, hessians, weight))
+    nodes = twin.grow(gradients, hessians, weight)
+    assert_like_twin(tree, nodes)
+    sides = [tuple(nodes[k]["rows"] for k in node["children"]) if "children" in node else None for node in nodes]
+    assert_in_the_middle(tree, matrix.columns, matrix.n_codes, matrix.thresholds, sides)
 
 
 def leaves_below(tree, node):

@@ -9,6 +9,7 @@ from fastens.engine.splits.criterion import CRITERIA
 
 from fastens.engine.bins.sparse_binned import SparseCodes
 from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
+from reference.growth import middle_code
 from reference.threads_comm import on_ranks
 
 
@@ -18,10 +19,17 @@ def make(rng, n_rows=60, n_features=5, n_classes=2, n_codes=9, dtype=np.uint8):
     return codes, y, rng.integers(0, 1000, n_rows)
 
 
+def limits_of(n_codes):
+    """Thresholds that are spread unevenly."""
+    return [1.7 ** np.arange(max(n - 2, 0)) for n in n_codes]
+
+
 def finder(codes, y, n_classes, n_threads=1, categorical=(), columns=None):
     n_codes = codes.max(axis=1).astype(np.int32) + 1
     kinds = np.isin(np.arange(len(codes)), categorical).astype(np.uint8)
-    return StumpFinder(codes if columns is None else columns, n_codes, kinds, y, n_classes, n_threads)
+    return StumpFinder(
+        codes if columns is None else columns, n_codes, kinds, limits_of(n_codes), y, n_classes, n_threads
+    )
 
 
 def assert_same_stump(one, other):
@@ -113,7 +121,9 @@ def test_rows_on_several_ranks(rng, n_classes):
         rows = slice(100 * comm.rank, 100 * (comm.rank + 1))
         own = np.ascontiguousarray(codes[:, rows])
         n_codes, kinds = np.full(len(codes), 9, np.int32), np.zeros(len(codes), np.uint8)
-        return StumpFinder(own, n_codes, kinds, y[rows].copy(), n_classes, 1).find(w[rows].copy(), 0, comm)
+        return StumpFinder(own, n_codes, kinds, limits_of(n_codes), y[rows].copy(), n_classes, 1).find(
+            w[rows].copy(), 0, comm
+        )
 
     for found in on_ranks(3, find):
         assert_same_stump(found, finder(codes, y, n_classes).find(w, 0))
@@ -149,6 +159,20 @@ def test_missing_rows_choose_their_side():
     assert finder(codes, y, 2).find(np.ones(6, np.int64), 0)[2].tolist() == [1, 1, 1, 0]
 
 
+def test_thresholds_stand_in_the_middle_between_weights(rng):
+    for _ in range(20):
+        codes, y, w = make(rng, n_rows=12, n_features=1, n_codes=30, n_classes=int(rng.integers(2, 4)))
+        w *= rng.random(12) < 0.6
+        feature, code, goes_left, _ = finder(codes, y, int(y.max()) + 1).find(w, 0)
+        if feature < 0 or codes.max() < 2:
+            continue
+        used = codes[0, w > 0]
+        left = goes_left[used] == 1
+        expected = middle_code(limits_of([codes.max() + 1])[0], used[left & (used > 0)], used[~left & (used > 0)])
+        assert code == expected
+        assert goes_left[1:].tolist() == [1] * code + [0] * (len(goes_left) - 1 - code)
+
+
 def test_missing_without_training_rows_goes_with_most():
     codes = np.array([[1, 1, 1, 2]], dtype=np.uint8)
     assert finder(codes, np.array([0, 0, 0, 1], np.uint16), 2).find(np.ones(4, np.int64), 0)[2].tolist() == [1, 1, 0]
@@ -159,6 +183,6 @@ def test_bad_lengths_are_refused():
     with pytest.raises(ValueError, match="classes must have 5 entries"):
         finder(codes, np.zeros(4, np.uint16), 2)
     with pytest.raises(ValueError, match="n_codes and is_categorical must have one entry per feature"):
-        StumpFinder(codes, np.ones(3, np.int32), np.zeros(2, np.uint8), np.zeros(5, np.uint16), 2, 1)
+        StumpFinder(codes, np.ones(3, np.int32), np.zeros(2, np.uint8), [np.zeros(0)] * 2, np.zeros(5, np.uint16), 2, 1)
     with pytest.raises(ValueError, match="weights must have 5 entries"):
         finder(codes, np.zeros(5, np.uint16), 2).find(np.ones(4, np.int64), 0)

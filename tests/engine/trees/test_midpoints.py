@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fastens import DecisionTreeRegressor
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
 from fastens.engine.trees import midpoints
@@ -41,3 +42,29 @@ def test_rows_go_the_same_ways(most_thresholds, monkeypatch):
             np.testing.assert_allclose(limits, sorted(used[f]))
         else:
             assert set(limits) <= set(binning.thresholds[f])
+
+
+def test_an_infinity_is_cut_off_from_all_finite_values():
+    largest = np.finfo(np.float64).max
+    for x, threshold in [
+        ([0.0, 99.0, np.inf], largest),
+        ([-np.inf, 0.0, 99.0], -np.inf),
+        ([-largest, -np.inf, largest], -np.inf),
+        ([-np.inf, np.inf, np.inf], 0.0),
+    ]:
+        X = np.array(x)[:, None]
+        y = (X[:, 0] > threshold).astype(int)
+        binning = learn_binning(X)
+        matrix = binning.transform(X)
+        [tree] = ForestGrower(matrix, class_target(y, [2]), TreeRules()).grow([TreeSample(None, None, 0)])
+        assert midpoints.cut_half_way(tree, matrix, X, binning)[1].thresholds[0].tolist() == [threshold]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_single_trees_take_finite_values_for_finite(dtype):
+    X = np.append(np.arange(100.0), np.inf).astype(dtype)[:, None]
+    y = np.append(np.arange(100.0), -1000.0)
+    for signed in (X, -X):
+        tree = DecisionTreeRegressor().fit(signed, y)
+        new = np.sign(signed[1, 0]) * np.array([[99.5], [1e30], [np.inf]], dtype=dtype)
+        assert tree.predict(new).tolist() == [99.0, 99.0, -1000.0]

@@ -8,7 +8,7 @@ from fastens.engine.forest.splits.score cimport (
 )
 from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, Layout, Search, keep_split, sum_of_logs
 from fastens.engine.forest.splits.threshold cimport random_code
-from fastens.engine.splits.goes_left cimport set_fill, set_put
+from fastens.engine.splits.goes_left cimport middle_code, set_fill, set_put
 from fastens.engine.histograms.cells cimport first_with_count
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.criterion cimport gain_of_squares
@@ -144,7 +144,7 @@ cdef void _scan(Search* search, int32_t first, int32_t last, bint missing_left) 
 
 cdef int32_t random_candidate(Search* search, bint* missing_left) noexcept nogil:
     """One threshold, and one side for missing rows, at random; of categories, a cut. Return the last group on the left,
-    and set search.last_code where the threshold is not to be half-way between groups."""
+    and set search.last_code where the threshold is not to be in the middle between groups."""
     cdef int32_t has_missing = search.codes[0] == 0 and not search.is_set, last = has_missing
     missing_left[0] = has_missing and random_bits(search.key, 1) & 1
     if search.is_set:
@@ -189,11 +189,14 @@ cdef void finish_split(Search* search) noexcept nogil:
     if search.is_set:
         _write_set(search)
         return
-    # Half-way between the codes on its two sides; without missing rows here, later ones follow the larger side.
+    # In the middle between the codes on its two sides; without missing rows here, later ones follow the larger side.
     if best.position + 1 == search.n_groups:
         best.last_code = search.forest.table.n_codes[search.feature] - 1
     elif best.last_code < 0:
-        best.last_code = (search.codes[best.position] + search.codes[best.position + 1]) // 2
+        best.last_code = middle_code(
+            search.forest.table.thresholds[search.feature], search.codes[best.position],
+            search.codes[best.position + 1],
+        )
     if search.codes[0] != 0:
         best.missing_left = 2 * best.left_weight > search.weight
 
@@ -202,5 +205,8 @@ cdef void _write_set(Search* search) noexcept nogil:
     """The bits of the codes that go left; codes that the node does not have go to its larger side."""
     cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
     set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)
+    search.best.missing_left = True  # the way of missing values is free, unless there are some: see unseen.pyx
     for k in range(search.n_groups):
+        if search.codes[k] == 0:
+            search.best.missing_left = False
         set_put(search.set_words, search.codes[k], k <= search.best.position)

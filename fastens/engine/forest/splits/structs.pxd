@@ -65,6 +65,7 @@ cdef struct ForestTable:
     int32_t max_codes
     const int32_t* n_codes
     const uint8_t* is_categorical
+    const float64_t* const* thresholds  # of each feature
     bint has_categories
     # where thresholds are random: values of bins, and for each cell how many of a feature's lie in cells before it:
     # cells[f * (N_CELLS + 1) + cell]
@@ -203,7 +204,7 @@ cdef struct Search:
     int32_t feature
     int32_t n_groups
     bint is_set                     # in the order of categories, not of codes
-    int32_t last_code               # on the left of a random threshold; -1: half-way between groups
+    int32_t last_code               # on the left of a random threshold; -1: in the middle between groups
     uint64_t key                    # of its random numbers
     Cells cells[FEATURES_AT_ONCE]
     uint16_t* codes                 # codes found, ascending, or in the order of categories

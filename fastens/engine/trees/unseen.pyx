@@ -1,0 +1,108 @@
+"""Which way categories that were never seen take at splits without missing values in training.
+
+A node decides for one side, so that every writing of a tree can hold it, and is wrong by what that side differs from
+the mean of both. Nodes are gone through in the order in which trees are added up, and each takes the side that brings
+the sum of these errors so far, by feature and weighted by the share of rows that come by, closest to 0. So over all
+trees unseen categories get the mean of the sides, weighted by their rows, as if they took both.
+The sides of a tree do not depend on later trees, so that continued fits do not change the trees before.
+"""
+
+import numpy as np
+
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint32_t
+
+
+cdef void _find_means(
+    const int32_t[::1] left_child, const float64_t[::1] weight, float64_t[:, ::1] mean, int64_t first, int64_t end
+) noexcept:
+    """From the values of leaves, those of the nodes above, weighted by the training rows."""
+    cdef int64_t node, child
+    cdef Py_ssize_t k
+    for node in range(end - 1, first - 1, -1):
+        child = first + left_child[node]
+        if child > first:
+            for k in range(mean.shape[1]):
+                mean[node, k] = _of_both(weight[child], weight[child + 1], mean[child, k], mean[child + 1, k])
+
+
+cdef inline float64_t _of_both(float64_t left, float64_t right, float64_t a, float64_t b) noexcept:
+    return (left * a + right * b) / (left + right) if left + right > 0 else (a + b) / 2
+
+
+def send_unseen(
+    const int64_t[::1] first_node, const int32_t[::1] left_child, const int32_t[::1] feature,
+    const int32_t[::1] category_set, const uint8_t[::1] is_free, const float64_t[::1] weight,
+    float64_t[:, ::1] mean, const int32_t[::1] tree_output, int32_t n_features, int32_t n_outputs,
+    uint32_t[::1] words,
+):
+    """Write the bit of code 0 to the sets of the nodes where `is_free`.
+
+    All arrays are by node but the first and the last three; `mean` has the values of leaves, and is filled in.
+    """
+    cdef float64_t[:, ::1] errors = np.zeros((n_features, n_outputs))
+    cdef float64_t[::1] share = np.zeros(left_child.shape[0])
+    cdef int64_t first, end, node
+    cdef Py_ssize_t t
+    cdef uint8_t[::1] is_wanted = np.zeros(n_features, dtype=np.uint8)
+    for node in range(left_child.shape[0]):
+        if is_free[node] and category_set[node] >= 0:
+            is_wanted[feature[node]] = True
+    for t in range(first_node.shape[0] - 1):
+        first, end = first_node[t], first_node[t + 1]
+        _find_means(left_child, weight, mean, first, end)
+        features = set()
+        for node in range(first, end):
+            if category_set[node] >= 0 and is_wanted[feature[node]]:
+                features.add(feature[node])
+        for f in sorted(features):
+            _send(
+                left_child, feature, category_set, is_free, weight, mean, share, words, errors[f, tree_output[t]:],
+                f, first, end,
+            )
+
+
+cdef void _send(
+    const int32_t[::1] left_child, const int32_t[::1] feature, const int32_t[::1] category_set,
+    const uint8_t[::1] is_free, const float64_t[::1] weight, const float64_t[:, ::1] mean, float64_t[::1] share,
+    uint32_t[::1] words, float64_t[::1] error, int32_t f, int64_t first, int64_t end,
+) noexcept:
+    """Choose the ways at one tree's splits on a feature, from the root on."""
+    cdef int64_t node, child
+    cdef float64_t both
+    cdef bint is_left
+    share[first] = 1.0
+    for node in range(first, end):
+        if left_child[node] == 0:
+            continue
+        child = first + left_child[node]
+        if feature[node] != f or category_set[node] < 0:
+            both = weight[child] + weight[child + 1]
+            share[child] = share[node] * (weight[child] / both if both > 0 else 0.5)
+            share[child + 1] = share[node] - share[child]
+            continue
+        if is_free[node] and share[node] > 0:
+            is_left = _left_is_better(mean, share[node], error, node, child, weight[child] >= weight[child + 1])
+            words[category_set[node]] = (words[category_set[node]] & ~<uint32_t>1) | is_left
+        is_left = words[category_set[node]] & 1
+        share[child], share[child + 1] = share[node] * is_left, share[node] * (not is_left)
+        _add_error(mean, share[node], error, node, child + (not is_left))
+
+
+cdef inline void _add_error(
+    const float64_t[:, ::1] mean, float64_t share, float64_t[::1] error, int64_t node, int64_t side
+) noexcept:
+    cdef Py_ssize_t k
+    for k in range(mean.shape[1]):
+        error[k] += share * (mean[side, k] - mean[node, k])
+
+
+cdef bint _left_is_better(
+    const float64_t[:, ::1] mean, float64_t share, const float64_t[::1] error, int64_t node, int64_t child,
+    bint left_is_larger,
+) noexcept:
+    cdef float64_t left = 0.0, right = 0.0
+    cdef Py_ssize_t k
+    for k in range(mean.shape[1]):
+        left += (error[k] + share * (mean[child, k] - mean[node, k])) ** 2
+        right += (error[k] + share * (mean[child + 1, k] - mean[node, k])) ** 2
+    return left_is_larger if left == right else left < right
