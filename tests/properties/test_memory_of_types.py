@@ -109,8 +109,12 @@ NARROW_ONLY = {
     "BayesOptimalClassifier",
     "ConformalClassifier",
     "ConformalRegressor",
+    "GibbsClassifier",
+    "MAPClassifier",
+    "MLClassifier",
     "StackingClassifier",
     "StackingRegressor",
+    "WeightedMajorityClassifier",
 }
 FEW = {"n_estimators": 2, "random_state": 0, "max_layers": 1, "cv": 2, "n_jobs": 1, "max_depth": 3}
 
