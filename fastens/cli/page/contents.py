@@ -20,7 +20,7 @@ from fastens.cli.page.document import document
 from fastens.cli.page.markup import Html
 from fastens.cli.page.svg import N_COLOURS
 from fastens.cli.report.scores import score, score_constant
-from fastens.cli.table.columns import NUMBER, TIME, WORDS, kind_of
+from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity
 
 Array = NDArray[np.float64]
