@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -79,7 +80,8 @@ def run(options: argparse.Namespace) -> None:
     unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
         raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit)}")
-    report = Report()
+    # Standard output is for predictions.
+    report = Report(sys.stderr)
     report.notes(table.notes)
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
         parts = _predicted_parts(model, kinds, table, kept, options)

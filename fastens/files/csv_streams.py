@@ -160,7 +160,7 @@ class CsvStream:
 
     def _typed(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
         """The batch with numbers and dates in the place of texts that are written so."""
-        codes = self.schema.missing
+        codes = () if self._keeps_codes else self.schema.missing
 
         def typed(name: str, values: pa.Array) -> pa.Array:
             if self._stored[name] == self._types[name] and not codes:
@@ -204,7 +204,9 @@ class CsvStream:
             head, dialect = self._with_encoding(0, self._head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
-        typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, self.notes, self.schema.missing)
+        # Of texts that stay such, nobody needs to know how they would have been read.
+        notes = [] if self.as_text else self.notes
+        typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, notes, self.schema.missing)
         found = {name: typing.read(name, head[name]) for name in head.column_names}
         self._names, self.prefers_comma = head.column_names, dialect.prefers_comma
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,8 @@ SAMPLE = 1000
 SHAPES = 20  # cells whose writing is looked at
 # Two-digit years are in the hundred years that end this many years from now, or now where the dates go back long.
 _YEARS_AHEAD, _LONG_AGO = 10, 30
+# The most days of February 31 after the end of February.
+_MOST_DAYS_OVER = 3
 _IS_BIRTH = re.compile(r"birth|dob|born|geb|naiss|nacim|nasc", re.IGNORECASE)
 # Names of months in English, German, French, Spanish, Italian and Portuguese, by how they begin.
 _MONTHS = (
@@ -99,6 +102,8 @@ class DateFormat:
             plain = pc.replace_substring(plain, pattern=f"q{quarter}", replacement=f"m{3 * quarter - 2}")
         text = text.replace("%b", "m%m").replace("Q%q", "m%m")
         moments = pc.strptime(plain, format=text, unit="s", error_is_null=True)
+        if "%d" in text:
+            moments = _of_calendar(moments, plain, text)
         if shift is not None:
             moments = pc.subtract(moments, shift)
         if not self.has_days:
@@ -106,6 +111,18 @@ class DateFormat:
         if "%y" in text and self.first_year:
             moments = _within(moments, self.first_year)
         return moments if ":" in text or "%H" in text else moments.cast(pa.date32())
+
+
+def _of_calendar(moments: Any, cells: Any, text: str) -> Any:
+    """The moments without those of days that their months lack, which Arrow takes for days of the next month."""
+    late = pc.and_(pc.less_equal(pc.day(moments), _MOST_DAYS_OVER), pc.is_valid(moments))
+    if not pc.any(late).as_py():
+        return moments
+    before = re.escape(text[: text.index("%d")]).replace("%Y", "[0-9]{4}")
+    pattern = "^ *" + re.sub("%[a-zA-Z]", "[0-9]{1,2}", before) + "(?P<day>[0-9]{1,2})"
+    days = pc.struct_field(pc.extract_regex(cells, pattern=pattern), "day").cast(pa.int64())
+    is_other = pc.fill_null(pc.and_(late, pc.not_equal(days, pc.day(moments))), False)
+    return pc.if_else(is_other, None, moments)
 
 
 def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool, float] | None:

@@ -105,10 +105,19 @@ class Typing:
         if name in self.given:
             return self._as_given(name, values, self.given[name])
         if name in self.known:
-            return as_known(name, values, self.known[name]), self.known[name]
+            return as_known(name, values, self._in_file(self.known[name], values)), self.known[name]
         if not _any(_IS_TEXT, values.type):
             return self._maybe_days(name, values)
         return self.guessed(name, values)
+
+    def _in_file(self, column: Column, values: pa.ChunkedArray) -> Column:
+        """The column with the decimal comma of the file, which schemas of its numbers lack, if more values have it."""
+        is_plain = column.type == NUMBER and column.decimal == "." and not column.thousands
+        if not (self.prefers_comma and is_plain and _any(_IS_TEXT, values.type)):
+            return column
+        distinct, comma = values.unique().drop_null(), replace(column, decimal=",")
+        points, commas = (pc.sum(style_of(one).fits(distinct)).as_py() or 0 for one in (column, comma))
+        return comma if commas > points else column
 
     def guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         """The same of a column of texts of which nothing is known."""

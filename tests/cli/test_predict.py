@@ -644,3 +644,31 @@ def test_parquet_names_with_blanks_and_without_letters_are_those_of_training(run
     result = run("predict", "m.fastens", "homes.parquet", "-o", "out.csv", "--keep", "size,column 2")
     assert result.code == 0, result.err
     assert fastens.read_table("out.csv").column_names == ["size", "column 2", "prediction"]
+
+
+def test_new_rows_are_read_as_the_table_of_training_was(run):
+    rng = np.random.default_rng(1)
+    ages = np.where(np.arange(200) % 9 == 5, -999, rng.integers(18, 80, 200))
+    lines = ["data;miasto;wiek;cena;zgoda"]
+    for i, age in enumerate(ages):
+        town, price = ("Łódź", "Żory")[i % 2], f"{rng.normal(100, 20):.2f}".replace(".", ",")
+        lines.append(f"{i * 7 % 28 + 1:02d}.{i % 12 + 1:02d}.2023;{town};{age};{price};{'tak' if age > 40 else 'nie'}")
+    Path("t.csv").write_text("\n".join(lines) + "\n", encoding="cp1250")
+    result = run("train", "t.csv", "--target", "zgoda", "--encoding", "cp1250", "--missing=-999", "--n-estimators", 5)
+    assert result.code == 0, result.err
+    cells = [line.split(";") for line in lines[:21]]
+    cells[7][3], cells[9][0] = "drogo", "31.02.2023"
+    Path("new.csv").write_text("\n".join(map(";".join, cells)) + "\n", encoding="cp1250")
+    result = run("predict", "model.fastens", "new.csv", "-o", "-", "--keep-all")
+    rows = rows_of(result.out)
+    assert [row[:5] for row in rows] == cells
+    assert [i for i, row in enumerate(rows) if row[-1] and i] == [7, 9]
+    assert "'data': '31.02.2023' is not a date written as %d.%m.%Y" in rows[9][-1]
+    assert "is text" not in result.err
+    result = run("predict", "model.fastens", "new.csv", "-o", "strict.csv", "--strict", "--missing", "31.02.2023")
+    assert "row 7: 'drogo' is not a number written like '1234,5'" in result.err
+    options = ("--missing", "drogo", "--column", "data:date")
+    assert "20 rows predicted" in run("predict", "model.fastens", "new.csv", "-o", "all.csv", *options).err
+    assert "Scores on 18 rows" in run("evaluate", "model.fastens", "new.csv").out
+    assert run("explain", "model.fastens", "new.csv", "-o", "page.html").code == 0
+    assert "2023-02-08" in Path("page.html").read_text()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.explaining.subject import Subject, as_outputs
+from fastens.cli.explaining.subject import Subject, as_numbers, as_outputs
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.scores import row_losses
 from fastens.cli.table.columns import WORDS
@@ -72,7 +72,7 @@ def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Rea
     names = subject.X.column_names
     if subject.card.kinds.get(names[0]) == WORDS:
         return _of_words(subject, row, choice, output)
-    cells = [_cell(subject.X.column(place)[row], subject.is_day(name)) for place, name in enumerate(names)]
+    cells = [_cell(subject.X[name].slice(row, 1), subject.is_day(name)) for name in names]
     if parts is None:
         shown = _largest(list(zip(names, cells, _replaced(subject, row, output).tolist(), strict=True)))
         return Reasons(row, choice, None, shown, None, f"change of the {_predicted_name(subject, output)}", REPLACED)
@@ -130,11 +130,11 @@ def _predicted_name(subject: Subject, output: int) -> str:
     return f"probability of {subject.output_names[output]}"
 
 
-def _cell(value: pa.Scalar, is_day: bool) -> str:
-    """A cell as text; days since 1970 as a date."""
-    plain = python_value(value)
+def _cell(cell: pa.ChunkedArray, is_day: bool) -> str:
+    """A column of one row as text."""
+    plain = as_numbers(cell).item() if is_day else python_value(cell[0])
     if plain is None or (isinstance(plain, float) and math.isnan(plain)):
         return "missing"
     if is_day:
-        return moment(float(plain))
+        return moment(plain)
     return number_text(plain) if isinstance(plain, float) else str(plain)

@@ -15,6 +15,7 @@ from fastens.cli.report.scores import Truth, mean_loss
 from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
 from fastens.files.python_values import python_values
+from fastens.table.columns.dates import elapsed_days, times_of
 
 Array = NDArray[np.float64]
 # Predictions for shuffled values of all columns together, at most about so many; rows are left out evenly beyond.
@@ -24,6 +25,7 @@ N_REPEATS = 5
 N_VALUES = 24
 N_CATEGORIES = 8
 N_DEPENDENCE_ROWS = 300
+_DATES = (DATE, TIMESTAMP)
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ class Subject:
         return [str(label) for label in (self.classes[1:] if len(self.classes) == 2 else self.classes)]
 
     def is_day(self, feature: str) -> bool:
-        """Return True if a feature is a column of dates, whose values are days since 1970."""
-        return self.card.kinds.get(feature) in (DATE, TIMESTAMP)
+        """Return True if a feature is a column of dates, which `as_numbers` makes days since 1970."""
+        return kind_of(self.X[feature].type) in _DATES
 
     def take(self, rows: NDArray) -> Subject:
         """Some of the rows."""
@@ -151,7 +153,7 @@ class Dependence:
 def dependence(subject: Subject, column: int) -> Dependence:
     """Mean predictions over a sample of rows, each value of the column given to all of them (Friedman 2001)."""
     values = subject.X.column(column)
-    if kind_of(values.type) in (NUMBER, TIME):
+    if is_ordered(values):
         known, typical = _spread_values(values)
     else:
         known, typical = _frequent_values(values)
@@ -200,8 +202,15 @@ def _counts(column: pa.ChunkedArray, known: NDArray) -> NDArray[np.intp]:
     return np.bincount(nearest, minlength=len(known))
 
 
+def is_ordered(column: pa.ChunkedArray) -> bool:
+    """Return True if the values of a column are numbers or dates, which are high or low."""
+    return kind_of(column.type) in (NUMBER, TIME, *_DATES)
+
+
 def as_numbers(column: pa.ChunkedArray) -> Array:
-    """Numbers, NaN where there is none."""
+    """Numbers, and dates as days since 1970; NaN where there is none."""
+    if kind_of(column.type) in _DATES:
+        return elapsed_days(times_of(column, ""))
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
 
 

@@ -15,11 +15,8 @@ import fastens
 from fastens.cli.table.card import KEY, ModelCard
 from fastens.cli.table.columns import (
     BOOLEAN,
-    DATE,
-    GIVEN,
     NUMBER,
     TEXT,
-    TIMESTAMP,
     WORDS,
     column_kinds,
     features,
@@ -69,7 +66,7 @@ def read_columns(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[
     """The columns whose values predictions depend on, at least one: not those that no tree splits on."""
     names = features(table, kinds).column_names
     split_on = _split_on(model)
-    if split_on is None or len(names) != model.n_features_in_ or GIVEN in kinds.values():
+    if split_on is None or len(names) != model.n_features_in_:
         return list(kinds)
     chosen = {names[feature] for feature in split_on}
     others = {name for name, kind in kinds.items() if kind in _UNREAD and kind == kind_of(table[name].type)} - chosen
@@ -101,7 +98,7 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
         raise CommandError(f"{type(model).__name__} predicts nothing for the rows of a table; use it in Python")
     names = [str(name) for name in getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_])]
     kinds = column_kinds(table, [])
-    return {name: GIVEN if kinds.get(name) in (DATE, TIMESTAMP) else kinds.get(name, NUMBER) for name in names}
+    return {name: kinds.get(name, NUMBER) for name in names}
 
 
 def _column_of_texts(model: Any) -> str:

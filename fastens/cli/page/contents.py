@@ -14,13 +14,13 @@ from sklearn.base import is_classifier
 
 from fastens.cli.explaining.contributions import affordable_rows, contributions, explains
 from fastens.cli.explaining.single_rows import chosen_rows, reasons
-from fastens.cli.explaining.subject import Subject, as_numbers, dependence, shuffled_importance
+from fastens.cli.explaining.subject import Subject, as_numbers, dependence, is_ordered, shuffled_importance
 from fastens.cli.page import sections
 from fastens.cli.page.document import document
 from fastens.cli.page.markup import Html
 from fastens.cli.page.svg import N_COLOURS
 from fastens.cli.report.scores import score, score_constant
-from fastens.cli.table.columns import NUMBER, TIME, WORDS, kind_of
+from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity
 
 Array = NDArray[np.float64]
@@ -128,7 +128,7 @@ def _swarm(subject: Subject, explained: Parts) -> Html:
 
 def _heights(column: pa.ChunkedArray) -> Array:
     """How high the values of a column are: neither categories nor missing values are high or low."""
-    return as_numbers(column) if kind_of(column.type) in (NUMBER, TIME) else np.full(len(column), np.nan)
+    return as_numbers(column) if is_ordered(column) else np.full(len(column), np.nan)
 
 
 def _dependences(subject: Subject, columns: list[int]) -> Html:

@@ -29,10 +29,13 @@ NARROW_NAME = 16
 
 
 class Report:
-    """Results on standard output, messages on standard error; plain text where the output is not a terminal."""
+    """Results on standard output, messages on standard error; plain text where the output is not a terminal.
 
-    def __init__(self) -> None:
-        self.out = _console(sys.stdout)
+    With `out`, results are written there.
+    """
+
+    def __init__(self, out: IO[str] | None = None) -> None:
+        self.out = _console(sys.stdout if out is None else out)
         self.err = _console(sys.stderr)
 
     def title(self, text: str) -> None:

@@ -29,8 +29,6 @@ ITEMS = "items:"
 _SIGNS = ";|,"
 # The maximum number of items, the minimum mean number of cells with an item, the minimum share of cells of several.
 _MOST_ITEMS, _CELLS_OF_ITEM, _SEVERAL = 60, 5, 0.1
-# Dates that go to the model as they are: it makes numbers of them itself.
-GIVEN = "given"
 TESTS_OF_KIND = {
     NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     TEXT: (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -120,7 +118,7 @@ def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
         if kind.startswith(ITEMS):
             made.update(_item_columns(converted(table[name], name, TEXT), name, kind))
             continue
-        column = table[name] if kind == GIVEN else converted(table[name], name, kind)
+        column = converted(table[name], name, kind)
         if kind in (DATE, TIMESTAMP) and pa.types.is_null(column.type):
             column = column.cast(pa.timestamp("s"))
         made[name] = column.dictionary_encode() if kind == TEXT else column

@@ -125,7 +125,7 @@ def open_parts(
     path = paths[0] if len(paths) == 1 else list(paths)
 
     def read_written(names: Sequence[str]) -> Iterator[pa.Table]:
-        as_stored = replace(schema, columns=dict.fromkeys(names, Column(OTHER)))
+        as_stored = replace(schema, columns=dict.fromkeys(names, Column(OTHER)), missing=())
         return _slices(read_table(path, as_stored, sheet=sheet).table.select(list(names)))
 
     if is_lenient:
@@ -289,15 +289,15 @@ def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column
     known = {name: schema.columns.get(name) for name in empty.column_names}
     typed = {name: empty[name] if own is None else _as_known(name, empty[name], own, 0) for name, own in known.items()}
 
-    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+    def read(columns: Sequence[str], codes: Sequence[str] = schema.missing) -> Iterator[pa.Table]:
         for part in batches.select([places[name] for name in columns]).parts():
             plain = _plain(part, columns)
-            if schema.missing:
-                made = [without_codes(column, schema.missing) for column in plain.columns]
+            if codes:
+                made = [without_codes(column, codes) for column in plain.columns]
                 plain = pa.Table.from_arrays(made, names=list(columns))
             yield plain
 
-    return TableParts(pa.table(typed), batches.shape[0], schema, notes, read, read)
+    return TableParts(pa.table(typed), batches.shape[0], schema, notes, read, lambda names: read(names, ()))
 
 
 def _plain(part: pa.Table, names: Sequence[str]) -> pa.Table:
