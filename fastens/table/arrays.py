@@ -19,7 +19,7 @@ _FLOAT64, _FLOAT32 = FLOATS
 
 
 class ArrayTable(Table):
-    """The columns of a 2-D NumPy array, or of a CSR matrix of floats."""
+    """The columns of a 2-D NumPy array, or of a CSR matrix of numbers."""
 
     @cached_property
     def array(self) -> Any:
@@ -30,8 +30,8 @@ class ArrayTable(Table):
 
     @cached_property
     def block(self) -> NDArray[Any] | None:
-        """The table where it holds whole numbers or booleans."""
-        return self.source if self.source.dtype.kind in "biu" else None
+        """The table where it holds whole numbers or booleans, and is not sparse."""
+        return self.source if self.source.dtype.kind in "biu" and not sparse.issparse(self.source) else None
 
     @cached_property
     def arrays(self) -> list[NDArray[Any]]:

@@ -332,7 +332,9 @@ class InputEncoder:
 
     def transform(self, table: Table, n_threads: int = 1, *, unseen_is_error: bool = False) -> Any:
         """The table as floats, float32 where that loses nothing; columns are taken in their order: see `matched`."""
-        is_ready = table.array is not None and not self.is_categorical.any()
+        # In a table with names, numbers are no dates.
+        is_known = not self.is_categorical.any() and (table.names is None or not self.dates)
+        is_ready = table.array is not None and is_known
         if is_ready and not self.changes_numbers:
             return table.array
         if isinstance(table, PartedTable):

@@ -17,7 +17,7 @@ from fastens.table.columns.city_hash import category_hash
 from fastens.table.columns.dates import factorize_dates, parts_to_learn
 from fastens.table.columns.factorize import Factorized, factorize, is_missing, sorted_categories
 from fastens.table.columns.faults import type_fault
-from fastens.table.columns.numbers import Column, Floats, has_large_integers, numbers_of
+from fastens.table.columns.numbers import Column, Floats, has_large_integers, has_large_numbers, numbers_of
 from fastens.table.columns.parse_numbers import map_codes
 from fastens.table.columns.spellings import match_spellings
 
@@ -131,7 +131,7 @@ class Table:
 
     def large_integers(self) -> list[bool]:
         """Return which columns hold integers that are not exact as floats."""
-        if self.array is not None:
+        if self.array is not None and (self.block is None or not has_large_numbers(self.block)):
             return [False] * len(self)
         return [has_large_integers(column) for column in self.arrays]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
 from fastens.engine.parts import as_array
 from fastens.inspection.contribution_plots import explained_quantity, output_labels
@@ -131,9 +132,9 @@ def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Arr
 
 
 def _target(model: Any, y: Any, n_rows: int) -> Array:
-    target: Array = model._encode_target(model._read_target(y))
-    if target.ndim > 1:
+    if get_tags(model).estimator_type is None:
         raise ValueError("output must be 'raw' or 'probability' for rankers and survival models; got 'loss'.")
+    target: Array = model._encode_target(model._read_target(y))
     if target.shape != (n_rows,):
         raise ValueError(f"y must have a target for each row of X, {n_rows}; got shape {target.shape}.")
     return target

@@ -403,6 +403,7 @@ def test_missing_values_that_are_a_category_are_shown_as_missing():
 @pytest.mark.parametrize("kind", [fastens.GradientBoostingRanker, fastens.GradientBoostingSurvival])
 def test_losses_of_rankers_and_of_survival_are_not_explained(rng, kind):
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    model = kind(n_estimators=2).fit(X, y + 1)
+    queries = {"group": [len(X)]} if kind is fastens.GradientBoostingRanker else {}
+    model = kind(n_estimators=2).fit(X, y + 1, **queries)
     with pytest.raises(ValueError, match="output must be 'raw' or 'probability' for rankers and survival models; got"):
         model.explain(X[:4], X, output="loss", y=y[:4] + 1)

@@ -169,11 +169,13 @@ def _explain(
     pairs: bool,
 ) -> Array:
     lean = ensemble.lean
-    paths = _paths(ensemble, np.arange(lean.binning.n_features) if column_of is None else column_of)
+    n_features = lean.binning.n_features
+    if column_of is not None and len(column_of) != n_features:
+        raise ValueError(f"X must have {n_features} columns, got {len(column_of)}.")
+    paths = _paths(ensemble, np.arange(n_features) if column_of is None else column_of)
     # A node costs a row some nanoseconds.
     n_rows = X.shape[0] + (0 if reference is None else len(reference.X))
     n_threads = threads_for(n_rows * 2 * len(lean.feature), n_threads, 20_000)
-    n_features = lean.binning.n_features
     others = np.empty((0, n_features)) if reference is None else reference.X
     background = lean.binning.codes(others, n_threads)
     scales = None if reference is None else reference.scales

@@ -194,12 +194,13 @@ def test_texts_where_fit_saw_dates():
     [
         (["2024-01-01", "soon"], "Column 'when' must hold dates; row 1 holds 'soon' of type str"),
         ([3, 4], "Column 'when' must hold dates, as in fit; it holds Int64"),
+        ([3.5, 4.0], "Column 'when' must hold dates, as in fit; it holds Float64"),
         ([datetime.date(2024, 1, 1), 7], "Column 'when' must hold dates; row 1 holds 7 of type int"),
     ],
 )
 def test_what_is_no_date_is_named(values, message):
     encoder, _ = encoded(frame_of(COLUMNS["numpy"]))
-    frame = pd.DataFrame({"when": pd.Series(values, dtype=None if len(values) and values[0] == 3 else object)})
+    frame = pd.DataFrame({"when": pd.Series(values, dtype=None if isinstance(values[0], int | float) else object)})
     with pytest.raises(ValueError, match=message):
         encoder.transform(encoder.matched(frame, "a model"))
 
