@@ -44,6 +44,8 @@ ALIGNMENT = 64
 # Booleans, integers, floats and fixed-width text: what can be read without running anything.
 DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[48]|<U[1-9][0-9]{0,8}")
 MAX_DIMENSIONS = 8
+# Values of an array made in loading that no model needs: for each byte of its file, and at least.
+_MOST_PER_BYTE, _FEWEST_CLAIMED = 64, 1 << 24
 MAX_DEPTH = 200  # levels of lists and objects in the header; parameters of an estimator in another one add four
 _MARKS = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)  # what opens and closes them, and characters that are escaped
 ENDING = 50  # letters that unfinished files keep of their names: systems allow 255 bytes, 4 for a letter
@@ -164,9 +166,17 @@ def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except Exception as error:
+        if isinstance(error, MemoryError) and not _is_claim(error, os.path.getsize(path)):
+            raise
         raise ModelFileError(f"{os.fspath(path)} does not describe a {kind}: {error}") from error
     finally:
         _find.reset(token)
+
+
+def _is_claim(error: MemoryError, size: int) -> bool:
+    """Whether NumPy was asked for an array much larger than the file: the file claims it, memory has not run out."""
+    shape = getattr(error, "shape", None)
+    return shape is not None and math.prod(shape) > max(_MOST_PER_BYTE * size, _FEWEST_CLAIMED)
 
 
 def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:

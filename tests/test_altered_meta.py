@@ -105,3 +105,22 @@ def test_marks_in_texts_are_no_levels(saved):
     text = '[{"\\' * 500
     model.save(path, metadata={text: text})
     assert fastens.load(path).metadata_ == {text: text}
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [((2**40,), fastens.ModelFileError), ((10,), MemoryError), (None, MemoryError)]
+)
+def test_only_a_claim_beyond_the_file_is_its_fault(saved, shape, expected, monkeypatch):
+    path, *_ = saved
+
+    def fail(*_):
+        if shape is None:
+            raise MemoryError
+        error = MemoryError("no memory")
+        error.shape = shape  # as NumPy's own has
+        raise error
+
+    monkeypatch.setattr(fastens.GaussianNB, "_restore_fitted", fail)
+    with pytest.raises(expected) as found:
+        fastens.load(path)
+    assert type(found.value) is expected

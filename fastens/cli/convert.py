@@ -27,6 +27,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="a JSON file with the categories of columns that the model knows only by codes: "
         '{"column": ["first", "second"]}',
     )
+    parser.add_argument(
+        "--missing",
+        type=float,
+        metavar="NUMBER",
+        help="a number that stands for missing values, such as the missing of the DMatrix of a Booster of XGBoost",
+    )
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -36,7 +42,9 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.output, "a model", [options.model], options.overwrite)
     try:
         categories = {} if options.categories is None else read_categories(options.categories)
-        model = fastens.from_model(options.model, categories=_by_place(categories, options.model))
+        model = fastens.from_model(
+            options.model, categories=_by_place(categories, options.model), missing=options.missing
+        )
     except FileNotFoundError as error:
         raise CommandError(f"no such file: {error.filename}") from error
     except (OSError, ValueError) as error:

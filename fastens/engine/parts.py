@@ -177,6 +177,19 @@ class ConvertedRows(RowSource):
         for start in range(0, len(self), n_rows):
             yield start, self._read(self._places(slice(start, min(start + n_rows, len(self)))), slice(None))
 
+    def whole(self) -> NDArray[np.floating]:
+        """Return all rows as one array, float32 where that loses nothing."""
+        out = np.empty(self.shape, np.float32)
+        start = 0
+        for part in self.parts():
+            with np.errstate(over="ignore"):
+                out[start : start + len(part)] = part
+            if out.dtype == np.float32 and not np.array_equal(out[start : start + len(part)], part, equal_nan=True):
+                out = out.astype(np.float64)
+                out[start : start + len(part)] = part
+            start += len(part)
+        return out
+
     def columns(self, chosen: Any) -> NDArray[np.floating]:
         """Return some columns as an array of shape (n_columns, n_rows)."""
         return self._read(self._places(slice(0, len(self))), chosen).T
@@ -195,7 +208,7 @@ class ConvertedRows(RowSource):
 
 def in_blocks(rows: ConvertedRows) -> Any:
     """Return rows that are converted block by block, a small table as one array."""
-    return rows if rows.shape[0] * rows.shape[1] > CONVERTED_BLOCK else as_array(rows)
+    return rows if rows.shape[0] * rows.shape[1] > CONVERTED_BLOCK else in_memory(rows)
 
 
 def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
@@ -303,9 +316,13 @@ def as_array(X: Any) -> NDArray[np.floating]:
     """Return all rows as one array: linear leaves read rows in any order."""
     if is_coded(X):
         return X.values()
+    if isinstance(X, ConvertedRows):
+        return X.whole()
     return X if isinstance(X, np.ndarray) else np.concatenate([part for _, part in parts_of(X)] or [np.empty(X.shape)])
 
 
 def in_memory(X: Any) -> Any:
     """Return a row source as estimators of other libraries take it: an array, or a CSR matrix."""
+    if isinstance(X, ConvertedRows):
+        return X.columns(slice(None)).T  # float64: their results may depend on the type
     return as_array(X) if isinstance(X, RowSource) else X

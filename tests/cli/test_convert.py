@@ -65,3 +65,13 @@ def test_errors_are_one_line(run, tmp_path):
     result = run("convert", tmp_path / "bad.txt", "-o", "out.fastens", "--categories", "names.json")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "--categories: names.json must hold JSON" in result.err
+
+
+def test_the_number_that_stands_for_missing_values(run, table):
+    xgboost = pytest.importorskip("xgboost")
+    table.loc[::3, "a"] = -999
+    data = xgboost.DMatrix(table, table["b"] + (table["a"] > -999), missing=-999)
+    theirs = xgboost.train({}, data, 3)
+    theirs.save_model("model.json")
+    assert run("convert", "model.json", "-o", "model.fastens", "--missing", "-999").code == 0
+    np.testing.assert_allclose(fastens.load("model.fastens").predict(table), theirs.predict(data), rtol=1e-5)

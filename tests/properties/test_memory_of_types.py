@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 import fastens
 from fastens.engine import parts
+from reference.public_estimators import CLASSES, make, shrink_default_members
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -18,6 +19,8 @@ pa = pytest.importorskip("pyarrow")
 
 TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16")
 SHAPE = 20_000, 40
+SLACK_OF_BLOCKS = 3.3e6  # two blocks of 4096 rows; a copy of the table as float64 takes 6.4 MB
+SLACK_OF_MOMENTS = 1.1e7  # two blocks of 16384 rows, whose moments GaussianNB and MixedNB add up
 SLACK = 5e6  # two blocks of floats, and of what they are made of
 ESTIMATORS = {
     "GradientBoostingRegressor": {"n_estimators": 2},
@@ -95,6 +98,90 @@ def test_arrays(numbers, name):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "array"])
 def test_kinds(numbers, kind):
     check("GradientBoostingRegressor", kind, numbers, ("int8", "int64"))
+
+
+NO_TABLE = {
+    "FiniteHypothesisLearner": "takes no table of numbers",
+    "TextClassifier": "takes no table of numbers",
+}
+# Estimators that take rows of the given table for members: copies of int64 are twice as large as copies of float32.
+NARROW_ONLY = {
+    "BayesOptimalClassifier",
+    "ConformalClassifier",
+    "ConformalRegressor",
+    "GibbsClassifier",
+    "MAPClassifier",
+    "MLClassifier",
+    "StackingClassifier",
+    "StackingRegressor",
+    "WeightedMajorityClassifier",
+}
+FEW = {"n_estimators": 2, "random_state": 0, "max_layers": 1, "cv": 2, "n_jobs": 1, "max_depth": 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CLASSES.keys() - NO_TABLE))
+def test_every_estimator(numbers, name, monkeypatch):
+    shrink_default_members(monkeypatch, 2)
+    X = (numbers % 4).astype(np.int8)
+    y = X[:, 0] + X[:, 1] > 3
+    if name == "VersionSpaceClassifier":
+        X, y = (X[:, :5] > 1).astype(np.int8), X[:, 0] > 1
+    if name == "GradientBoostingSurvival":
+        y = np.column_stack([y + 1.0, y + 1.0])
+
+    def found(dtype):
+        table = X.astype(dtype)
+        model = make(name, **{key: value for key, value in FEW.items() if key in make(name).get_params()})
+        answer = getattr(model, "predict", None) or model.transform
+        model.fit(table[:100], y[:100])  # what is imported and kept by a first fit
+        sizes = []
+        for method in (lambda: model.fit(table, y), lambda: answer(table)):
+            gc.collect()
+            tracemalloc.start()
+            try:
+                method()
+                sizes.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+        return np.array(sizes)
+
+    expected = found("float32")
+    for dtype in ("int8", "float16", "bool", "int64")[: 3 if name in NARROW_ONLY else 4]:
+        sizes = found(dtype)
+        slack = SLACK_OF_MOMENTS if name in ("GaussianNB", "MixedNB") else SLACK_OF_BLOCKS
+        assert (sizes <= 1.05 * expected + slack).all(), (dtype, sizes, expected)
+
+
+@pytest.mark.parametrize("name", ["BernoulliNB", "ComplementNB", "MultinomialNB", "GaussianNB", "CategoricalNB"])
+@pytest.mark.parametrize("dtype", ["bool", "float16", "int8", "uint16"])
+def test_naive_bayes_of_blocks(numbers, name, dtype, monkeypatch):
+    monkeypatch.setattr(parts, "CONVERTED_BLOCK", 64)
+    X, y = (numbers[:300, :4] % 3).astype(dtype), numbers[:300, 5] > 50
+    weight = np.linspace(0.1, 1, 300)
+    found, expected = (make(name).fit(table, y, weight).predict_proba(table) for table in (X, X.astype(np.float64)))
+    np.testing.assert_array_equal(found, expected)
+    make(name).partial_fit(X, y, [False, True]).partial_fit(X, y)
+
+
+def test_unseen_categories_are_named_in_later_blocks(numbers, monkeypatch):
+    monkeypatch.setattr(parts, "CONVERTED_BLOCK", 64)
+    X, y = (numbers[:300, :4] % 3).astype(np.float16), numbers[:300, 5] > 50
+    model = fastens.CategoricalNB(unseen="error").fit(X, y)
+    X[250, 2] = 9
+    with pytest.raises(ValueError, match="Column 2 must hold categories seen in fit; row 250 holds 9"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("big", [3, 2**24 + 1, 2**53])
+def test_all_rows_at_once_are_float32_where_that_is_exact(big, monkeypatch):
+    monkeypatch.setattr(parts, "CONVERTED_BLOCK", 64)
+    X = np.arange(400).reshape(-1, 4)
+    X[60, 1] = big
+    found = parts.as_array(parts.ConvertedRows.of_array(X))
+    np.testing.assert_array_equal(found, X.astype(np.float64))
+    assert found.dtype == (np.float32 if big != 2**24 + 1 else np.float64)
+    assert parts.in_memory(parts.ConvertedRows.of_array(X)).dtype == np.float64
 
 
 @pytest.mark.slow

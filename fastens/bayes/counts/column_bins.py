@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows
 
 Array = NDArray[np.float64]
 Limits = list[Array | None]  # the upper ends of each column's bins but the last; None where it has categories
@@ -17,9 +18,11 @@ WHOLE_FLOAT32 = 1 << 24  # smaller whole numbers are exact in float32
 
 
 def as_floats(X: Any) -> Any:
-    """Numbers as bins are learned from, in the smaller type where whole numbers allow it."""
+    """Numbers as bins are learned from, in the smaller type where whole numbers allow it, or block by block."""
     if X.dtype.kind == "f":
         return X
+    if isinstance(X, np.ndarray) and X.size > CONVERTED_BLOCK:
+        return ConvertedRows.of_array(X)
     is_small = X.size == 0 or -WHOLE_FLOAT32 < X.min() <= X.max() < WHOLE_FLOAT32
     return X.astype(np.float32 if is_small else np.float64)
 

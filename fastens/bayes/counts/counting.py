@@ -124,8 +124,8 @@ def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes
     n_threads = threads_for(codes.size, n_threads, GRAIN)
     largest = np.full((n_threads, n_features), -1, dtype=np.int64)
     faults = np.zeros((n_threads, n_features), dtype=np.uint8)
-    if isinstance(X, np.ndarray):
-        encode_positions(_readable(X), n_categories, codes, largest, faults, n_threads)
+    if isinstance(X, np.ndarray) and (X.dtype in FLOATS or X.dtype == np.int64):
+        encode_positions(X, n_categories, codes, largest, faults, n_threads)
     else:
         for first, block in dense_blocks(X):
             part = np.empty((n_features, len(block)), dtype=dtype)
@@ -141,8 +141,3 @@ def encode_all(X: Any, n_threads: int = 1) -> Codes:
     if found.largest.max(initial=0) < narrow or found.largest.max() >= MOST_CATEGORIES:
         return found
     return encode(X, found.largest + 1, n_threads)
-
-
-def _readable(X: NDArray[Any]) -> NDArray[Any]:
-    """Numbers of a type that the kernels read."""
-    return X if X.dtype in FLOATS or X.dtype == np.int64 else X.astype(np.int64 if X.dtype.kind in "biu" else float)

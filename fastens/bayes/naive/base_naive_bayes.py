@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from functools import partial, reduce
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.docstrings import Docs
 from fastens.engine.elementary import exp, log, logsumexp, sum_in_order
-from fastens.engine.parts import RowSource
+from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import resolve_n_jobs
 from fastens.rollback import keeps_model
 from fastens.saving import SavedEstimator
@@ -250,8 +251,9 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         out = np.empty((table.shape[0], len(self.classes_)))
         out[:] = self._prior_of_scores()
         n_threads = resolve_n_jobs(self.n_jobs)
-        for likelihood in self._likelihoods:
-            likelihood.add_log_likelihood(table, out, n_threads)
+        for start, part in pieces_of(table):
+            for likelihood in self._likelihoods:
+                likelihood.add_log_likelihood(part, out[start : start + part.shape[0]], n_threads)
         return out
 
     def _prior_of_scores(self) -> Array:
@@ -408,6 +410,11 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
         if y is None:
             return logsumexp(joint, axis=1)
         return joint[np.arange(len(joint)), self._check_validation(X, y).y.astype(np.intp)]
+
+
+def pieces_of(table: Any) -> Iterable[tuple[int, Any]]:
+    """The parts of a table that is read in parts, each with the number of its first row; any other is one piece."""
+    return parts_of(table) if isinstance(table, RowSource) else [(0, table)]
 
 
 def _by_row(function: np.ufunc, values: Array) -> Array:

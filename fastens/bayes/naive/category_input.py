@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.bayes.counts.declared import declared_values, with_categories, with_values
-from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
+from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes, pieces_of
 from fastens.table.at_sight import AtSight
 from fastens.table.frames import is_frame, table_from_frame
 from fastens.table.memory_limits import FitNeeds
@@ -38,14 +38,16 @@ class CategoryInput(BaseNaiveBayes):
         self._encoder.unseen = -1.0
 
     def _check_categories(self, table: Any, X: Any) -> None:
-        for likelihood in self._likelihoods:
-            found = likelihood.first_unseen(table) if likelihood.unseen == "error" else None
-            if found is not None:
-                row, column = found
-                names = self._encoder.names
-                name = repr(names[column]) if names else str(column)
-                value = _value_at(X, row, column, names)
-                raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
+        asked = [likelihood for likelihood in self._likelihoods if likelihood.unseen == "error"]
+        for start, part in pieces_of(table) if asked else ():
+            for likelihood in asked:
+                found = likelihood.first_unseen(part)
+                if found is not None:
+                    row, column = start + found[0], found[1]
+                    names = self._encoder.names
+                    name = repr(names[column]) if names else str(column)
+                    value = _value_at(X, row, column, names)
+                    raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
 
 
 def _value_at(X: Any, row: int, column: int, names: list[Any] | None) -> Any:

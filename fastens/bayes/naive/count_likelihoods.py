@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is
 
 def _as_floats(X: NDArray[Any]) -> NDArray[Any]:
     return X if X.dtype in FLOATS else X.astype(np.float64)
+
+
+def _float_blocks(X: Any) -> Iterable[tuple[int, NDArray[Any]]]:
+    """An array of floats as it is, and blocks of another table: no copy of the whole is made."""
+    return [(0, X)] if isinstance(X, np.ndarray) and X.dtype in FLOATS else dense_blocks(X)
 
 
 def _add_sums(X: Any, data: Array, batch: Batch, out: Array) -> None:
@@ -126,10 +132,11 @@ class MultinomialLikelihood(DirichletLikelihood):
             for block in batch.blocks():
                 X = self.select(block.X)
                 self._refuse(X, batch.names)
-                if isinstance(X, np.ndarray):
-                    n_threads = threads_for(X.size, batch.n_threads, GRAIN)
-                    add_moments(_as_floats(X), block.y, block.weight, None, total, sums, n_threads)
-                else:
+                for first, part in _float_blocks(X) if isinstance(X, np.ndarray) else ():
+                    rows, n_threads = slice(first, first + len(part)), threads_for(part.size, batch.n_threads, GRAIN)
+                    taken = block.taken(rows, part)
+                    add_moments(part, taken.y, taken.weight, None, total, sums, n_threads)
+                if not isinstance(X, np.ndarray):
                     _add_sums(X, np.nan_to_num(X.data), block, sums)
 
         self.take_sums(in_turn(batch.comm, np.zeros_like(total), add), total, batch.names)
@@ -323,7 +330,7 @@ class GaussianLikelihood(Likelihood):
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * log(2 * np.pi * self.var.T)], axis=1)
-        for first, block in [(0, X)] if isinstance(X, np.ndarray) else dense_blocks(X):
+        for first, block in _float_blocks(X):
             selected = _as_floats(self.select(block))
             work = selected.size * out.shape[1]
             rows = out[first : first + len(selected)]

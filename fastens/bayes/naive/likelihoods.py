@@ -79,7 +79,9 @@ class Batch(NamedTuple):
             if waiting is not None:
                 yield waiting
             waiting = self.taken(slice(n_before + first, n_before + first + len(X)), X)
-        if waiting is not None:
+        if waiting is not None and not tails:
+            yield waiting
+        elif waiting is not None:
             tables, labels, weights = zip((waiting.X, waiting.y, waiting.weight), *tails, strict=True)
             weight = None if self.weight is None else np.concatenate(weights)
             yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)

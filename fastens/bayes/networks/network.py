@@ -27,7 +27,7 @@ from fastens.bayes.networks.structures import LEARNED, WITH_CLASS, Search, learn
 from fastens.bayes.networks.table_estimation import OPTIMISERS, TableEstimation
 from fastens.checked_parameters import with_parameters
 from fastens.engine.elementary import log
-from fastens.engine.parts import in_memory
+from fastens.engine.parts import RowSource, as_array, in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.parameters import ANYTHING, NONE, Rule, instance, one_of, parameter, real, whole
 from fastens.saving import SavedEstimator
@@ -389,7 +389,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
         fitted = self._as_fitted()
-        positions = in_memory(fitted._check_table(X))
+        table = fitted._check_table(X)
+        positions = as_array(table) if isinstance(table, RowSource) else table
         labels = None
         if y is not None:
             if not hasattr(self, "classes_"):
