@@ -1,9 +1,9 @@
 """
-A sum of curves
-===============
+An additive model of stumps
+===========================
 
-Stumps look at one column each, so an ensemble of stumps is exactly a sum of curves, one for each column: a model that
-can be read.
+Each stump uses a single column, so an ensemble of stumps is the sum of one curve for each column. Such a model is easy
+to interpret.
 """
 
 import matplotlib.pyplot as plt

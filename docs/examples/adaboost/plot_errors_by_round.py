@@ -2,9 +2,9 @@
 Errors and losses by round
 ==========================
 
-AdaBoost lowers the exponential loss of the training rows, which lies above their 0-1 loss, and the product of 2
-sqrt(e (1 - e)) over the rounds bounds both. The error of test rows goes on falling after that of the training rows
-has reached its end.
+AdaBoost lowers the exponential loss on the training rows, which is an upper bound of their 0-1 loss. The product of 2
+sqrt(e (1 - e)) over the rounds, where e is the weighted error of a round, bounds both losses. The test error can keep
+falling after the training error has reached its minimum.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 Margins
 =======
 
-The margin of a row is the share of the vote for its class less that for the other. Rounds after the last training
-error still push margins up (Schapire et al. 1998), which is why the test error still falls.
+The margin of a row is the share of votes for its true class minus the share for the other class. Further rounds
+increase the margins even after the training error has stopped falling (Schapire et al. 1998), which explains why the
+test error still falls.
 """
 
 import matplotlib.pyplot as plt

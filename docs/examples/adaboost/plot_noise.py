@@ -1,9 +1,9 @@
 """
-Noise: bagging against boosting
-===============================
+Label noise: bagging and boosting
+=================================
 
-Labels are exchanged at random in a share of the training rows. Boosting gives these rows ever more weight; bagging
-takes the mean of trees that each see some of them.
+A share of the training labels is flipped at random. Boosting gives these rows ever larger weights, while bagging
+averages trees that each see only some of them.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ for name, model in models.items():
         labels = np.where(rng.random(1000) < share, 1 - y[:1000], y[:1000])
         errors.append(1 - model.fit(X[:1000], labels).score(X[1000:], y[1000:]))
     plt.plot(shares, errors, marker="o", label=name)
-plt.xlabel("share of training labels exchanged")
-plt.ylabel("error on clean rows")
+plt.xlabel("share of training labels flipped")
+plt.ylabel("error on test rows without label noise")
 plt.legend()
 plt.show()

@@ -1,10 +1,10 @@
 """
-Boosting by samples
-===================
+AdaBoost with resampling
+========================
 
-A base classifier that takes no weights can be boosted all the same: each round draws a sample of the rows by their
-weights, so that rows that were misclassified come up again and again. The pictures show the samples of ten rows, one of
-which no stump gets right.
+A base classifier that does not accept sample weights can be boosted too. Each round draws a sample of the rows in
+proportion to their weights, so that misclassified rows are drawn more often. The charts show samples of ten rows, of
+which row 2 has another label than its neighbours.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ import numpy as np
 
 from fastens import AdaBoostClassifier, DecisionStumpClassifier
 
-X, y = np.arange(10.0)[:, None], np.array([1, 1, 0, 1, 1, 0, 0, 0, 0, 0])  # row 2 is not like its neighbours
+X, y = np.arange(10.0)[:, None], np.array([1, 1, 0, 1, 1, 0, 0, 0, 0, 0])  # row 2 is an exception
 rng = np.random.default_rng(0)
 weights, samples, chances = np.full(10, 0.1), [], []
 for _ in range(6):
@@ -37,6 +37,6 @@ axes[1, 1].set(xlabel="row")
 axes[1, 2].set(xlabel="row")
 
 # %%
-# ``resample=True`` draws such samples. The votes of 50 rounds get row 2 right:
+# ``resample=True`` draws such samples. The vote after 50 rounds classifies row 2 correctly:
 model = AdaBoostClassifier(algorithm="m1", n_estimators=50, resample=True, random_state=0).fit(X, y)
-print(model.predict(X), "of", y)
+print(model.predict(X), "true labels:", y)

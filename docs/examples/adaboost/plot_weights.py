@@ -1,9 +1,9 @@
 """
-Weights of the rows over the rounds
-===================================
+Sample weights over the rounds
+==============================
 
-After each round the rows its stump got wrong weigh more. The rows near the boundary, and those whose label is wrong,
-collect most of the weight. This is the lecture notes' algorithm with weights, not with samples drawn.
+After each round, the rows that the stump misclassified get larger weights. Most of the weight moves to rows near the
+decision boundary and to mislabelled rows. The algorithm is AdaBoost.M1 with weights instead of resampling.
 """
 
 import matplotlib.pyplot as plt
@@ -22,5 +22,5 @@ for ax, done in zip(axes, [0, 1, 3, 20], strict=True):
     ax.set(title=f"after {done} rounds", xticks=[], yticks=[])
 
 # %%
-# The confidences of the first classifiers, half the logarithm of (1 - error) / error:
+# The confidences of the first five classifiers, which are half the logarithm of (1 - error) / error:
 print(np.round(model.estimator_weights_[:5] / 2, 3))

@@ -1,10 +1,11 @@
 """
-Candy of an unknown bag
-=======================
+Bayesian learning: candy from an unknown bag
+============================================
 
-Five kinds of bags hold different shares of lime, and are met with probabilities .1, .2, .4, .2 and .1. Ten candies
-are eaten, all lime. The posterior moves to the bag of lime alone; the prediction that the next is lime, over all
-bags, rises smoothly, where the most probable bag alone is sure too early.
+Five kinds of bags contain different shares of lime candy and have prior probabilities .1, .2, .4, .2 and .1. We eat ten
+candies from one bag, and all of them are lime. The posterior moves to the bag that contains only lime. The predicted
+probability that the next candy is lime, averaged over all bags, rises smoothly, whereas the most probable bag becomes
+certain too early.
 """
 
 import matplotlib.pyplot as plt
@@ -24,5 +25,5 @@ bags.plot_posterior(ax=left)
 bags.plot_predictions("lime", ax=right)
 
 # %%
-# The likelihoods of ten limes, from 0 and 0.00000095 to 1:
+# The likelihood of ten lime candies for each bag, from 0 and 0.00000095 to 1:
 print(np.exp(bags.log_likelihoods_[-1]))

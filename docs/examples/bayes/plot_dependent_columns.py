@@ -1,10 +1,10 @@
 """
-Columns that depend on each other
-=================================
+Dependent columns in naive Bayes
+================================
 
-Naive Bayes takes columns for independent given the class. Where they are not, it counts the same evidence again and
-again, and its probabilities are too near 0 and 1. TAN gives each column one parent; AODE averages models in which all
-columns have the same one. Here more and more columns say the same.
+Naive Bayes assumes that the columns are independent given the class. If they are not, it counts the same evidence
+several times, and its probabilities are too close to 0 and 1. TAN gives each column one parent; AODE averages models in
+which all columns share a parent. Here the number of redundant columns increases from left to right.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ from fastens import AODEClassifier, CategoricalNB, TANClassifier
 
 rng = np.random.default_rng(0)
 y = rng.integers(0, 2, 4000)
-first = np.where(rng.random(4000) < 0.3, 1 - y, y)  # tells the class in seven of ten rows
+first = np.where(rng.random(4000) < 0.3, 1 - y, y)  # equal to the class in seven of ten rows
 other = np.where(rng.random(4000) < 0.35, 1 - y, y)
 
 copies = range(0, 9, 2)
@@ -31,6 +31,6 @@ for n in copies:
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, values in losses.items():
     ax.plot(copies, values, marker="o", label=name)
-ax.set(xlabel="columns that nearly repeat the first", ylabel="log loss")
+ax.set(xlabel="near copies of the first column", ylabel="log loss")
 ax.legend()
 plt.show()

@@ -1,10 +1,11 @@
 """
-Gibbs against Bayes-optimal
-===========================
+Gibbs and Bayes-optimal classifiers
+===================================
 
-The Gibbs classifier draws one hypothesis from the posterior; the Bayes-optimal classifier takes the vote of all. The
-expected error of the first is at most twice that of the second (Haussler, Kearns & Schapire 1994), if concepts are
-drawn from the prior. Here concepts are drawn from all conjunctions on four attributes of three values.
+The Gibbs classifier draws one hypothesis from the posterior, and the Bayes-optimal classifier takes the vote of all
+hypotheses. If concepts are drawn from the prior, the expected error of the Gibbs classifier is at most twice the error
+of the Bayes-optimal classifier (Haussler, Kearns & Schapire 1994). Here the concepts are drawn from all conjunctions on
+four attributes with three values.
 """
 
 import itertools
@@ -24,7 +25,7 @@ for truth in rng.integers(0, len(concepts), trials):
     for column, n in enumerate(sizes):
         seen = order[:n]
         alive = table[(table[:, seen] == table[truth, seen]).all(axis=1)]
-        share = alive.mean(axis=0)  # P(yes) of every instance, all consistent concepts being equally probable
+        share = alive.mean(axis=0)  # P(yes) of every instance; all consistent concepts are equally probable
         wrong_bayes = (share > 0.5) != table[truth]
         wrong_gibbs = np.where(table[truth], 1 - share, share)  # expected over the draw
         wrong_map = alive[0] != table[truth]
@@ -34,14 +35,14 @@ errors /= trials
 for name, line in zip(["Bayes-optimal", "Gibbs", "one consistent hypothesis"], errors, strict=True):
     plt.plot(sizes, line, marker="o", markersize=3, label=name)
 plt.plot(sizes, 2 * errors[0], "k--", label="twice Bayes-optimal")
-plt.xlabel("examples seen")
+plt.xlabel("training examples")
 plt.ylabel("expected error")
 plt.legend()
 plt.show()
 
 # %%
-# ``VersionSpaceClassifier`` makes the same predictions without a list of all concepts, and ``GibbsClassifier`` draws
-# from the posterior of any models.
+# ``VersionSpaceClassifier`` makes the same predictions without enumerating all concepts, and ``GibbsClassifier`` draws
+# from the posterior of any set of models.
 from fastens import VersionSpaceClassifier
 
 model = VersionSpaceClassifier().fit(instances[:10], np.where(table[100, :10], "yes", "no"))

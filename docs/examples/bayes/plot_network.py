@@ -1,9 +1,10 @@
 """
-A network with its tables
-=========================
+A Bayesian network and its probability tables
+=============================================
 
-Rain makes the grass wet, and so does the sprinkler, which runs less when it rains. The tables are the shares counted
-in the data, with Laplace's correction if asked for; a query asks for the probability of anything given anything.
+Rain makes the grass wet, and so does the sprinkler, which runs less often when it rains. The probability tables are
+estimated by counting, optionally with Laplace smoothing. A query returns the probability of a variable given any
+evidence.
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +26,9 @@ learned = BayesianNetwork({"sprinkler": "rain", "grass": ["rain", "sprinkler"]})
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6), layout="constrained")
 truth.plot(ax=left, tables=True)
-left.set_title("the truth")
+left.set_title("true network")
 learned.plot(ax=right, tables=True)
-right.set_title("counted in 5000 rows")
+right.set_title("estimated from 5000 rows")
 
 # %%
 # Has it rained, if the grass is wet?

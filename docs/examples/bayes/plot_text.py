@@ -1,9 +1,10 @@
 """
-The most telling words
-======================
+The most informative words
+==========================
 
-Naive Bayes of words: stop words are left out, the others cut to their stems, and Laplace's correction keeps a word
-that was never seen from deciding alone. The bars are log ratios of the words' probabilities.
+Naive Bayes on text: stop words are removed, the other words are reduced to their stems, and Laplace smoothing prevents
+a word that never occurred in a class from deciding the prediction. The bars are the log ratios of the word
+probabilities.
 """
 
 import matplotlib.pyplot as plt
@@ -32,5 +33,5 @@ for ax, (label, terms) in zip(axes, model.most_informative_terms(6).items(), str
     ax.set(title=label, xlabel="log ratio of probabilities")
 
 # %%
-# A new text, and how probable each class is:
+# The class probabilities of a new text:
 print(dict(zip(model.classes_, model.predict_proba(["Which trees learn to bake bread?"])[0].round(3), strict=True)))

@@ -2,8 +2,9 @@
 A version space, example by example
 ===================================
 
-All conjunctions that agree with the examples so far, between the most general ones (G, on top) and the most specific
-one (S, at the bottom). A positive example raises S and a negative one lowers G, until they meet.
+The version space contains all conjunctions that are consistent with the examples so far, between the most general ones
+(G, at the top) and the most specific one (S, at the bottom). A positive example generalises S, and a negative example
+specialises G, until they meet.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +25,7 @@ for ax, (instance, label) in zip(axes, examples, strict=True):
     ax.set_title(f"{label}: {', '.join(instance)} - {model.n_hypotheses_} hypotheses")
 
 # %%
-# Every consistent hypothesis has the same posterior probability, one over their number; the instance to ask for next is
-# the one that divides them most evenly.
+# All consistent hypotheses have the same posterior probability, the inverse of their number. The best instance to query
+# next is the one that divides them most evenly.
 print(model.posterior_)
 print(model.best_question())

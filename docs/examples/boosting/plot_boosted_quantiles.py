@@ -2,7 +2,7 @@
 Quantiles that never cross
 ==========================
 
-With ``loss="quantile"`` and a list of levels one model predicts them all, and they keep their order in every row.
+With ``loss="quantile"`` and a list of levels, one model predicts all quantiles, and they never cross.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Categories without preparation
-==============================
+Categorical columns without encoding
+====================================
 
-A split on a categorical column sends any set of its values left. Encoded as numbers in alphabetical order, the same
-column needs a cut for every neighbour.
+A split on a categorical column sends any set of its categories to the left child. If the same column is encoded by
+integers in alphabetical order, separating the categories takes many splits.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +25,8 @@ for name, X in {"category": as_category, "number": as_number}.items():
     model = GradientBoostingRegressor(n_estimators=30, max_leaf_nodes=4).fit(X[:2000], y[:2000])
     losses = [np.mean((y[2000:] - p) ** 2) for p in model.staged_predict(X[2000:])]
     plt.plot(rounds, losses, label=f"as a {name}")
-plt.axhline(1, color="k", linestyle="--", label="the noise")
+plt.axhline(1, color="k", linestyle="--", label="noise variance")
 plt.xlabel("rounds")
-plt.ylabel("squared error of other rows")
+plt.ylabel("squared error on test rows")
 plt.legend()
 plt.show()

@@ -1,9 +1,9 @@
 """
-A loss of your own
-==================
+Custom loss functions
+=====================
 
-A function of targets and raw predictions that gives gradients and hessians is a loss. This one counts an error below
-the target three times as much as one above it.
+A function that returns the gradients and hessians of a loss, given the targets and the raw predictions, can be passed
+as ``loss``. This asymmetric loss penalises a prediction below the target three times as much as a prediction above it.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ from fastens import GradientBoostingRegressor
 
 
 def costly_shortage(y, raw):
-    """Gradient and hessian of half the squared error, three times where the prediction is too low."""
+    """Return gradients and hessians of half the squared error, times three if the prediction is too low."""
     weight = np.where(raw < y, 3.0, 1.0)
     return weight * (raw - y), weight
 

@@ -2,8 +2,8 @@
 Early stopping
 ==============
 
-More rounds lower the loss of the training rows for ever, and that of other rows only for a while. With
-``early_stopping`` a part of the rows is left out, and growth ends when their loss no longer falls.
+More rounds always lower the loss on the training rows, but the loss on other rows rises again at some point. With
+``early_stopping``, some rows are held out, and training stops when their loss no longer falls.
 """
 
 import matplotlib.pyplot as plt

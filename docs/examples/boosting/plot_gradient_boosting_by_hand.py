@@ -2,8 +2,8 @@
 Gradient boosting, round by round
 =================================
 
-Each tree is fitted to what the trees before it leave over: the residuals y - F. The estimator made by ``plain`` does
-just this, as in Friedman (2001); twelve lines of NumPy give the same numbers.
+Each tree is fitted to the residuals y - F of the trees before it. An estimator created by ``plain`` does exactly this,
+as in Friedman (2001), and twelve lines of NumPy give the same predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -32,12 +32,12 @@ for (top, bottom), n in zip(axes.T, rounds, strict=True):
     top.set(title=f"{n} trees", ylim=(-1.7, 1.7))
     bottom.scatter(x, y - stages[n - 1], s=4, color="tab:blue")
     bottom.set(ylim=(-1.7, 1.7))
-axes[0, 0].set(ylabel="y and the sum")
+axes[0, 0].set(ylabel="y and the sum of trees")
 axes[1, 0].set(ylabel="residuals")
 
 # %%
-# For classes the sum begins with the logarithm of the odds, the residuals are y - p, and each leaf predicts their sum
-# over the sum of p (1 - p):
+# In classification, the sum starts with the log odds and the residuals are y - p. The value of a leaf is the sum of its
+# residuals divided by the sum of p (1 - p):
 from fastens import GradientBoostingClassifier
 
 label = (rng.random(120) < 1 / (1 + np.exp(-4 * y))).astype(int)

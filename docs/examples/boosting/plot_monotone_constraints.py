@@ -2,8 +2,8 @@
 Monotone constraints
 ====================
 
-Where it is known that a prediction can only rise with a column, the model can be made to obey: it follows the noise
-less, and nobody has to explain why a larger flat is cheaper.
+If a prediction may only rise with a column, a monotone constraint makes the model respect this knowledge. The model
+then follows the noise less, and no larger flat gets a lower price.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ rising = GradientBoostingRegressor(monotonic_cst=[1]).fit(area[:, None], price)
 assert (np.diff(rising.predict(grid)) >= 0).all()
 
 plt.scatter(area, price, s=6, color="0.7")
-plt.plot(grid, free.predict(grid), label="free")
+plt.plot(grid, free.predict(grid), label="unconstrained")
 plt.plot(grid, rising.predict(grid), label="monotonic_cst=[1]")
 plt.xlabel("area")
 plt.ylabel("price")

@@ -1,9 +1,9 @@
 """
-Ranking
-=======
+Learning to rank
+================
 
-A ranker learns from documents of queries which to show first: pairs of a query's documents, weighted by what their
-exchange would do to NDCG.
+A ranker learns the order in which to show the documents of a query. It compares pairs of documents within each query,
+and weights each pair by the change in NDCG that swapping the two documents would cause.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ truth = relevance[test].reshape(-1, size)
 for name, order in {"ranker": scores, "regressor": numbers, "at random": rng.random(truth.shape)}.items():
     shown = np.take_along_axis(truth, np.argsort(-order, axis=1), axis=1)
     plt.plot(np.arange(1, size + 1), shown.mean(axis=0), marker="o", label=name)
-plt.xlabel("place")
-plt.ylabel("mean relevance of the document shown there")
+plt.xlabel("position")
+plt.ylabel("mean relevance of the document at this position")
 plt.legend()
 plt.show()

@@ -2,7 +2,8 @@
 Survival curves
 ===============
 
-Times that may be censored: patients still alive when the study ended are known to have lived so long at least.
+Survival times may be censored: for a patient who is alive at the end of a study, only a lower bound of the survival
+time is known.
 """
 
 import matplotlib.pyplot as plt
@@ -24,6 +25,6 @@ for label, curve in zip(chosen[:, 0], model.predict_survival_function(chosen, ti
     line = plt.plot(days, curve, label=f"dose {label}")[0]
     plt.plot(days, np.exp(-days / (300 * np.exp(1.5 * label))), linestyle="--", color=line.get_color())
 plt.xlabel("days")
-plt.ylabel("share alive (dashed: the truth)")
+plt.ylabel("survival probability (dashed: true curve)")
 plt.legend()
 plt.show()

@@ -2,8 +2,8 @@
 Bias and variance
 =================
 
-The expected squared error is the squared bias, plus the variance over training samples, plus the noise. Deep trees
-have little bias and much variance; bagging keeps the bias and divides the variance; boosting begins with bias and
+The expected squared error is the sum of the squared bias, the variance over training samples, and the noise. Deep trees
+have low bias and high variance. Bagging keeps the bias and reduces the variance. Boosting starts with high bias and
 trades it for variance, round by round.
 """
 

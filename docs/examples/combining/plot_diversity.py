@@ -1,8 +1,8 @@
 """
-How far members disagree
+Diversity of an ensemble
 ========================
 
-An ensemble gains where its members err on different rows. Both pictures compare every pair of six models.
+An ensemble improves on its members if they make errors on different rows. Both plots compare all pairs of six models.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ models = {
     "boosting": GradientBoostingClassifier(n_estimators=30),
     "extra trees": ExtraTreesClassifier(random_state=0),
     "bayes": GaussianNB(var_smoothing=1e-3),
-    "line": LogisticRegression(max_iter=3000),
+    "logistic": LogisticRegression(max_iter=3000),
 }
 predictions = {name: model.fit(X, y).predict(X_test) for name, model in models.items()}
 

@@ -1,10 +1,10 @@
 """
-Lines that bound a triangle
-===========================
+Three linear models that bound a triangle
+=========================================
 
-A line divides the plane in two, and no line bounds a triangle. Three lines that vote do: an ensemble of simple
-hypotheses is a hypothesis of a larger space. Here each line has learned one side of the triangle, and a row is inside
-where all three agree. Boosting finds its lines by itself, along the axes and with weights.
+A single line divides the plane into two parts and cannot bound a triangle, but the vote of three lines can. An ensemble
+of simple hypotheses is a hypothesis of a larger space. Here each linear model has learned one side of the triangle, and
+a row is inside if all three agree. Boosting finds weighted, axis-aligned lines without being given the sides.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ boosted = AdaBoostClassifier(n_estimators=200).fit(X, inside)
 models = {
     "one line": one.predict,
     "three lines that agree": lambda rows: np.all([line.predict(rows) for line in lines], axis=0),
-    "200 lines along the axes, boosted": boosted.predict,
+    "boosting, 200 axis-aligned lines": boosted.predict,
 }
 
 grid = np.stack(np.meshgrid(np.linspace(-1, 1, 200), np.linspace(-1, 1, 200)), axis=-1).reshape(-1, 2)
@@ -34,4 +34,4 @@ for ax, (name, predict) in zip(axes, models.items(), strict=True):
     predicted = predict(grid).reshape(200, 200)
     ax.contourf(*grid.T.reshape(2, 200, 200), predicted, levels=[-1, 0.5, 2], alpha=0.3, cmap="coolwarm")
     ax.scatter(*X.T, s=6, c=inside, cmap="coolwarm")
-    ax.set(title=f"{name}: {np.mean(predict(X) == inside):.0%} right", xticks=[], yticks=[])
+    ax.set(title=f"{name}: {np.mean(predict(X) == inside):.0%} correct", xticks=[], yticks=[])

@@ -2,8 +2,8 @@
 A panel of experts
 ==================
 
-Three experts err independently with probability 0.3, and the majority decides. It is wrong where all three are, or
-two: 0.3^3 + 3 x 0.3^2 x 0.7 = 0.216. More experts help, unless their mistakes go together.
+Three experts err independently with probability 0.3, and the majority decides. The decision is wrong if two or three of
+them err: 0.3^3 + 3 x 0.3^2 x 0.7 = 0.216. More experts reduce the error further, unless their errors are correlated.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ plot_majority_error(0.3, ax=left)
 plot_average_variance(ax=right)
 
 # %%
-# A simulation of a hundred thousand decisions agrees:
+# A simulation of a hundred thousand decisions gives the same error:
 rng = np.random.default_rng(0)
 wrong = rng.random((100_000, 3)) < 0.3
 print(np.mean(wrong.sum(axis=1) >= 2))

@@ -1,9 +1,9 @@
 """
-A stack of two levels
-=====================
+Stacking on two levels
+======================
 
-A stacked model learns from the predictions that its members make for rows they were not fitted on. A stack can be a
-member of a stack.
+The final estimator of a stack is trained on out-of-fold predictions of the base estimators. A stack can be a base
+estimator of another stack.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ boosting, trees = GradientBoostingClassifier(), ExtraTreesClassifier(random_stat
 line = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 one = StackingClassifier([("boosting", boosting), ("trees", trees), ("line", line)])
 two = StackingClassifier([("stack", one), ("line", line), ("bayes", GaussianNB())])
-models = {"boosting": boosting, "extra trees": trees, "line": line, "stack": one, "stack of a stack": two}
+models = {"boosting": boosting, "extra trees": trees, "logistic": line, "stack": one, "stack of a stack": two}
 
 losses = [log_loss(y, cross_val_predict(model, X, y, cv=3, method="predict_proba")) for model in models.values()]
 plt.figure(layout="constrained")

@@ -1,9 +1,9 @@
 """
-Views and cascades
-==================
+Stacking on subsets of columns, and cascades
+============================================
 
-A member of a stack can be given some of the columns, a view of the rows; and it can be given the columns together with
-the predictions of all models before it, which makes the stack a cascade.
+The base estimators of a stack can use different subsets of the columns, called views. In a cascade, each level gets the
+columns together with the predictions of all levels before it.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Hard and soft votes
-===================
+Hard and soft voting
+====================
 
-In a hard vote each model has one voice; in a soft vote the mean of the probabilities decides, so that a model that is
-sure counts for more. The pictures show where the two differ.
+In hard voting, each model has one vote. In soft voting, the mean of the predicted probabilities decides, so confident
+models count for more. The third plot shows where the two differ.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-A majority that learns whom to trust
-====================================
+The weighted majority algorithm
+===============================
 
-Experts vote row by row. Each mistake lowers the weight of those who made it, so that the vote soon follows the better
-ones, however they came to be (Littlestone & Warmuth 1994). From row 1000 on the labels follow another rule. Weights
-follow late: an expert has to make up for all its mistakes of before.
+Experts vote on one row after the other. Each mistake lowers the weights of the experts that made it, so the vote soon
+follows the better experts (Littlestone & Warmuth 1994). From row 1000 on, the labels follow another rule. The weights
+adapt with a delay, because an expert first has to make up for its earlier mistakes.
 """
 
 import matplotlib.pyplot as plt
@@ -14,12 +14,12 @@ from sklearn.datasets import make_classification
 from fastens import DecisionTreeClassifier, GaussianNB, WeightedMajorityClassifier
 
 X, y = make_classification(2600, n_features=6, n_informative=4, flip_y=0.05, random_state=0)
-y[1600:] = np.where(X[1600:, 0] > 0, y[1600:], 1 - y[1600:])  # from here on labels follow another rule
+y[1600:] = np.where(X[1600:, 0] > 0, y[1600:], 1 - y[1600:])  # from here on, the labels follow another rule
 experts = {
-    "a tree, of the rows before": DecisionTreeClassifier(max_depth=5).fit(X[:600], y[:600]),
-    "naive Bayes, of the rows before": GaussianNB().fit(X[:600], y[:600]),
-    "a stump": DecisionTreeClassifier(max_depth=1).fit(X[:600], y[:600]),
-    "a tree, of the rows after": DecisionTreeClassifier(max_depth=5).fit(X[1600:2000], y[1600:2000]),
+    "tree, trained before the change": DecisionTreeClassifier(max_depth=5).fit(X[:600], y[:600]),
+    "naive Bayes, trained before the change": GaussianNB().fit(X[:600], y[:600]),
+    "stump, trained before the change": DecisionTreeClassifier(max_depth=1).fit(X[:600], y[:600]),
+    "tree, trained after the change": DecisionTreeClassifier(max_depth=5).fit(X[1600:2000], y[1600:2000]),
 }
 model = WeightedMajorityClassifier(list(experts.items()), prefit=True, beta=0.9)
 
@@ -39,5 +39,5 @@ right.set(xlabel="row", ylabel="mistakes so far")
 right.legend(fontsize=8)
 
 # %%
-# The mistakes are bounded by those of the best expert, whatever the rows are:
+# For any sequence of rows, the mistakes of the best expert bound the mistakes of the vote:
 print(model.n_mistakes_, "of at most", round(model.mistake_bound()))

@@ -1,9 +1,9 @@
 """
-Are probabilities right?
-========================
+Calibration of predicted probabilities
+======================================
 
-Of the rows for which a model says 70 %, seven of ten should be positive. The curves show how far that holds as models
-come, without calibration.
+If a model predicts a probability of 70 %, seven of ten such rows should be positive. The calibration curves compare
+models with default settings and without additional calibration.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-What a prediction is made of
-============================
+SHAP values of a prediction
+===========================
 
-Shapley values share a prediction out among the columns (Lundberg et al. 2020). They are exact, and fast enough for
-all rows of a table.
+Shapley values distribute a prediction among the columns (Lundberg et al. 2020). They are exact, and fast enough for all
+rows of a table.
 """
 
 import matplotlib.pyplot as plt
@@ -20,6 +20,6 @@ model.plot_contributions(X, ax=left)
 model.plot_contributions(X, row=0, ax=right)
 
 # %%
-# They add up to the prediction:
+# The values add up to the prediction:
 found = model.explain(X)
 assert np.allclose(found.base_values + found.values.sum(axis=1), model.predict(X))

@@ -1,9 +1,9 @@
 """
-Importance and dependence
-=========================
+Feature importance and partial dependence
+=========================================
 
-How much each column lowers the loss, and how the prediction goes with one of them, the others as they are in the
-table.
+The first plot shows how much the splits on each column lower the training loss. The others show how the mean prediction
+depends on one column while all other columns keep their values.
 """
 
 import matplotlib.pyplot as plt

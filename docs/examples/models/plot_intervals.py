@@ -1,9 +1,9 @@
 """
-Intervals that cover
-====================
+Conformal prediction intervals
+==============================
 
-A conformal interval holds nine of ten targets whatever the model. The default one is as wide as each row needs; with
-one width for all rows it is too wide where the noise is small.
+A conformal prediction interval contains nine of ten targets for any model. By default, the width of the interval adapts
+to each row. An interval of constant width is too wide where the noise is small.
 """
 
 import matplotlib.pyplot as plt

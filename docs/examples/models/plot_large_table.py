@@ -1,9 +1,9 @@
 """
-A table in files
-================
+Train on a table in files
+=========================
 
-A table of many files is read in batches, under a ceiling for memory. The model is the same to the bit as that of the
-table in memory.
+A table of many files is read in batches within a memory limit. The model is bit-identical to a model of the table in
+memory.
 """
 
 import tempfile
@@ -28,12 +28,12 @@ whole = pd.concat([table[part::4] for part in range(4)])
 assert (model.fit(whole[list("abcde")], whole["y"]).predict(table[list("abcde")]) == of_files).all()
 
 # %%
-# What a fit will take can be asked for before it starts:
+# Estimate the memory of a fit before it starts:
 rows = np.array([10**5, 10**6, 10**7, 10**8])
 needs = [estimate_memory(GradientBoostingRegressor(), n_rows=int(n), n_columns=28) for n in rows]
 print(needs[-1])
-plt.loglog(rows, [each.in_memory / 1e9 for each in needs], marker="o", label="codes in memory")
-plt.loglog(rows, [each.least / 1e9 for each in needs], marker="o", label="codes in files")
+plt.loglog(rows, [each.in_memory / 1e9 for each in needs], marker="o", label="bin codes in memory")
+plt.loglog(rows, [each.least / 1e9 for each in needs], marker="o", label="bin codes in files")
 plt.xlabel("rows of 28 columns")
 plt.ylabel("GB")
 plt.legend()

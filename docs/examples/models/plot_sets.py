@@ -1,9 +1,9 @@
 """
-Sets of classes
-===============
+Conformal prediction sets
+=========================
 
-A conformal classifier answers with a set of classes that holds the right one for nine rows in ten. Rows that are easy
-get one class; where digits look alike the set has several.
+A conformal classifier predicts a set of classes that contains the true class for nine of ten rows. Easy rows get a
+single class, and ambiguous digits get several.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ covered = sets[np.arange(len(y_new)), y_new].mean()
 
 figure, axes = plt.subplots(1, 6, figsize=(12, 2.8), layout="constrained", width_ratios=[2.6, 1, 1, 1, 1, 1])
 axes[0].bar(*np.unique(sizes, return_counts=True))
-axes[0].set(xlabel="classes in the set", ylabel="rows", title=f"{covered:.0%} of the sets hold the digit")
+axes[0].set(xlabel="classes in the set", ylabel="rows", title=f"{covered:.0%} of the sets contain the digit")
 for ax, row in zip(axes[1:], np.argsort(-sizes)[:5], strict=True):
     ax.imshow(X_new[row].reshape(8, 8), cmap="gray_r")
     ax.set(title=", ".join(map(str, np.flatnonzero(sets[row]))), xticks=[], yticks=[])

@@ -1,9 +1,10 @@
 """
-A search within a few trials
-============================
+Hyperparameter search
+=====================
 
-``tune`` tries boosting, forests and extra trees with their defaults first, then at random in published spaces, all on
-the same folds. A model that is worse than most is given up before its last fold.
+``tune`` first tries boosting, forests and extra trees with their default parameters, and then samples random
+configurations from published search spaces. All trials use the same folds. A trial that is worse than most others is
+abandoned before its last fold.
 """
 
 import matplotlib.pyplot as plt
@@ -25,10 +26,10 @@ for trial in found.trials:
     )
 for i, kind in enumerate(kinds):
     ax.plot([], [], marker="o", color=f"C{i}", label=kind)
-ax.set(xlabel="trial", ylabel="loss of each fold; crosses: given up")
+ax.set(xlabel="trial", ylabel="loss of each fold; crosses: abandoned")
 ax.legend()
 
 # %%
-# The best three:
+# The three best models:
 for trial in sorted((trial for trial in found.trials if trial.is_complete), key=lambda trial: sum(trial.losses))[:3]:
     print(trial.family, trial.params)

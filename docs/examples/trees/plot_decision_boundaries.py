@@ -1,9 +1,9 @@
 """
-Boundaries of every family
-==========================
+Decision boundaries of all model families
+=========================================
 
-Twelve models learn the same three tables of two columns. Trees cut along the axes; their sums and votes make smooth
-boundaries of these cuts, and Gaussian naive Bayes draws a curve of the second order.
+Twelve models are fitted to the same three tables of two columns. Trees split along the axes, and sums and votes of
+trees give smoother boundaries. The boundary of Gaussian naive Bayes is a quadratic curve.
 """
 
 import matplotlib.pyplot as plt
@@ -56,6 +56,6 @@ for row, (name, model) in zip(axes, models.items(), strict=True):
             legend.remove()
 
 # %%
-# The number above each picture is the accuracy on 100 rows that the model has not seen.
+# The number above each picture is the accuracy on 100 test rows.
 best = np.argmax([model.score(*tables[2]) for model in models.values()])
 print("best on all rows of the third table:", list(models)[best])

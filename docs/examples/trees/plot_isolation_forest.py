@@ -1,8 +1,9 @@
 """
-Rows that are easy to isolate
-=============================
+Anomaly detection with an isolation forest
+==========================================
 
-An isolation forest cuts at random thresholds. A row far from the others is alone after few cuts: its score is high.
+An isolation forest splits at random thresholds. A row far from all others is isolated after few splits, so it gets a
+high anomaly score.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +19,7 @@ grid = np.stack(np.meshgrid(np.linspace(-5, 7, 200), np.linspace(-5, 7, 200)), a
 scores = model.score_samples(grid.reshape(-1, 2)).reshape(200, 200)
 plt.contourf(grid[..., 0], grid[..., 1], scores, levels=15, cmap="Blues")
 strange = model.predict(X) == -1
-plt.scatter(*X[~strange].T, s=6, color="0.3", label="ordinary")
-plt.scatter(*X[strange].T, s=20, color="tab:red", label="the strangest 5 %")
+plt.scatter(*X[~strange].T, s=6, color="0.3", label="inliers")
+plt.scatter(*X[strange].T, s=20, color="tab:red", label="the most anomalous 5 %")
 plt.legend()
 plt.show()

@@ -1,10 +1,10 @@
 """
-Error out of bag
+Out-of-bag error
 ================
 
-A bootstrap sample of n rows leaves out each row with probability (1 - 1/n)^n, about 0.368. The rows a tree was not
-grown on say how good it is, without rows set aside: the curve shows the error out of bag after each tree beside the
-error on test rows.
+A bootstrap sample of n rows leaves out each row with probability (1 - 1/n)^n, about 0.368. The rows on which a tree was
+not fitted estimate its error without a separate validation set. The curves compare the out-of-bag error after each tree
+with the error on test rows.
 """
 
 import matplotlib.pyplot as plt
@@ -23,10 +23,10 @@ test = (forest.classes_[votes.argmax(axis=2)] != y_test).mean(axis=1)
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 left.plot(np.arange(1, 201), forest.oob_error_curve_, label="out of bag")
 left.plot(np.arange(1, 201), test, label="test rows")
-left.set(xlabel="trees", ylabel="share of wrong rows", ylim=(0, 0.3))
+left.set(xlabel="trees", ylabel="error rate", ylim=(0, 0.3))
 left.legend()
 plot_oob_share(200, ax=right)
 
 # %%
-# Of ten rows a sample leaves out this share on average, and of a million nearly 1/e:
+# The expected share of rows out of bag, for samples of ten rows and of a million rows (nearly 1/e):
 print(round(oob_share(10), 4), round(oob_share(1_000_000), 4))

@@ -2,7 +2,8 @@
 Quantiles of a forest
 =====================
 
-A forest keeps the targets of each leaf, so that it predicts any quantile.
+With ``keep_leaves=True``, a regression forest keeps the targets of the training rows in each leaf, so it can predict
+any quantile.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-A tree, drawn
-=============
+Plot a decision tree
+====================
 
-One tree of three levels on the flowers of iris: every box says which rows go left, how many there are and of which
-classes.
+A tree of three levels on the iris data. Each box shows the test that sends rows to the left child, the number of rows
+and their classes.
 """
 
 import matplotlib.pyplot as plt
@@ -18,5 +18,5 @@ figure, ax = plt.subplots(figsize=(10, 5), layout="constrained")
 model.plot_tree(ax=ax)
 
 # %%
-# The same tree as text:
+# The tree as text:
 print(model.to_text())
