@@ -97,6 +97,8 @@ LONG_SIGNATURES = {
     "count_families": 10,
     "plot_decision_boundary": 7,
     "plot_explanation": 7,
+    "send_unseen": 11,
+    "choose_sides": 12,
 }
 MODULE_CYCLES = []
 FOLDER_CYCLES = []

@@ -93,6 +93,7 @@ ELSEWHERE = {
     "verbose",
     "n_jobs",
     "weight_type",
+    "categories__unseen",  # of rows with categories that fit has not seen: tests/boosting/test_unseen.py
 }
 # For each parameter, a value that breaks its rule.
 WRONG = {
@@ -148,6 +149,7 @@ WRONG = {
     "categories__max_per_split": 0,
     "categories__smoothing": -1.0,
     "categories__l2": -1.0,
+    "categories__unseen": "left",
     "oob_score": "yes",
     "callbacks": [1],
     "warm_start": 1,

@@ -55,13 +55,13 @@ def send_unseen(
             if category_set[node] >= 0 and is_wanted[feature[node]]:
                 features.add(feature[node])
         for f in sorted(features):
-            _send(
+            choose_sides(
                 left_child, feature, category_set, is_free, weight, mean, share, words, errors[f, tree_output[t]:],
                 f, first, end,
             )
 
 
-cdef void _send(
+cdef void choose_sides(
     const int32_t[::1] left_child, const int32_t[::1] feature, const int32_t[::1] category_set,
     const uint8_t[::1] is_free, const float64_t[::1] weight, const float64_t[:, ::1] mean, float64_t[::1] share,
     uint32_t[::1] words, float64_t[::1] error, int32_t f, int64_t first, int64_t end,

@@ -118,7 +118,7 @@ def _read_content(content: bytes) -> ForeignModel:
             raise ModelFileError("a LightGBM model must be text in UTF-8") from error
         return _reader("lightgbm_text.read_lightgbm")(text.replace("\r\n", "\n"))
     if start.startswith(b"{L"):
-        return _reader("xgboost_json.read_xgboost")(_reader("ubjson.read_ubjson")(content))
+        return _reader("xgboost_json.read_xgboost")(_reader("xgboost_json.read_ubjson")(content))
     if start.startswith(b"{"):
         return _read_json(_reader("xgboost_json.parse_json")(content))
     if _reader("treelite_bytes.begins_as_treelite")(content):
