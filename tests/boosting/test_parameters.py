@@ -93,7 +93,7 @@ ELSEWHERE = {
     "verbose",
     "n_jobs",
     "weight_type",
-    "categories__unseen",  # of rows with categories that fit has not seen: tests/boosting/test_unseen.py
+    "categories__unseen",  # of rows with categories that fit has not seen: tests/engine/trees/test_unseen.py
 }
 # For each parameter, a value that breaks its rule.
 WRONG = {
