@@ -29,7 +29,7 @@ from comparison.quality_libraries import LIBRARIES, with_options
 from comparison.quality_runs import RunFile, at_defaults, run
 from comparison.quality_tables import DEVELOPMENT, SET_ASIDE, TABLES
 from comparison.report import table as markdown
-from fastens.tuning.spaces import Draw, log_uniform, log_whole, uniform
+from fastens.tuning.tune import Draw, log_uniform, log_whole, uniform
 
 HERE = Path(__file__).resolve().parent
 GROUPS = {"development": list(DEVELOPMENT), "set-aside": list(SET_ASIDE)}

@@ -21,7 +21,7 @@ import pandas as pd
 
 from comparison.measure import interleaved
 from fastens import BayesianNetwork
-from fastens.bayes.counts.families import CodedRows, family_counts
+from fastens.bayes.counts.counting import CodedRows, family_counts
 from fastens.engine.threads import limited_threads, resolve_n_jobs
 
 HERE = Path(__file__).resolve().parent

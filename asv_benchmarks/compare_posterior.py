@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import sklearn.tree
-from fastens.engine.grow.prune import weakest_links
-from fastens.posterior.pruning_passes import leaf_above
+from fastens.engine.grow.leaves import weakest_links
+from fastens.posterior.averages import leaf_above
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.metrics import log_loss
@@ -37,10 +37,9 @@ from fastens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from fastens.engine.grow.pruning import pruning_path
+from fastens.engine.grow.growth import pruning_path
+from fastens.posterior.averaging import Prunings, TableSearch
 from fastens.posterior.leaf_priors import ClassPrior
-from fastens.posterior.prunings import Prunings
-from fastens.posterior.split_priors import TableSearch
 
 Row = list[str]
 MOST_ALPHAS = 20

@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import data_folder
 from fastens import AFTLoss, GradientBoostingSurvival, Growth
-from fastens.engine.losses.survival_losses import concordance
+from fastens.engine.losses.ranking_loss import concordance
 
 LOSSES = (("cox", "normal"), ("aft", "normal"), ("aft", "logistic"), ("aft", "extreme"))
 Times = tuple[np.ndarray, np.ndarray]

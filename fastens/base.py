@@ -16,22 +16,25 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fastens.checked_parameters import ChecksParameters
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.elementary import log
 from fastens.engine.names import are_texts
 from fastens.engine.threads import resolve_n_jobs
-from fastens.options import Categories
-from fastens.saving import SavedEstimator
+from fastens.modelfile.saving import SavedEstimator
+from fastens.params.estimator import ChecksParameters
+from fastens.params.options import Categories
 from fastens.table.answers import ANSWERS, answer_streams
-from fastens.table.arrays import is_plain
-from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.labels import index_of_labels, learn_labels, share_right
-from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
+from fastens.table.labels import check_magnitude, index_of_labels, learn_labels, share_right
 from fastens.table.opening import opening_tables
-from fastens.table.present_rows import present_table
-from fastens.table.sample_weights import (
+from fastens.table.parts import present_table
+from fastens.table.source import FitNeeds, MemoryNeeds, Source, TableParts, TableShape
+from fastens.table.sources import Batches, is_source
+from fastens.table.spread import on_clusters, refuse_clusters
+from fastens.table.tables import is_plain
+from fastens.table.training_data import (
+    TrainingData,
     as_multiples,
     class_factors,
     multiplied,
@@ -39,11 +42,6 @@ from fastens.table.sample_weights import (
     unless_ones,
     weights_to_count,
 )
-from fastens.table.source import Source, TableParts
-from fastens.table.sources import Batches, is_source
-from fastens.table.spread import on_clusters, refuse_clusters
-from fastens.table.targets import check_magnitude
-from fastens.table.training_data import TrainingData
 
 # The methods that take tables of a cluster, and scikit-learn's that call them.
 _ON_CLUSTERS = frozenset({*ANSWERS, "fit", "score", "fit_transform", "fit_predict"})

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import fastens
-from fastens.storage import Storable, load_model, pickles_allowed
+from fastens.modelfile.storage import Storable, load_model, pickles_allowed
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:

@@ -9,11 +9,8 @@ from sklearn.base import ClassifierMixin, TransformerMixin
 
 import fastens
 from fastens.exchange.writing.export import refusals
-from fastens.exchange.writing.onnx_graph import add_trees
-from fastens.exchange.writing.onnx_links import add_target
-from fastens.exchange.writing.onnx_nodes import Graph
-from fastens.exchange.writing.targets import targets_of
-from fastens.exchange.writing.view import Column, ModelView, view_of
+from fastens.exchange.writing.onnx_graph import Graph, add_target, add_trees
+from fastens.exchange.writing.view import Column, ModelView, targets_of, view_of
 
 _ML = "ai.onnx.ml"
 # Axes are inputs of Squeeze and ReduceSum, and thresholds doubles, since these versions.

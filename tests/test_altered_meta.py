@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import fastens
-from fastens import storage
+from fastens.modelfile import storage
 
 HOSTILE = [None, True, -1, 10**30, float("nan"), "<U200000000", [], {}, [2**62] * 3]
 for _ in range(900):

@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 import fastens
-from fastens import storage
 from fastens.combining.stackers import LogisticStacker
+from fastens.modelfile import storage
 
 
 @pytest.fixture(scope="module")

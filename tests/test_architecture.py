@@ -19,13 +19,8 @@ ROOMS = [
     "cached",
     "library_threads",
     "rollback",
-    "docstrings",
-    "foreign_names",
-    "foreign_attributes",
-    "parameters",
-    "options",
-    "checked_parameters",
-    "storage",
+    "params",
+    "modelfile",
     "files",
     "engine",
     "engine.rows",
@@ -42,7 +37,6 @@ ROOMS = [
     "table.columns",
     "table",
     "distributed",
-    "saving",
     "base",
     "conformal",
     "posterior",
@@ -107,7 +101,7 @@ FOLDER_CYCLES = []
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
 BAYES_ROOMS = {
     "public_names",
-    *("warn", "cached", "rollback", "docstrings", "parameters", "checked_parameters", "base", "saving", "storage"),
+    *("warn", "cached", "rollback", "params", "base", "modelfile"),
     *("table", "table.columns", "engine", "engine.bins"),
 }
 MORE_OF_BAYES = {

@@ -28,7 +28,7 @@ from fastens import (
     load,
 )
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.parameters import real
+from fastens.params.rules import real
 from fastens.table.labels import encode_labels
 
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 import fastens
-from fastens.checked_parameters import ChecksParameters, with_parameters
-from fastens.docstrings import entries
+from fastens.params.docstrings import entries
+from fastens.params.estimator import ChecksParameters, with_parameters
 
 DOCS = entries("""\
 depth : int

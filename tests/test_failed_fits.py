@@ -14,7 +14,7 @@ import pytest
 
 import fastens
 from fastens import rollback
-from fastens.adaboost.weak_rounds import VotingRun
+from fastens.adaboost.weak_learners import VotingRun
 from fastens.engine.losses.losses import BinaryLogLoss
 from reference.public_estimators import CLASSES, make, shrink_default_members, table_for
 

@@ -29,9 +29,8 @@ from fastens import (
     StackingClassifier,
     VotingClassifier,
 )
-from fastens.foreign_attributes import INSTEAD
-from fastens.foreign_names import ABSENT, METHODS, OURS, SCORERS
-from fastens.options import Options
+from fastens.params.foreign_names import ABSENT, INSTEAD, METHODS, OURS, SCORERS
+from fastens.params.options import Options
 
 X, Y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
 ESTIMATORS = [getattr(fastens, name) for name in fastens.__all__ if hasattr(getattr(fastens, name), "set_params")]

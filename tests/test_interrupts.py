@@ -12,7 +12,7 @@ import pytest
 from fastens.bayes.naive.moments import add_gaussian
 from fastens.engine.bins.bins import bin_matrix, copy_to_records
 from fastens.engine.predict.predict import predict_raw
-from fastens.engine.rows.gather import hash_rows
+from fastens.engine.rows.draws import hash_rows
 from sklearn.naive_bayes import GaussianNB
 
 from fastens import GradientBoostingRegressor, StackingClassifier
@@ -22,7 +22,7 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
 from fastens.engine.rows.sampling import _SORTED_AT_ONCE, Bootstrap, hash_order
 from fastens.engine.threads import in_threads
-from fastens.engine.trees import midpoints
+from fastens.engine.trees import leaf_values as midpoints
 from fastens.table import parts
 from fastens.table.columns import factorize as factorizing
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastens import AdaBoostRegressor, RandomForestClassifier
 from fastens.combining.stackers import RidgeStacker
-from fastens.forests import forest_uncertainty
+from fastens.forests import out_of_bag as forest_uncertainty
 
 
 def peak_of(method, X):

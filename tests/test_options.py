@@ -33,8 +33,8 @@ from fastens import (
     RandomForestRegressor,
     TweedieLoss,
 )
-from fastens.options import SHORT_FORMS, Options
-from fastens.storage import ModelFileError
+from fastens.modelfile.storage import ModelFileError
+from fastens.params.options import SHORT_FORMS, Options
 
 RECORDS = list(Options.kinds.values())
 CLASSES = [GradientBoostingClassifier, GradientBoostingRegressor, GradientBoostingRanker, GradientBoostingSurvival]

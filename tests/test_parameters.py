@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import fastens
-from fastens.parameters import FLAG, NONE, instance, one_of, real, whole
+from fastens.params.rules import FLAG, NONE, instance, one_of, real, whole
 from reference.public_estimators import CLASSES, REQUIRED, make, table_for
 
 

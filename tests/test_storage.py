@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import fastens
-from fastens import storage
 from fastens.files.schema import Column, TableSchema
-from fastens.storage import ModelFileError, replacing
+from fastens.modelfile import storage
+from fastens.modelfile.storage import ModelFileError, replacing
 from reference.full_disk import full_disk
 
 ARRAYS = {

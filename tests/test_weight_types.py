@@ -216,7 +216,7 @@ def test_the_parameter_is_saved_cloned_and_set(tmp_path):
 
 @pytest.mark.parametrize("kind", [fastens.RandomForestClassifier, fastens.GradientBoostingClassifier])
 def test_balanced_classes_do_not_depend_on_the_order_of_rows(kind, rng):
-    from fastens.table.sample_weights import class_factors
+    from fastens.table.training_data import class_factors
 
     X, y = load_iris(return_X_y=True)
     weight, order = rng.random(150) * 10.0 ** rng.integers(-9, 9, 150), rng.permutation(150)

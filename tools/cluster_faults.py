@@ -39,7 +39,7 @@ from distributed import Client, LocalCluster
 import fastens
 from fastens.distributed import DaskTable, dask_worker, reduction
 from fastens.distributed.leading import ClusterLostError
-from fastens.options import EarlyStopping
+from fastens.params.options import EarlyStopping
 
 FAULTS = "kill", "leave", "stop", "slow"
 # By the name of the phase, the module that exchanges something, and whether it is an array of a histogram's size.

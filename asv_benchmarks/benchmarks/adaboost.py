@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from fastens import AdaBoostClassifier, AdaBoostRegressor
-from fastens.adaboost.weights import RowWeights
+from fastens.adaboost.weak_learners import RowWeights
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.stumps import StumpLearner
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fastens import GradientBoostingRegressor, options
+from fastens import GradientBoostingRegressor
+from fastens.params import options
 
 
 def table(n_categories: int, n_rows: int = 50_000) -> tuple[pd.DataFrame, np.ndarray]:

@@ -7,7 +7,7 @@ import pickle
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from fastens import RandomForestClassifier
-from fastens.engine.grow.pruning import pruning_path
+from fastens.engine.grow.growth import pruning_path
 
 
 class DeepForest(Benchmark):

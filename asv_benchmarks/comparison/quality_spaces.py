@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fastens.tuning.spaces import BOOSTING, log_uniform, log_whole, uniform
-from fastens.tuning.spaces import SPACES as OURS
+from fastens.tuning.tune import BOOSTING, log_uniform, log_whole, uniform
+from fastens.tuning.tune import SPACES as OURS
 
 Draw = Callable[[np.random.Generator], Any]
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.adaboost.additive import AdditiveVotes
-from fastens.adaboost.memory import adaboost_needs
-from fastens.adaboost.voters import WeakTrees
-from fastens.adaboost.voting_rounds import VOTING, earlier_vote, start_voting, voting_run
+from fastens.adaboost.voting_rounds import VOTING, WeakTrees, earlier_vote, start_voting, voting_run
 from fastens.adaboost.weak_learners import (
     Estimators,
+    Vote,
+    VotingRun,
+    adaboost_needs,
     check_weak,
     class_indices,
     drawn_seed,
@@ -23,7 +24,6 @@ from fastens.adaboost.weak_learners import (
     tree_values,
     weighted_importances,
 )
-from fastens.adaboost.weak_rounds import Vote, VotingRun
 from fastens.base import TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import (
@@ -34,24 +34,23 @@ from fastens.boosting.fit_arguments import (
     holds_out,
     subset,
 )
-from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS
 from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
-from fastens.boosting.rules import prepared
-from fastens.checked_parameters import with_parameters
+from fastens.boosting.rules import AUTO, DOCS, SPLITS, STOPS, prepared
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.grow.stumps import head, joined
-from fastens.engine.losses.exponential import ExponentialLoss
+from fastens.engine.losses.column_losses import ExponentialLoss
 from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.losses.numeric_losses import OneClass
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
-from fastens.options import Categories
-from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
+from fastens.params.estimator import with_parameters
+from fastens.params.options import Categories
+from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.rollback import leave
-from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.sample_weights import WEIGHT_TYPE
-from fastens.tree_model.column_rules import (
+from fastens.table.source import MemoryNeeds, TableShape
+from fastens.table.training_data import WEIGHT_TYPE
+from fastens.tree_model.tree_model import (
     CATEGORIES,
     OF_OWN_TREES,
     check_no_constraints,

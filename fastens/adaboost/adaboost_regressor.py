@@ -9,13 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.adaboost.memory import adaboost_needs
-from fastens.adaboost.voters import WeakTrees
+from fastens.adaboost.voting_rounds import WeakTrees
 from fastens.adaboost.weak_learners import (
     BinnedRows,
+    RowWeights,
     Trees,
+    adaboost_needs,
     check_own_trees,
     check_weak,
+    content_order,
     drawn_seed,
     fitted_copy,
     knowing_categories,
@@ -24,10 +26,8 @@ from fastens.adaboost.weak_learners import (
     takes_weights,
     weighted_importances,
 )
-from fastens.adaboost.weights import RowWeights, content_order
 from fastens.base import BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.checked_parameters import with_parameters
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned
@@ -38,22 +38,23 @@ from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.parts import as_array, in_memory, map_parts
 from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.medians import TreeMedian
+from fastens.engine.trees.leaf_values import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.monitoring.stages import staged_scores
-from fastens.options import Categories
-from fastens.parameters import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
-from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.sample_weights import WEIGHT_TYPE
-from fastens.tree_model.column_rules import (
+from fastens.monitoring.callbacks import staged_scores
+from fastens.params.estimator import with_parameters
+from fastens.params.options import Categories
+from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
+from fastens.table.source import MemoryNeeds, TableShape
+from fastens.table.training_data import WEIGHT_TYPE
+from fastens.tree_model.saving import SavedEnsemble
+from fastens.tree_model.tree_model import (
     CATEGORIES,
+    DOCS,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
     path_rules,
 )
-from fastens.tree_model.docs import DOCS
-from fastens.tree_model.saving import SavedEnsemble
 
 Array = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import BaseClassifier
 from fastens.boosting.classifier import most_probable
 from fastens.engine.elementary import exp, sum_in_order
-from fastens.engine.grow.constraints import Columns
+from fastens.engine.grow.growth import Columns
 from fastens.engine.grow.stumps import feature_table
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.inspection.error_curves import plot_errors, staged_errors
+from fastens.inspection.diversity import plot_errors, staged_errors
 from fastens.inspection.plotting import axes, name_ticks, plain, shortened
-from fastens.monitoring.stages import staged_scores
+from fastens.monitoring.callbacks import staged_scores
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]

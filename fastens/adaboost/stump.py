@@ -7,25 +7,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.adaboost.memory import adaboost_needs
-from fastens.adaboost.weak_learners import BinnedRows, Trees
-from fastens.adaboost.weights import RowWeights, class_numbers
+from fastens.adaboost.weak_learners import BinnedRows, RowWeights, Trees, adaboost_needs, class_numbers
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.bins.sparse_binned import binned, codes_of
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.code_sets import codes_left
+from fastens.engine.trees.tree_store import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.parameters import ANYTHING, one_of, parameter
-from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.sample_weights import WEIGHT_TYPE
-from fastens.tree_model.docs import DOCS
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, one_of, parameter
+from fastens.table.source import MemoryNeeds, TableShape
+from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble
+from fastens.tree_model.tree_model import DOCS
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,8 @@
-"""The rounds of AdaBoost whose classifiers vote: what fits the classifiers, and the rounds of an earlier fit."""
+"""AdaBoost rounds whose classifiers vote, and their members as estimators."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from fastens.adaboost.weak_learners import (
     Estimators,
     Stumps,
     Trees,
+    Vote,
+    VotingRules,
+    VotingRun,
+    Weak,
     check_own_trees,
+    class_numbers,
     class_values,
     drawn_seed,
     knowing_categories,
     takes_weights,
 )
-from fastens.adaboost.weak_rounds import Vote, VotingRules, VotingRun, Weak
-from fastens.adaboost.weights import class_numbers
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned, codes_of
@@ -29,9 +33,11 @@ from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.forests.parameters import takes_equals_at_random, tree_rules
+from fastens.forests.random_splits import Members, single_tree
 from fastens.forests.tree import DecisionTreeClassifier
-from fastens.tree_model.column_rules import monotone_columns, path_rules
+from fastens.tree_model.tree_model import monotone_columns, path_rules
 
 # The algorithms whose rounds are votes, and not Newton steps.
 VOTING = ("discrete", "m1", "real")
@@ -144,3 +150,23 @@ def _voting_rules(model: Any, comm: Comm) -> VotingRules:
         seed=comm.gather(drawn_seed(model))[0] if resample else 0,
         n_threads=resolve_n_jobs(model.n_jobs),
     )
+
+
+class WeakTrees(Members):
+    """The trees of an AdaBoost of either kind, each made when it is read; leaves have the class that they vote for."""
+
+    def _member(self, t: int) -> Any:
+        model, trees = self._forest, self._forest._ensemble
+        tree = trees.tree(t)
+        if hasattr(model, "classes_"):
+            tree = replace(tree, value=_votes(tree))
+        made = single_tree(model, TreeEnsemble.from_trees([tree], [0], np.zeros(trees.n_outputs), trees.binning))
+        made.random_state = t
+        return made
+
+
+def _votes(tree: Tree) -> NDArray[np.float64]:
+    """All of a node's share for the class with the largest value; of two classes, the share of the second."""
+    if tree.value.shape[1] == 1:
+        return (tree.value > 0).astype(np.float64)
+    return np.eye(tree.value.shape[1])[tree.value.argmax(axis=1)]

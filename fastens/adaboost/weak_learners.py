@@ -1,32 +1,423 @@
-"""The weak classifiers that AdaBoost can fit: stumps and trees on rows binned once, and any estimator."""
+"""Weak learners of AdaBoost, their weighted fits and row weights, and the memory that a fit needs."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from fastens.adaboost.weak_rounds import Vote, Weak
-from fastens.adaboost.weights import RowWeights
+from fastens.adaboost.reweight import advance, class_sums, make_whole
 from fastens.base import BaseFastens
-from fastens.combining.parameters import check_kind, seeded, tags_of, with_weight_type
-from fastens.combining.responses import label_places
+from fastens.boosting.rounds import OnRound
+from fastens.combining.members import needs_of_member
+from fastens.combining.responses import check_kind, label_places, seeded, tags_of, with_weight_type
 from fastens.engine.bins.binning import Binning
 from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
-from fastens.engine.comm import LOCAL, Comm, sum_ints
-from fastens.engine.forest.branches import Totals
-from fastens.engine.forest.forests import ForestGrower, Target, TreeRules, TreeSample
+from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
+from fastens.engine.elementary import exp, log
+from fastens.engine.forest.forests import ForestGrower, Target, Totals, TreeRules, TreeSample
+from fastens.engine.grow.growth import GrowthRules, leaves_within_limits
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
-from fastens.engine.rows.copies import repeated
-from fastens.engine.trees.adding import add_tree_to_raw
+from fastens.engine.rows.sampling import Bootstrap, hash_order, mixed, repeated, stream_seeds
+from fastens.engine.threads import resolve_n_jobs, threads_for
+from fastens.engine.trees.leaf_values import add_tree_to_raw
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.saving import nested_arrays, numbered_arrays, restored_model
+from fastens.engine.whole import are_whole
+from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_model
+from fastens.monitoring.metrics import History
+from fastens.table.source import (
+    WEIGHT,
+    MemoryNeeds,
+    TableShape,
+    bins_of,
+    bytes_of_codes,
+    needs_of,
+    needs_without_files,
+)
+from fastens.warn import warn
+
+# Least rows of a thread: some tens of microseconds of work.
+_GRAIN = 1 << 14
+# Whole weights stay below 2**50, their sum below 2**62.
+_WEIGHT_BITS = 50
+_SUM_BITS = 62
+# The shift may be above the largest logarithm by so much: 4 of at least 40 bits are lost, which no sum notices.
+_SLACK = 3.0
+_MOST_CLASSES = 1 << 16
+
+
+def class_numbers(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
+    """The rows' classes in the 16 bits that kernels read; ValueError where there are more classes."""
+    if n_classes > _MOST_CLASSES:
+        raise ValueError(f"y must hold at most {_MOST_CLASSES} classes; it holds {n_classes}.")
+    return y.astype(np.uint16)
+
+
+class RowWeights:
+    """Weights that rounds of boosting change, one of each row.
+
+    A weight is exp(logarithm), so that it may fall below the smallest float and rise again, whatever the number of
+    rounds. For sums it is rounded to a multiple of 2**-40 or less of the largest weight: sums of whole numbers are
+    exact, and do not depend on the order or the threads. Whole sample weights mean so many copies, to the bit.
+    """
+
+    def __init__(
+        self,
+        classes: NDArray[np.uint16],
+        sample_weight: NDArray[np.float64] | None = None,
+        n_threads: int = 1,
+        comm: Comm = LOCAL,
+    ) -> None:
+        self.classes, self._comm = classes, comm
+        self.n_rows = len(classes)
+        self.logs = np.zeros(self.n_rows)
+        self.copies: NDArray[np.int64] | None = None
+        if sample_weight is not None:
+            self._start(sample_weight)
+        (self.n_copies,) = sum_ints(comm, self.n_rows if self.copies is None else int(self.copies.sum()))
+        self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
+        self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
+        # The weights, rounded; those of whole sample weights times `copies`. `total` is their sum.
+        self.whole = np.empty(self.n_rows, dtype=np.int64)
+        self._start_logs = self.logs.copy() if self.logs.any() else 0.0
+        self._find_largest()
+        self._make_whole()
+        self._log_start = self._log_sum
+
+    def _start(self, sample_weight: NDArray[np.float64]) -> None:
+        is_whole = not is_any(self._comm, not are_whole(sample_weight))
+        if is_whole and sum(self._comm.gather(float(sample_weight.sum()))) < 2.0**40:
+            self.copies = sample_weight.astype(np.int64)
+        else:
+            self.logs[:] = log(sample_weight)
+
+    def _find_largest(self) -> None:
+        (self._largest,) = max_floats(self._comm, float(self.logs.max(initial=-np.inf)))
+
+    def _make_whole(self) -> None:
+        self._shift = self._largest
+        total = make_whole(self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, self._n_threads)
+        (self.total,) = sum_ints(self._comm, total)
+
+    def advance(self, codes: NDArray[np.unsignedinteger], steps: NDArray[np.float64]) -> None:
+        """Add ``steps[code, class]`` to the logarithm of each row's weight."""
+        self._shift = self._largest + float(steps.max())
+        total, largest = advance(
+            self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, codes, steps, self._n_threads
+        )
+        (self.total,), (self._largest,) = sum_ints(self._comm, total), max_floats(self._comm, largest)
+        if self._shift - self._largest > _SLACK:
+            self._make_whole()
+
+    def add(self, steps: NDArray[np.float64]) -> None:
+        """Add a step of its own to the logarithm of each row's weight."""
+        self.logs += steps
+        self._find_largest()
+        self._make_whole()
+
+    def copy(self) -> RowWeights:
+        """Weights that change apart from these."""
+        other = copy(self)
+        other.logs, other.whole = self.logs.copy(), self.whole.copy()
+        return other
+
+    def restart(self) -> None:
+        """Return to the weights of the start."""
+        self.logs[:] = self._start_logs
+        self._find_largest()
+        self._make_whole()
+
+    @property
+    def _log_sum(self) -> float:
+        return float(log(self.total) - log(self._scale)) + self._shift
+
+    @property
+    def log_loss_ratio(self) -> float:
+        """Logarithm of the sum of the weights over that of the start: of the mean exponential loss."""
+        return self._log_sum - self._log_start
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The distribution: weights that sum to 1."""
+        return self.whole / self.total
+
+    def mean(self, losses: NDArray[np.float64]) -> float:
+        """The mean in the distribution of numbers from 0 to 1, each times the weight of one copy of its row rounded."""
+        copies = 1 if self.copies is None else self.copies
+        lost = np.rint(self.whole // copies * losses).astype(np.int64) * copies
+        (total,) = sum_ints(self._comm, int(lost.sum()))
+        return total / self.total
+
+    def rounded(self, n_bits: int) -> NDArray[np.int64]:
+        """The whole weights in fewer bits: their sum is about 2**n_bits or less; copies of a row stay alike."""
+        surplus = max(0, self.total.bit_length() - n_bits)
+        if self.copies is None:
+            return (self.whole + ((1 << surplus) >> 1)) >> surplus
+        return ((self.whole // self.copies + ((1 << surplus) >> 1)) >> surplus) * self.copies
+
+    def sums(self, cells: NDArray[np.unsignedinteger], n_cells: int, n_classes: int) -> NDArray[np.int64]:
+        """Sum of the weights by cell and class."""
+        sums = np.zeros((n_cells, n_classes), dtype=np.int64)
+        class_sums(cells, self.classes, self.whole, sums)
+        return sum_over(self._comm, sums)
+
+    def draw(self, order: NDArray[np.uint32], seed: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Draw rows with replacement from the distribution, as many as there are; how often each here was drawn.
+
+        `order` is that of `content_order`: draws then depend on what the rows hold, not on where they stand. `seed` is
+        an array of one.
+        """
+        (whole,) = gathered(self._comm, [self.whole])
+        first, n_rows = first_row(self._comm, self.n_rows)
+        ends = np.cumsum(whole.take(order)).astype(np.float64)
+        offsets, draws = np.array([[0, n_rows], [0, self.n_copies]], dtype=np.int64)
+        counts = Bootstrap(order, ends, offsets, draws).counts(seed)[0]
+        return counts[first : first + self.n_rows].astype(np.int64)
+
+
+def content_order(
+    columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16], comm: Comm = LOCAL
+) -> NDArray[np.uint32]:
+    """The rows of all ranks in the order of a hash of what they hold, given column by column."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
+    for column in columns:
+        bits = (column + 0.0).view(np.uint64) if column.dtype.kind == "f" else column.astype(np.uint64)
+        hashes = mixed((hashes ^ bits) + step)
+    (hashes,) = gathered(comm, [hashes])
+    return hash_order(hashes).astype(np.uint32)
+
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.unsignedinteger]
+
+# How often in a row a round may start again from the first distribution before boosting ends.
+MAX_RESTARTS = 10
+# Rounded weights make an error that should be one half a little less.
+_ROUNDING = 1e-9
+
+
+class Weak(NamedTuple):
+    """A weak classifier, fitted."""
+
+    model: Any
+    codes: Codes  # of the training rows
+    validation_codes: Codes | None  # of the rows to validate on
+    cells: NDArray[np.integer] | None  # the cell of each code; None: they are the same
+    cell_class: NDArray[np.intp]  # the class that each cell votes for
+    sums: NDArray[np.int64] | None  # weights, as fitted, by cell and class; None: to be counted
+
+
+class Learner(Protocol):
+    """What fits weak classifiers to the training rows."""
+
+    columns: Any  # what the rows hold, (n_features, n_rows)
+    monotone: NDArray[np.int8] | None  # 1 or -1 for columns with which votes must not fall or rise; models are trees
+    has_own_classes: bool  # models predict the classes of their cells, whatever these vote for
+
+    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+        """Fit one to the weights, or to how often each row was drawn; `index` numbers the fits, for what is random."""
+
+
+@dataclass(frozen=True)
+class VotingRules:
+    """What the rounds do besides fitting."""
+
+    n_classes: int  # K
+    n_rounds: int  # most rounds to run
+    is_real: bool  # vote with the logarithms of probabilities in place of classes
+    learning_rate: float  # factor of every vote
+    # AdaBoost.M1: a classifier must be right on more than half of the weight, whatever the number of classes.
+    is_m1: bool
+    resample: bool  # fit each round to rows drawn from the distribution
+    # Where a classifier is no better than chance, leave it out and start again from the first distribution.
+    restarts: bool
+    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`, or by more
+    # than that share of the first loss where this is below 1.
+    n_iter_no_change: int
+    tol: float
+    seed: int  # of the rows drawn
+    n_threads: int
+
+
+class Vote(NamedTuple):
+    """A weak classifier's part in the ensemble."""
+
+    weak: Weak
+    values: Array  # by cell and class
+    weight: float
+    error: float
+    restarted: bool  # the round began from the first distribution
+
+
+class VotingRun:
+    """One fit of AdaBoost."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        classes: NDArray[np.uint16],
+        sample_weight: Array | None,
+        rules: VotingRules,
+        comm: Comm = LOCAL,
+    ) -> None:
+        self.learner, self.rules, self._comm = learner, rules, comm
+        self.weights = RowWeights(classes, sample_weight, rules.n_threads, comm)
+        self.validation: RowWeights | None = None
+        self._without_restarts: RowWeights | None = None
+        self.votes: list[Vote] = []
+        self.history = History()
+        self.n_rounds = 0
+        self._order = content_order(learner.columns, classes, comm) if rules.resample else None
+        self._one_hot = np.eye(rules.n_classes)
+        self._is_over = False
+
+    def validate_on(self, classes: NDArray[np.uint16], sample_weight: Array | None) -> None:
+        """Watch the loss on other rows, those that the learner knows."""
+        self.validation = RowWeights(classes, sample_weight, self.rules.n_threads, self._comm)
+
+    def run(self, on_round: OnRound | None = None) -> None:
+        """Run all rounds, or until a classifier is perfect or no better than chance, or the validation loss is flat."""
+        while self.n_rounds < self.rules.n_rounds and not self._is_over:
+            vote = self._next_vote()
+            if vote is None:
+                return
+            self.add(vote)
+            if on_round is not None:
+                on_round(self.n_rounds - 1, self.rules.n_rounds, self.history.train[-1], self.history.last_validation)
+            least = self.history.least_improvement(self.rules.tol)
+            if self.history.rounds_since_best(least) >= self.rules.n_iter_no_change:
+                return
+
+    def add(self, vote: Vote) -> None:
+        """Add a vote: reweight the rows, record the loss."""
+        if vote.restarted:
+            self.restart()
+        steps = steps_of(vote.values, vote.weight, self.rules.is_real)
+        if vote.weak.cells is not None:
+            steps = steps.take(vote.weak.cells, axis=0)
+        self.weights.advance(vote.weak.codes, steps)
+        if self._without_restarts is not None:
+            self._without_restarts.advance(vote.weak.codes, steps)
+        self.history.train.append(_exp((self._without_restarts or self.weights).log_loss_ratio))
+        if self.validation is not None and vote.weak.validation_codes is not None:
+            self.validation.advance(vote.weak.validation_codes, steps)
+            self.history.validation.append(_exp(self.validation.log_loss_ratio))
+        self.votes.append(vote)
+        self.n_rounds += 1
+
+    def restart(self) -> None:
+        """Return to the first distribution; the loss still counts all rounds."""
+        if self._without_restarts is None:
+            self._without_restarts = self.weights.copy()
+        self.weights.restart()
+
+    def _next_vote(self) -> Vote | None:
+        """Fit the next classifier; None where boosting ends: it is no better than chance."""
+        for attempt in range(MAX_RESTARTS + 1):
+            index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
+            vote = self._fit_vote(index, restarted=attempt > 0)
+            if vote.weight > 0:
+                return vote
+            if not self.rules.restarts:
+                break
+            self.restart()
+        if self.n_rounds:
+            return None
+        self._is_over = True
+        warn(
+            f"the first weak classifier is no better than chance (weighted error {vote.error:.3g}): it is all there is"
+        )
+        return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
+
+    def _fit_vote(self, index: int, restarted: bool) -> Vote:
+        weights = self.weights
+        drawn = None
+        if self._order is not None:
+            drawn = weights.draw(self._order, stream_seeds(self.rules.seed, index, index + 1))
+        weak = self.learner.fit(weights, drawn, index)
+        sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
+        if self.rules.is_real:
+            values = self._within_limits(weak, self._log_odds(sums))
+            if not self.learner.has_own_classes:
+                weak = weak._replace(cell_class=values.argmax(axis=1))
+        right = sum(of_cell[k] for of_cell, k in zip(sums.tolist(), weak.cell_class.tolist(), strict=True))
+        error = (weights.total - right) / weights.total
+        if right == weights.total:
+            self._is_over = True
+        if self.rules.is_real:
+            weight = 1.0 if np.ptp(values, axis=1).max() > 1e-10 else 0.0
+        else:
+            weight = self._weight(error)
+            values = weight * self._one_hot[weak.cell_class]
+        return Vote(weak, values, weight, error, restarted)
+
+    def _sums(self, weak: Weak) -> NDArray[np.int64]:
+        """The distribution's weights by cell and class."""
+        n_codes = len(weak.cell_class) if weak.cells is None else len(weak.cells)
+        by_code = self.weights.sums(weak.codes, n_codes, self.rules.n_classes)
+        if weak.cells is None:
+            return by_code
+        sums = np.zeros((len(weak.cell_class), self.rules.n_classes), dtype=np.int64)
+        np.add.at(sums, weak.cells, by_code)
+        return sums
+
+    def _weight(self, error: float) -> float:
+        """A classifier's weight by SAMME or AdaBoost.M1; 1 without any error, 0 if it is no better than chance."""
+        odds_of_chance = 1 if self.rules.is_m1 else self.rules.n_classes - 1
+        if error == 0:
+            return 1.0
+        if error >= odds_of_chance / (1 + odds_of_chance) - _ROUNDING:
+            return 0.0
+        return self.rules.learning_rate * float(log((1 - error) / error) + log(odds_of_chance))
+
+    def _log_odds(self, sums: NDArray[np.int64]) -> Array:
+        """SAMME.R's votes: logarithms of the cells' class probabilities, less their mean.
+
+        Probabilities are smoothed by the weight of about a row, as Schapire & Singer (1999), section 4.2, advise.
+        """
+        n_classes = self.rules.n_classes
+        logs = log(sums / self.weights.total + 1 / (n_classes * self.weights.n_copies))
+        if n_classes == 2:
+            half = 0.5 * self.rules.learning_rate * (logs[:, 1] - logs[:, 0])
+            return np.stack([-half, half], axis=1)
+        return self.rules.learning_rate * (logs - logs.mean(axis=1, keepdims=True))
+
+    def _within_limits(self, weak: Weak, values: Array) -> Array:
+        """The votes of a tree's leaves, none of them in the wrong order: smoothing may turn those of few rows round."""
+        if self.learner.monotone is None:
+            return values
+        rules = GrowthRules(monotone=self.learner.monotone)
+        half = leaves_within_limits(weak.model, np.ascontiguousarray(values[:, 1]), rules, 1.0)
+        return np.stack([-half, half], axis=1)
+
+    @property
+    def best_round(self) -> int:
+        """The number of rounds with the lowest validation loss; all rounds where nothing was validated."""
+        measured = self.history.validation[: self.n_rounds]  # Ctrl-C may come before a vote is counted
+        return int(np.argmin(measured)) + 1 if measured else self.n_rounds
+
+
+def steps_of(values: Array, weight: float, is_real: bool) -> Array:
+    """What a vote adds to the logarithms of the weights, by cell and class.
+
+    Discrete: weight / K where the class is not the cell's, weight / K - weight where it is, so that the mean weight is
+    SAMME's exponential loss; for two classes half the weight up and down.
+    """
+    return -values if is_real else weight / values.shape[1] - values
+
+
+def _exp(x: float) -> float:
+    return float(exp(x))
+
 
 MODELS = "estimators."
 MOST_LEAVES = 1 << 15
@@ -273,3 +664,41 @@ def _tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
     total = gains.sum(axis=1, keepdims=True)
     return np.divide(gains, total, out=gains, where=total > 0)
+
+
+# Bytes of a row: its target and class, its weight, the logarithm of that, and that of the start.
+_ROW = 26
+# Of trees: two entries, whole weights in two forms, and the node that the row is in.
+_GROWN = 64
+# Of rows that are drawn, or whose errors are kept: hashes and the order by them, counts.
+_DRAWN = 20
+# Of the Newton steps of an output: raw prediction, gradient, hessian, and the places in the order of the tree.
+_STEP = 28
+# Of rows held out.
+_HELD_OUT = 24
+# Bytes of a node in the model, and of each of its values; of a bin in a search.
+_NODE = 48
+_VALUE = 8
+_SEARCHED = 100
+_MOST_LEAVES = 1 << 15
+
+
+def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
+    """Return what a fit of AdaBoost, or of a stump, takes on a table of this shape."""
+    params = model._every_parameter()
+    if (estimator := params.get("estimator")) is not None:
+        member = needs_of_member("estimator", estimator, shape._replace(is_weighted=True))
+        beside = shape.n_rows * (_ROW + _DRAWN + WEIGHT) + member.kept * model.n_estimators
+        return needs_without_files(shape, model, beside + member.in_memory, beside)
+    n_rows, depth, k = shape.n_rows, params.get("max_depth", 1), shape.n_outputs
+    votes = params.get("algorithm", "discrete") not in ("gentle", "logit")
+    of_row = _ROW + WEIGHT * shape.is_weighted + _HELD_OUT * (params.get("n_iter_no_change") is not None)
+    of_row += (_GROWN * (depth != 1)) if votes else _STEP * k
+    of_row += _DRAWN * (bool(params.get("resample")) or not hasattr(model, "algorithm"))
+    n_leaves = min(1 << min(depth or _MOST_LEAVES, 15), n_rows)
+    trees = 2 * n_leaves * (_NODE + _VALUE * k) * params.get("n_estimators", 1)
+    n_bins = min(bins_of(model), n_rows)
+    search = n_bins * _SEARCHED * (k + 1) * (resolve_n_jobs(params.get("n_jobs")) + 1)
+    search += 0 if votes else n_leaves * shape.n_columns * n_bins * k * 16
+    codes = bytes_of_codes(shape, bins_of(model))
+    return needs_of(shape, model, n_rows * of_row + search, (codes, codes), trees)

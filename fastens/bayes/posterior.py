@@ -21,13 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from fastens.engine.elementary import exp, log, logsumexp
-from fastens.parameters import one_of, whole
-from fastens.table.columns.vectors import unmasked
+from fastens.params.rules import one_of, whole
+from fastens.table.columns.numbers import unmasked
 from fastens.table.labels import index_of_labels
 from fastens.table.opening import opening_tables, split_columns
-from fastens.table.present_rows import present_rows
-from fastens.table.sample_weights import check_weights
+from fastens.table.parts import present_rows
 from fastens.table.spread import in_memory_only
+from fastens.table.training_data import check_weights
 
 Array = NDArray[np.float64]
 VOTES = 100  # draws that stand for the posterior where votes are counted

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from fastens.base import TrainingData
 from fastens.boosting.calibration import PREFIX as CALIBRATION
-from fastens.boosting.continuing import continue_rounds, find_earlier, learned_data
+from fastens.boosting.continuing import continue_rounds, find_earlier, learned_data, refitted
 from fastens.boosting.fit_arguments import (
     GivenValidation,
     RowNumbers,
@@ -27,14 +27,18 @@ from fastens.boosting.fit_arguments import (
     split_rows,
     subset,
 )
-from fastens.boosting.folds import fit_folds, fold_rows
-from fastens.boosting.leaf_refitting import refitted
+from fastens.boosting.folds import announcing, fit_folds, fold_rows, watching, within_limit
 from fastens.boosting.memory import boosting_needs
-from fastens.boosting.out_of_bag import out_of_bag_attributes
-from fastens.boosting.parameters import AUTO, CALLBACKS, DOCS, NUMBER_OF_FEATURES, SPLITS, STOPS
 from fastens.boosting.rounds import Rounds
+from fastens.boosting.row_sampling import out_of_bag_attributes
 from fastens.boosting.rules import (
+    AUTO,
+    CALLBACKS,
+    DOCS,
     L2_OTHERWISE,
+    NUMBER_OF_FEATURES,
+    SPLITS,
+    STOPS,
     boosting_rules,
     check_together,
     draws_splits,
@@ -42,27 +46,23 @@ from fastens.boosting.rules import (
     prepared,
     row_sampling,
 )
-from fastens.boosting.watching import announcing, watching, within_limit
-from fastens.checked_parameters import with_parameters
-from fastens.docstrings import Docs
 from fastens.engine.grow.growth import GrowthRules
-from fastens.engine.losses.column_losses import ColumnLosses
-from fastens.engine.losses.least_squares import LeastSquares
+from fastens.engine.losses.column_losses import ColumnLosses, LeastSquares
 from fastens.engine.losses.losses import Loss
 from fastens.engine.parts import let_go, origin
 from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.contributions import on_used_columns
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.engine.trees.used_columns import on_used_columns
+from fastens.monitoring.callbacks import CallbackSupportMixin, score_of
 from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
-from fastens.monitoring.sklearn_callbacks import CallbackSupportMixin
-from fastens.monitoring.stages import score_of
-from fastens.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
-from fastens.parameters import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.params.docstrings import Docs
+from fastens.params.estimator import with_parameters
+from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.rollback import leave, left_by_interrupts
-from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.sample_weights import WEIGHT_TYPE
-from fastens.tree_model.saving import tree_arrays, trees_among
-from fastens.tree_model.slicing import of_rounds
+from fastens.table.source import MemoryNeeds, TableShape
+from fastens.table.training_data import WEIGHT_TYPE
+from fastens.tree_model.saving import of_rounds, tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]

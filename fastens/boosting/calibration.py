@@ -22,12 +22,11 @@ from fastens.conformal.scores import (
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
-from fastens.monitoring.stages import levels_of
-from fastens.parameters import one_of
-from fastens.table.columns.vectors import unmasked
-from fastens.table.present_rows import present_rows
-from fastens.table.sample_weights import check_weights, weights_to_count
-from fastens.table.training_data import check_same_rows
+from fastens.monitoring.callbacks import levels_of
+from fastens.params.rules import one_of
+from fastens.table.columns.numbers import unmasked
+from fastens.table.parts import present_rows
+from fastens.table.training_data import check_same_rows, check_weights, weights_to_count
 
 Array = NDArray[np.float64]
 

@@ -14,9 +14,7 @@ from fastens.base import BaseClassifier
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
-from fastens.boosting.parameters import CUSTOM
-from fastens.boosting.presets import plain, with_quality
-from fastens.checked_parameters import with_parameters
+from fastens.boosting.rules import CUSTOM, plain, with_quality
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.loss_names import (
@@ -24,8 +22,9 @@ from fastens.engine.losses.loss_names import (
     classification_loss,
 )
 from fastens.engine.losses.losses import Loss
-from fastens.monitoring.stages import score_of
-from fastens.parameters import ANYTHING, one_of, parameter
+from fastens.monitoring.callbacks import score_of
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, one_of, parameter
 from fastens.table.labels import columns_of_labels
 
 Array = NDArray[np.float64]

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from fastens.base import TrainingData
-from fastens.checked_parameters import constructor_defaults
 from fastens.engine.comm import gathered, own_rows
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
-from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.params.estimator import constructor_defaults
+from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.opening import in_parts
 from fastens.table.training_data import split_of_rows, warn_of_duplicates
 

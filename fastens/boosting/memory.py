@@ -10,7 +10,7 @@ from fastens.engine.bins.binned import MOST_COLUMNS, record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.grow.near_columns import near_bytes
 from fastens.engine.threads import resolve_n_jobs
-from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, needs_of
+from fastens.table.source import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, needs_of
 
 # Bytes of a row: its target; raw prediction, gradient and hessian of an output.
 _TARGET = 8

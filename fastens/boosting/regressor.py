@@ -12,9 +12,7 @@ from fastens.base import BaseRegressor
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
-from fastens.boosting.parameters import CUSTOM
-from fastens.boosting.presets import plain, with_quality
-from fastens.checked_parameters import with_parameters
+from fastens.boosting.rules import CUSTOM, plain, with_quality
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.loss_names import (
     REGRESSION,
@@ -22,9 +20,10 @@ from fastens.engine.losses.loss_names import (
 )
 from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import LogCosh, Tweedie
-from fastens.monitoring.stages import levels_of, score_of
-from fastens.options import HuberLoss, TweedieLoss, record
-from fastens.parameters import NONE, Rule, one_of, parameter, read_with, real
+from fastens.monitoring.callbacks import levels_of, score_of
+from fastens.params.estimator import with_parameters
+from fastens.params.options import HuberLoss, TweedieLoss, record
+from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real
 
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(

@@ -1,37 +1,454 @@
-"""The rounds of gradient boosting: gradients, trees, update, stop? (Friedman 2001)."""
+"""The rounds of gradient boosting: gradients, trees or linear leaves, DART, update (Friedman 2001)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.boosting.dart import Dropout, Dropped, grid_of, scaled_tree
-from fastens.boosting.leaves import ConstantLeaves, JointLeaves, LinearModels
-from fastens.boosting.out_of_bag import OutOfBag
-from fastens.boosting.round import Problem, Round, on_grid
-from fastens.boosting.row_sampling import RowSample, RowSampler, RowSampling
-from fastens.boosting.side_by_side import SideBySide
-from fastens.engine.bins.binned import MOST_COLUMNS
-from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, codes_of, sparse_matrix, stays_sparse
+from fastens.boosting.row_sampling import OutOfBag, RowSample, RowSampler, RowSampling
+from fastens.engine.bins.binned import MOST_COLUMNS, pages_held
+from fastens.engine.bins.sparse_binned import (
+    AnyCodes,
+    AnyMatrix,
+    SparseMatrix,
+    bundled,
+    codes_of,
+    sparse_matrix,
+    stays_sparse,
+)
 from fastens.engine.comm import first_row, is_any
-from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.grow.growth import GrowthRules, RowWeights, TreeGrower
+from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree, lines_within_limits
+from fastens.engine.parts import as_array
+from fastens.engine.rows.sampling import random_stream
+from fastens.engine.threads import ThreadPool
+from fastens.engine.trees.leaf_values import add_tree_to_raw, leaves_of_rows
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.monitoring.measuring import History, Rows
-from fastens.options import Dart
+from fastens.monitoring.metrics import History, Rows
+from fastens.params.options import Dart
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
     from fastens.engine.bins.binning import Binning
+    from fastens.engine.bins.pages import MappedPages
+    from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
     from fastens.engine.losses.losses import Loss
     from fastens.monitoring.metrics import Metrics
 
+
 Array = NDArray[np.float64]
+Gradients = NDArray[np.float32]
+# Which raw predictions a tree has values for: one, or all of them.
+Outputs = int | slice
+
+
+class Problem(NamedTuple):
+    """What the trees of all rounds are grown for."""
+
+    matrix: AnyMatrix  # the training rows
+    loss: Loss  # what to lower
+    weight: Array | None  # sample weights
+    own_weight: Array | None  # without those of classes, where both are given
+    constant_hessian: bool  # all hessians are 1 before weighting
+    grid: float | None  # all values that are added to raw predictions are multiples of this, where it is not None
+    n_threads: int  # number of threads
+
+
+class Table(NamedTuple):
+    """Rows that trees are added to: their codes, (n_features, n_rows), and their values where leaves read them."""
+
+    codes: AnyCodes
+    X: Any = None
+    pages: MappedPages | None = None  # of codes in files
+
+
+class Round(NamedTuple):
+    """What the trees of a round are grown from."""
+
+    train: Rows  # the training rows with their raw predictions, which trees are added to
+    gradients: Gradients  # derivatives of the loss before the round
+    hessians: Gradients
+    sample: RowSample | None  # the rows drawn; None for all
+    first_seed: int  # of the first tree; those of the others follow
+    rate: float  # factor of every leaf value
+    # Other rows that trees are added to: those to validate on, and their raw predictions.
+    watched: tuple[Table, Array] | None = None
+
+    @property
+    def rows(self) -> NDArray[np.uint32] | None:
+        """The rows drawn, ascending; None for all."""
+        return None if self.sample is None else self.sample.rows
+
+    def seed(self, tree: int) -> int:
+        """The seed of the round's tree of that number."""
+        return (self.first_seed + tree) % 2**64
+
+    def derivatives(self, outputs: Outputs) -> tuple[Gradients, Gradients]:
+        """Gradients and hessians of outputs; those of rows that stand for others are multiplied."""
+        gradients, hessians = self.gradients[outputs], self.hessians[outputs]
+        if self.sample is None or self.sample.factors is None:
+            return gradients, hessians
+        gradients, hessians = gradients.copy(), hessians.copy()
+        gradients[..., self.sample.rows] *= self.sample.factors
+        hessians[..., self.sample.rows] *= self.sample.factors
+        return gradients, hessians
+
+
+def on_grid(values: Array, grid: float | None) -> Array:
+    """Values rounded to multiples of `grid`; as they are where it is None."""
+    return values if grid is None else np.rint(values / grid) * grid
+
+
+class ConstantLeaves:
+    """A tree for each output, with a constant in every leaf."""
+
+    ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
+    # Whether several threads may each grow whole trees of a round.
+    grow_apart: ClassVar[bool] = True
+    n_trees: int  # of a round
+    outputs: list[Outputs]  # for each of them the raw predictions that it has values for
+
+    def __init__(self, problem: Problem, growth: GrowthRules) -> None:
+        self.problem = problem._replace(matrix=self._arranged(problem, growth))
+        # Values are cut after the loss has damped them; growth leaves the Newton steps as long as that needs.
+        self.most = np.inf if growth.max_delta_step is None else growth.max_delta_step
+        self.growth = (
+            growth if np.isinf(self.most) else replace(growth, max_delta_step=newton_limit(problem.loss, self.most))
+        )
+        self.n_trees = problem.loss.n_outputs
+        self.outputs = list(range(self.n_trees))
+        self.grower = self._new_grower()
+
+    def _arranged(self, problem: Problem, growth: GrowthRules) -> AnyMatrix:
+        """The rows as growing reads them best."""
+        if isinstance(problem.matrix, SparseMatrix):
+            return problem.matrix
+        return bundled(problem.matrix, growth.max_leaf_nodes, problem.n_threads)
+
+    def _new_grower(self) -> TreeGrower:
+        problem = self.problem
+        return TreeGrower(
+            problem.matrix,
+            self.growth,
+            RowWeights.of(problem.weight, problem.matrix.n_rows, problem.matrix.comm, problem.own_weight),
+            constant_hessian=problem.constant_hessian,
+            renews_leaves=problem.loss.renews_leaves,
+            n_threads=problem.n_threads,
+        )
+
+    def on_one_thread(self, matrix: AnyMatrix) -> ConstantLeaves:
+        """Return the same for one of several threads, on rows of its own."""
+        worker = copy(self)
+        worker.problem = self.problem._replace(matrix=matrix, n_threads=1)
+        worker.grower = worker._new_grower()
+        return worker
+
+    @property
+    def table(self) -> Table:
+        """The training rows."""
+        return Table(self.problem.matrix.columns, pages=self.problem.matrix.pages)
+
+    def table_of(self, codes: AnyCodes, X: Any) -> Table:
+        """Other rows, given as codes and as they are."""
+        return Table(codes, pages=pages_held(codes, X))
+
+    def grow(self, this: Round, number: int) -> Tree:
+        """Grow a tree of a round, give its leaves their values, and add it to the raw predictions."""
+        outputs, rows = self.outputs[number], this.rows
+        gradients, hessians = derivatives = this.derivatives(outputs)
+        self._set_rules(number, rows)
+        tree = self.grower.grow(gradients, hessians, rows, this.seed(number))
+        if self.problem.loss.renews_leaves:
+            tree = self._renewed(tree, this, number)
+        tree = self._finished(tree, this, number, derivatives)
+        if rows is None:
+            self._add_grown(tree, this.train.raw[outputs])
+        else:
+            self.add(tree, self.table, this.train.raw[outputs])
+        if this.watched is not None:
+            table, raw = this.watched
+            self.add(tree, table, raw[outputs])
+        return tree
+
+    def _set_rules(self, number: int, rows: NDArray[np.uint32] | None) -> None:
+        """The rules of a tree that follow from the losses of its outputs."""
+        losses = self._losses_of(number)
+        self.grower.noise_units = [loss.noise_unit for loss in losses]
+        if self.growth.min_samples_tail > 0:
+            n_rows = self.grower.row_weights.n_copies_of(rows)
+            self.grower.set_fewest_rows(self.growth.fewest_rows(min(loss.tail for loss in losses), n_rows))
+
+    def _losses_of(self, number: int) -> list[Loss]:
+        """The losses of the outputs that a round's tree has values for."""
+        return [self._loss_of(number)]
+
+    def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
+        """The tree just grown with values of an output that follow from its residuals."""
+        loss, train = self.problem.loss, this.train
+        factors = None if this.sample is None else this.sample.factors
+        residuals = loss.residuals(train.y, train.raw, output)
+        return self.grower.renew_leaves(
+            tree, loss.of_output(output), residuals, self.problem.n_threads, factors, column
+        )
+
+    def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
+        """The tree just grown with the values that the model has."""
+        tree.value[:] = self._shrunk(tree.value, this.rate, number)
+        return tree
+
+    def _shrunk(self, values: Array, rate: float, number: int) -> Array:
+        steps = np.clip(self._loss_of(number).damped(values), -self.most, self.most)
+        return on_grid(rate * steps, self.problem.grid)
+
+    def _loss_of(self, number: int) -> Loss:
+        """The loss that the values of a round's tree are steps of."""
+        return self.problem.loss.of_output(number)
+
+    def _add_grown(self, tree: Tree, raw: Array) -> None:
+        """Add the tree just grown on all rows, whose leaves the grower still knows."""
+        self.grower.add_values(tree.value, raw)
+
+    def add(self, tree: Tree, table: Table, raw: Array) -> None:
+        """Add a tree to the raw predictions of rows that it has values for."""
+        add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads, table.pages)
+
+
+class JointLeaves(ConstantLeaves):
+    """One tree, with a value for each output in every leaf; its splits gain most for the sum of the losses."""
+
+    grow_apart = False
+
+    def __init__(self, problem: Problem, growth: GrowthRules) -> None:
+        super().__init__(problem, growth)
+        self.n_trees, self.outputs = 1, [slice(None)]
+
+    def _arranged(self, problem: Problem, growth: GrowthRules) -> AnyMatrix:
+        return problem.matrix.with_payloads(problem.loss.n_outputs)
+
+    def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
+        for each in range(self.problem.loss.n_outputs):
+            tree = super()._renewed(tree, this, each, column=each)
+        return tree
+
+    def _loss_of(self, number: int) -> Loss:
+        return self.problem.loss
+
+    def _losses_of(self, number: int) -> list[Loss]:
+        loss = self.problem.loss
+        return [loss.of_output(output) for output in range(loss.n_outputs)]
+
+    def add(self, tree: Tree, table: Table, raw: Array) -> None:
+        """Add a tree to all raw predictions."""
+        raw += tree.value.T[:, leaves_of_rows(table.codes, tree, self.problem.n_threads, table.pages)]
+
+
+class LinearModels(ConstantLeaves):
+    """A tree for each output, with a linear model in every leaf.
+
+    Splits are chosen as for constant leaves. A leaf's value stays; beside it a ridge regression of the second-order
+    objective finds slopes for the features on its path. Where values have limits, lines are made to keep to them. On a
+    grid, what a tree adds to a row is rounded, so that it leaves no trace when it is taken out.
+    """
+
+    ensemble_type = LinearEnsemble
+    # Models of leaves share their working memory.
+    grow_apart = False
+
+    def __init__(self, problem: Problem, growth: GrowthRules, X: Any, l2: float) -> None:
+        super().__init__(problem, growth)
+        is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
+        l2 *= self.grower.unit
+        weights = self.grower.row_weights
+        self._models = LeafModels(as_array(X), is_categorical, weights, l2, problem.n_threads, growth.monotone)
+        self._has_limits = growth.monotone is not None or growth.max_delta_step is not None
+
+    @property
+    def table(self) -> Table:
+        """The training rows."""
+        return Table(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
+
+    def table_of(self, codes: AnyCodes, X: Any) -> Table:
+        """Other rows, given as codes and as they are."""
+        return Table(codes, as_array(X), pages_held(codes, X))
+
+    def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
+        rate = this.rate * damping(self._loss_of(number), tree.value[:, 0])
+        finished = super()._finished(tree, this, number, derivatives)
+        linear = self._models.fit(finished, self.grower.leaves(), *derivatives, rate)
+        if self._has_limits:
+            most = on_grid(np.array([this.rate * self.most]), self.problem.grid)[0] if self.most < np.inf else np.inf
+            linear = lines_within_limits(finished, linear, self.growth.monotone, most)
+        return LinearTree(**vars(finished), linear=linear)
+
+    def _add_grown(self, tree: Tree, raw: Array) -> None:
+        if self._has_limits or self.problem.grid is not None:
+            self.add(tree, self.table, raw)
+        else:
+            raw += self._models.fitted
+
+    def add(self, tree: Tree, table: Table, raw: Array) -> None:
+        """Add a tree to the raw predictions of rows."""
+        assert isinstance(tree, LinearTree)
+        n_threads, grid = self.problem.n_threads, self.problem.grid
+        added = raw if grid is None else np.zeros_like(raw)
+        tree.add(table.X, leaves_of_rows(table.codes, tree, n_threads, table.pages), added, n_threads)
+        if grid is not None:
+            raw += on_grid(added, grid)
+
+
+def newton_limit(loss: Loss, most: float) -> float:
+    """The Newton step from which on the damped steps of all outputs are at least `most` long, on either side.
+
+    `most` itself where the loss damps no steps up to it, or none that long.
+    """
+    losses = [loss.of_output(output) for output in range(loss.n_outputs)]
+
+    def is_long(step: float) -> bool:
+        return all(abs(float(each.damped(np.array([side * step]))[0])) >= most for each in losses for side in (-1, 1))
+
+    high = most
+    while not is_long(high) and high < 2.0**100:
+        high *= 2
+    if high == most or not is_long(high):
+        return most
+    low = high / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_long(middle) else (middle, high)
+    return high
+
+
+def damping(loss: Loss, steps: Array) -> Array:
+    """By how much a loss shortens steps: the models of leaves are damped as their values are."""
+    return np.divide(loss.damped(steps), steps, out=np.ones_like(steps), where=steps != 0)
+
+
+# Codes of the rows: with fewer, handing trees to threads takes longer than growing them; with more, threads can share
+# a tree as well.
+_LEAST_CODES = 1 << 15
+_ENOUGH_FOR_ONE_TREE = 1 << 20
+# Rows whose codes cost what a search for splits costs, where there are so many.
+_ROWS_PER_SEARCH = 1 << 12
+
+
+class SideBySide:
+    """Threads that each grow whole trees, one for each output in every round."""
+
+    def __init__(self, leaves: ConstantLeaves) -> None:
+        self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
+        self._n_workers = min(leaves.problem.n_threads, n_trees)
+        self._free: SimpleQueue[ConstantLeaves] = SimpleQueue()
+        for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
+            self._free.put(leaves.on_one_thread(own))
+        # Whether the kernels have threads of their own, on which what is left when all have as many trees grows. On few
+        # rows they have none: those of OpenMP spin for a while after their work, in the way of these.
+        self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE
+        self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
+
+    @classmethod
+    def of(cls, leaves: ConstantLeaves) -> SideBySide | None:
+        """Return threads, or None where they had better share each tree."""
+        problem, n_trees = leaves.problem, leaves.n_trees
+        # Leaves are renewed from what the outputs before have become; ranks exchange one tree after another.
+        if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
+            return None
+        n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
+        if min(n_threads, n_trees) == 1 or n_codes < _LEAST_CODES:
+            return None
+        return cls(leaves) if n_trees >= n_threads or n_codes < _ENOUGH_FOR_ONE_TREE else None
+
+    def grow(self, this: Round) -> list[Tree]:
+        """Grow the trees of a round, and add them to the raw predictions."""
+
+        def grow_one(number: int) -> Tree:
+            worker = self._free.get()
+            try:
+                return worker.grow(this, number)
+            finally:
+                self._free.put(worker)
+
+        trees = list(self._pool.map(grow_one, range(self._n_apart)))
+        return trees + [self._leaves.grow(this, number) for number in range(self._n_apart, self._leaves.n_trees)]
+
+    def __enter__(self) -> None:
+        self._pool = ThreadPool(self._n_workers)
+
+    def __exit__(self, *of_exception: object) -> None:
+        """End the threads, after the trees that they are at."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _n_codes(matrix: AnyMatrix) -> int:
+    """Codes that a tree counts for its root, or as many as its search costs: each node looks at every feature."""
+    return max(matrix.n_rows * matrix.codes_per_row, min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)
+
+
+# Bits of a value below the largest raw prediction to expect. Sums are exact up to 1000 times that, in any order.
+_BITS = 42
+
+
+class Dropped(NamedTuple):
+    """The rounds that a round leaves out, and what its trees, and theirs, are multiplied by."""
+
+    rounds: list[int]
+    factor_of_new: float = 1.0
+    factor_of_old: float = 1.0
+
+
+class Dropout:
+    """Leaves some earlier rounds out while a round is grown.
+
+    All values are multiples of one power of two, so that what is taken out of the raw predictions and put back leaves
+    no trace, and a fit that continues another one has them to the bit.
+    """
+
+    def __init__(self, options: Dart, learning_rate: float, seed: int) -> None:
+        self._options, self._learning_rate, self._seed = options, learning_rate, seed
+        self.best: list[Tree] = []  # the trees as they were at the best round
+
+    def draw(self, index: int) -> Dropped:
+        """Draw what round number `index` leaves out."""
+        rounds, options = self._rounds(index), self._options
+        n_dropped = len(rounds)
+        if n_dropped == 0:
+            return Dropped(rounds)
+        weight_of_dropped = n_dropped if options.normalize == "tree" else 1
+        total = weight_of_dropped + self._learning_rate
+        return Dropped(rounds, 1 / total, weight_of_dropped / total)
+
+    def _rounds(self, index: int) -> list[int]:
+        options, generator = self._options, random_stream(self._seed, index)
+        skips, drops = generator.random(), generator.random(index)
+        if skips < options.skip_drop:
+            return []
+        dropped = np.flatnonzero(drops < options.rate_drop)
+        if options.max_drop is not None and len(dropped) > options.max_drop:
+            dropped = dropped[np.argsort(drops[dropped])[: options.max_drop]]
+        return sorted(dropped.tolist())
+
+
+def grid_of(largest: float) -> float:
+    """The power of two that values are multiples of, given the largest raw prediction to expect."""
+    return math.ldexp(1.0, math.frexp(max(largest, 1e-290))[1] - _BITS)
+
+
+def scaled_tree(tree: Tree, factor: float, grid: float | None) -> Tree:
+    """A tree multiplied by a factor, its linear models too."""
+    scaled = replace(tree, value=on_grid(tree.value * factor, grid))
+    if isinstance(scaled, LinearTree):
+        return replace(scaled, linear=scaled.linear.times(np.full(tree.n_nodes, factor)))
+    return scaled
+
+
 # Called after each round with its number, the largest number of rounds, and the losses; a true value ends the
 # training.
 OnRound = Callable[[int, int, float, float | None], Any]

@@ -1,4 +1,4 @@
-"""From the parameters of boosting and encoded rows to rounds: which parameters exclude each other, rules, bins."""
+"""Parameters of boosting: presets, checks of combinations, and the settings of a fit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from fastens.base import TrainingData
 from fastens.boosting.rounds import BoostingRules, Rounds
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.bins.binning import Binning, learn_binning
-from fastens.engine.grow.constraints import count_of
-from fastens.engine.grow.growth import GrowthRules
+from fastens.engine.grow.growth import GrowthRules, count_of
+from fastens.engine.losses.loss_names import is_custom
 from fastens.engine.losses.losses import Loss
 from fastens.engine.rows.sampling import content_hashes
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Goss, Mvs
-from fastens.tree_model.column_rules import column_chances, monotone_columns, path_rules
+from fastens.params.docstrings import entries
+from fastens.params.options import Categories, EarlyStopping, Goss, Growth, Mvs
+from fastens.params.rules import FLAG, NONE, Need, Rule, one_of, real, whole
+from fastens.tree_model.tree_model import DOCS as TREE_DOCS
+from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
 
 # Chosen together: docs/defaults.md. Where noise can be measured, pruning by it stands in for leaves of many rows; but
 # linear models in the leaves need these.
@@ -263,3 +266,226 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
     weight = hessian if data.sample_weight is None else hessian * data.sample_weight
     own = data.sample_weight if data.own_weight is None else data.own_weight
     return data._replace(y=-slope / hessian, sample_weight=weight, own_weight=own)
+
+
+# Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
+PLAIN: dict[str, Any] = {
+    "max_bins": 65_535,
+    "max_leaf_nodes": None,
+    "max_depth": 3,
+    "min_samples_leaf": 1,
+    "max_features": 1.0,
+    "growth": Growth(split_criterion="squared_error", min_child_weight=0.0, rows_per_threshold=None),
+    "l2_regularization": 0.0,
+    "split_penalty": 0.0,
+    "categories": Categories(encoding="partition", smoothing=0.0, l2=0.0),
+}
+
+# By quality, the parameters that are not the defaults.
+QUALITIES: dict[str, dict[str, Any]] = {
+    "fast": {"n_estimators": 40, "learning_rate": 0.2},
+    "default": {},
+    "best": {
+        "n_estimators": 10_000,
+        "learning_rate": 0.05,
+        "subsample": 0.8,
+        "max_features": 1.0,
+        "max_features_per_tree": 0.7,
+        "n_iter_no_change": 100,
+    },
+}
+N_FOLDS = 8
+_QUALITY = one_of(*QUALITIES)
+_SECONDS = real(0, open_low=True) | NONE
+
+
+def plain(cls: Any, **parameters: Any) -> Any:
+    """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
+
+    It starts at the mean of y, or at the log odds, and leaves are means of the residuals, or sum(r) / sum(p (1 - p))
+    over their rows. Trees are fitted to the residuals by least squares, with every split that lowers the squared error,
+    down to `max_depth`, and shrunk by `learning_rate`.
+
+    Columns of at most 65 535 distinct values have a bin for each, so every split of the training rows is considered. A
+    threshold stands at the boundary of bins nearest to the middle between the values of the node's rows; where
+    neighbouring values of the table are far apart, new values between them may therefore go another way than with
+    thresholds exactly in the middle.
+
+    Parameters
+    ----------
+    **parameters
+        Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``. A record
+        (`growth`, `categories`) takes the place of the whole one; ``set_params(growth__max_delta_step=1.0)`` changes a
+        single option.
+
+    Returns
+    -------
+    An estimator, not fitted.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingClassifier, GradientBoostingRegressor
+    >>> X = [[1.0], [2.0], [3.0], [4.0]]
+    >>> model = GradientBoostingRegressor.plain(n_estimators=2, learning_rate=0.5, max_depth=1)
+    >>> model.fit(X, [1.0, 1.0, 3.0, 3.0]).predict([[1.0], [4.0]])
+    array([1.25, 2.75])
+    >>> model = GradientBoostingClassifier.plain(n_estimators=1, learning_rate=0.5, max_depth=1)
+    >>> model.fit(X, [0, 0, 1, 1]).decision_function([[1.0], [4.0]])
+    array([-1.,  1.])
+    """
+    return cls(**(PLAIN | parameters))
+
+
+def with_quality(cls: Any, quality: str, time_limit: float | None = None, **parameters: Any) -> Any:
+    """Make an estimator by how much time its quality is worth.
+
+    Parameters
+    ----------
+    quality : {"fast", "default", "best"}
+        "fast": 40 rounds at a rate of 0.2. "default": the defaults. "best": as many rounds at a low rate as are best
+        for the rows of a fold that are held out, on each of 8 folds; the model is the mean of the folds' models. These
+        are trained with two degrees of pruning, of which the rows held out choose.
+    time_limit : float or None, default=None
+        For "best": seconds of `fit`, which has a model by then whatever they are.
+    **parameters
+        Any parameters of the class, in place of those of the quality. An `early_stopping` has its own time limit.
+
+    Returns
+    -------
+    An estimator, not fitted.
+
+    Raises
+    ------
+    ValueError
+        For another quality, and for a time_limit that is not positive, not of "best", or beside an `early_stopping`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import GradientBoostingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = GradientBoostingRegressor.with_quality("best", time_limit=5.0, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > GradientBoostingRegressor().fit(X[::2], y[::2]).score(X[1::2], y[1::2])
+    True
+    """
+    _QUALITY.check("quality", quality)
+    _SECONDS.check("time_limit", time_limit)
+    preset = dict(QUALITIES[quality])
+    if isinstance(sampling := parameters.get("sampling"), Goss) or sampling == "goss":
+        preset.pop("subsample", None)  # it has rates of its own
+    if parameters.get("early_stopping") is False:
+        preset.pop("n_iter_no_change", None)
+    if time_limit is not None and "early_stopping" in parameters:
+        raise ValueError("time_limit must be None with early_stopping, which has one of its own.")
+    if quality == "best":
+        stopping = EarlyStopping(folds=N_FOLDS, choose_pruning=True, time_limit=time_limit)
+        parameters = {"early_stopping": stopping} | parameters
+    elif time_limit is not None:
+        raise ValueError(f"time_limit must be None with quality={quality!r}, which is not bounded by time.")
+    return cls(**(preset | parameters))
+
+
+CALLBACKS = Rule(
+    "a list of callables", lambda value: isinstance(value, list | tuple) and all(callable(each) for each in value)
+)
+NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None)
+CUSTOM = Rule("a function or object that gives derivatives", is_custom)
+
+AUTO = FLAG | one_of("auto")
+# When parameters of early stopping are read.
+STOPS = (Need("early_stopping", "early_stopping is True or 'auto'", bool),)
+SPLITS = (
+    Need("early_stopping", "early_stopping is True", lambda value: not isinstance(value, str) and bool(value)),
+    Need(
+        "early_stopping",
+        "early_stopping has no validation splitter",
+        lambda value: getattr(value, "validation", None) is None,
+    ),
+)
+
+DOCS = TREE_DOCS | entries("""\
+class_weight : dict, "balanced" or None
+    Weights of the classes, multiplied with `sample_weight`. Rows of X_val have those of `sample_weight_val` alone.
+n_estimators : int
+    Number of rounds.
+learning_rate : float
+    Factor of every leaf value.
+max_leaf_nodes : int or None
+    Most leaves of a tree, which grows best-first; None grows level by level without that limit.
+max_depth : int or None
+    Most splits between the root and a leaf.
+min_samples_leaf : int or None
+    Fewest rows in a leaf; a row of a whole weight counts as so many, one of a fraction as one. None: 5, or 20 where
+    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models. Leaves of quantiles below 0.1
+    or above 0.9 have as many more as it takes for two of them to be beyond the level, 200 for 0.99, up to a fifth of
+    the rows that a tree is grown on: each of several levels its own, unless several targets share their trees.
+l2_regularization : float or None
+    Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean. None: 1; with
+    log losses 3 times the root of the noise before the tree; with losses of the logarithm of a mean, a hazard or a time
+    30 times, and with "exponential" 10 times the noise, up to a fifth of all hessians; with expectiles 20 times the
+    root of the noise over that of the best constant. The noise is the sum of the squared gradients over that of the
+    hessians: about 1 for counts and where classes overlap; it falls to 0 where they do not.
+split_penalty : float or None
+    A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
+    pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
+    Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
+    None: 3, or 0 where the dispersion cannot be estimated: for absolute errors, quantiles, Huber's loss and ranking.
+max_features : int, float, "sqrt", "log2" or None
+    Number, or share (rounded up), of the features drawn for each split; None for all.
+max_features_per_tree : int, float, "sqrt", "log2" or None
+    The same for each tree; `max_features` draws from those.
+subsample : float
+    Share of the rows drawn for each round.
+sampling : "uniform", "goss", "mvs", Goss or Mvs
+    How rows are drawn: each with the same chance; all with large gradients, and some of the others (`Goss`); or
+    each with a chance that grows with its gradient (`Mvs`).
+boosting : "gbdt", "dart" or Dart
+    Whether each round corrects all trees before it, or leaves some of them out, so that no few of them decide
+    (`Dart`).
+linear_leaves : bool or LinearLeaves
+    Whether leaves are linear models of the numeric features on their paths (`LinearLeaves`), where none of these
+    is missing; values outside the range of a leaf's training rows count as its ends. Several targets have trees of
+    their own. Lines keep to `monotonic_cst` and `max_delta_step`. Not with losses without a hessian.
+growth : Growth or None
+    Rarely needed rules of how trees grow, such as `Growth(min_child_weight=1.0)`.
+monotonic_cst : array of shape (n_features,), dict by name, or None
+    1 where predictions must not fall as the feature rises, -1 where they must not rise, 0 elsewhere. Not for
+    categorical features, nor for more than two classes. With several targets it holds for each of them.
+categories : Categories or None
+    How trees see categorical columns, such as `Categories(encoding="partition")`.
+early_stopping : bool, "auto" or EarlyStopping
+    Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
+    gets X_val. `EarlyStopping` chooses the metric and the rows.
+validation_fraction : float
+    Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
+n_iter_no_change : int
+    Rounds without improvement before stopping.
+tol : float
+    What counts as an improvement of the validation loss. Where the first one is below 1, as that of small targets is,
+    this is a share of it, except of log losses.
+oob_score : bool
+    Where rows are drawn, predict each row by the rounds that did not draw it, and measure that.
+callbacks : list of callables or None
+    Called after each round with a `CallbackEnv`. One that returns True or raises `StopTraining` ends the training;
+    any other exception reaches the caller of `fit`, and the rounds before it are the model.
+warm_start : bool
+    Go on from the last fit, up to `n_estimators` rounds: the same, to the bit, as all rounds at once.
+verbose : int or "bar"
+    Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
+random_state : int, RandomState or None
+    Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`. None: others in
+    each fit, but for the features and thresholds of a fit that draws nothing else.
+n_estimators_, n_iter_ : int
+    Rounds kept.
+best_iteration_ : int
+    The same: with early stopping the round of the best validation.
+train_score_, validation_score_ : arrays
+    After each round, the loss of at most 4000 evenly spaced training rows (of all where it is not a sum over rows), and
+    what the validation rows, if any, are measured by.
+validation_scores_ : dict of arrays
+    All of `eval_metric` after each round, by name.
+oob_improvement_ : array of shape (n_rounds,)
+    With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+oob_prediction_ : array of the shape of predictions
+    And the prediction of each row by those of the rounds kept that left it out, which stand for all of them.
+""")

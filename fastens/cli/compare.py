@@ -13,13 +13,20 @@ import pyarrow as pa
 
 from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.models.models import FAMILIES, TEXT, estimator_class, families, quick_families
-from fastens.cli.report.leaderboard import Entry, best_scores, constant_entry, cross_validate, fold_rows, ranked
-from fastens.cli.report.picture import check_picture, draw_leaderboard
 from fastens.cli.report.progress import comparison_progress
-from fastens.cli.report.report import Report
-from fastens.cli.table.errors import CommandError
-from fastens.cli.table.outputs import add_overwrite, check_output, writing
-from fastens.cli.table.tables import output_format, write_table
+from fastens.cli.report.report import (
+    Entry,
+    Report,
+    best_scores,
+    check_picture,
+    constant_entry,
+    cross_validate,
+    draw_leaderboard,
+    fold_rows,
+    ranked,
+)
+from fastens.cli.table.columns import CommandError
+from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_table, writing
 from fastens.cli.table.task import Task, add_task_options, read_task
 
 STACK, FEWEST_MEMBERS = "stack of these", 2

@@ -8,8 +8,8 @@ from typing import Any
 
 import fastens
 from fastens.cli.report.report import Report
-from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.outputs import add_overwrite, check_output
+from fastens.cli.table.columns import CommandError, first_line
+from fastens.cli.table.tables import add_overwrite, check_output
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:

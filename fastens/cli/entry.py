@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from fastens import __version__
-from fastens.cli.table.errors import CommandError, first_line, visible
+from fastens.cli.table.columns import CommandError, first_line, visible
 
 COMMANDS = {
     "inspect": "look at a table before training",

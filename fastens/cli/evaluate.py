@@ -12,14 +12,11 @@ from sklearn.base import is_regressor
 
 from fastens.cli.inspecting.checks import score_warnings
 from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
-from fastens.cli.report.report import Report
-from fastens.cli.report.scores import Truth, area_notes, score, score_constant
-from fastens.cli.table.card import ModelCard
-from fastens.cli.table.columns import NUMBER, kind_of
-from fastens.cli.table.errors import CommandError, listed
+from fastens.cli.report.report import Report, Truth, area_notes, score, score_constant
+from fastens.cli.table.columns import NUMBER, CommandError, kind_of, listed
 from fastens.cli.table.parts import read_fitting
 from fastens.cli.table.reading import add_reading_options, later_schema
-from fastens.cli.table.split import Order
+from fastens.cli.table.split import ModelCard, Order
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
 from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
 

@@ -11,18 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.evaluate import read_truth, with_target
-from fastens.cli.explaining.contributions import affordable_rows, contribution_batches, explains
-from fastens.cli.explaining.subject import Subject
+from fastens.cli.explaining.subject import Subject, affordable_rows, contribution_batches, explains
 from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
-from fastens.cli.table.card import ModelCard
-from fastens.cli.table.errors import CommandError
-from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.columns import CommandError
 from fastens.cli.table.parts import read_fitting
 from fastens.cli.table.reading import add_reading_options, later_schema
-from fastens.cli.table.tables import output_format, write_tables
+from fastens.cli.table.split import ModelCard
+from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
 
 DEFAULT_OUTPUT = "report.html"
 # Rows in the table of contributions: as many as take so long, but never fewer.

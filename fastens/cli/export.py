@@ -7,8 +7,8 @@ from typing import Any
 
 from fastens.cli.models.model_files import load_model
 from fastens.cli.report.report import Report
-from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.outputs import OTHER, TEXT, add_overwrite, check_output
+from fastens.cli.table.columns import CommandError, first_line
+from fastens.cli.table.tables import OTHER, TEXT, add_overwrite, check_output
 from fastens.exchange.writing.export import BINARY, FORMATS
 
 

@@ -9,15 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from fastens.cli.inspecting.checks import Target
-from fastens.cli.inspecting.inspection import Inspection, inspected
-from fastens.cli.inspecting.text import print_inspection
-from fastens.cli.page.table_page import table_page
+from fastens.cli.inspecting.inspection import Inspection, inspected, print_inspection
+from fastens.cli.page.contents import table_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
-from fastens.cli.table.columns import kind_of
-from fastens.cli.table.errors import CommandError
-from fastens.cli.table.outputs import add_overwrite, check_output, writing
+from fastens.cli.table.columns import CommandError, kind_of
 from fastens.cli.table.reading import add_reading_options, read_with_options
+from fastens.cli.table.tables import add_overwrite, check_output, writing
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION, check_target, recognised_task, target_values
 from fastens.cli.table.task import DROP, named_columns, without_missing_targets
 

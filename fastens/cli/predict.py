@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.explaining.contributions import contribution_columns, explains, rows_at_once
+from fastens.cli.explaining.subject import contribution_columns, explains, rows_at_once
 from fastens.cli.models.model_files import (
     feature_kinds,
     load_model,
@@ -25,17 +25,23 @@ from fastens.cli.models.model_files import (
 )
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
-from fastens.cli.table.columns import features
-from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.outputs import STANDARD, add_overwrite, check_output
+from fastens.cli.table.columns import CommandError, features, first_line
 from fastens.cli.table.parts import UNFIT, TableParts, open_fitting, open_parts, unfit_rows, unfit_text
 from fastens.cli.table.reading import add_reading_options, later_schema
-from fastens.cli.table.tables import add_escape, escape_note, output_format, write_tables
+from fastens.cli.table.tables import (
+    STANDARD,
+    add_escape,
+    add_overwrite,
+    check_output,
+    escape_note,
+    output_format,
+    write_tables,
+)
 from fastens.cli.table.task import named_columns
 from fastens.files.dialects import unique_names
 from fastens.files.formats import CSV
 from fastens.table.answers import level_names
-from fastens.table.read_ahead import ahead
+from fastens.table.sources import ahead
 
 # The column that says why a row was not predicted.
 NOT_PREDICTED = "not predicted"

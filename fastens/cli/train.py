@@ -17,15 +17,21 @@ from numpy.typing import NDArray
 
 from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.models.model_files import predicted_values
-from fastens.cli.models.models import FAMILIES
-from fastens.cli.models.parameters import add_parameters, add_quality, chosen_model, fit, make_model
+from fastens.cli.models.models import FAMILIES, add_parameters, add_quality, chosen_model, fit, make_model
 from fastens.cli.report.progress import cluster_progress, training_progress, waiting
-from fastens.cli.report.report import Report, shown
-from fastens.cli.report.scores import Scores, Truth, area_notes, constant_prediction, score, score_constant
-from fastens.cli.table.errors import CommandError, first_line, listed
-from fastens.cli.table.large import large_task
-from fastens.cli.table.outputs import add_overwrite, check_different, check_output
-from fastens.cli.table.spread import cluster_at, partitions
+from fastens.cli.report.report import (
+    Report,
+    Scores,
+    Truth,
+    area_notes,
+    constant_prediction,
+    score,
+    score_constant,
+    shown,
+)
+from fastens.cli.table.columns import CommandError, first_line, listed
+from fastens.cli.table.large import cluster_at, large_task, partitions
+from fastens.cli.table.tables import add_overwrite, check_different, check_output
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint

@@ -17,9 +17,8 @@ import fastens
 from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report, with_error
-from fastens.cli.table.errors import CommandError, first_line
-from fastens.cli.table.outputs import add_overwrite, check_different, check_output
-from fastens.cli.table.tables import output_format, write_table
+from fastens.cli.table.columns import CommandError, first_line
+from fastens.cli.table.tables import add_overwrite, check_different, check_output, output_format, write_table
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
 from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
 

@@ -1,25 +1,525 @@
-"""Bagging: one estimator fitted on many bootstrap samples, their predictions averaged (Breiman 1996)."""
+"""Bagging: one estimator fitted on many bootstrap samples, with averaged predictions (Breiman 1996)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.checked_parameters import with_parameters
-from fastens.combining.base_bagging import BaseBagging
-from fastens.combining.explaining import Part, Rows
-from fastens.combining.folds import MemberData
-from fastens.combining.one_class import OneClassClassifier
+from fastens.combining.folds import (
+    FittedMember,
+    GivenRows,
+    MemberData,
+    MemberSpec,
+    Part,
+    Rows,
+    fit_member,
+    members_from_arrays,
+    members_to_arrays,
+)
+from fastens.combining.members import BaseOneEstimator, Fits
+from fastens.combining.responses import (
+    BAGGING_DOCS,
+    VERBOSE,
+    OneClassClassifier,
+    check_metadata,
+    drawn_seeds,
+    is_all_ours,
+    knows_labels,
+    own_request,
+    resolve_method,
+    run_tasks,
+    seconds_since,
+)
+from fastens.engine.grow.growth import count_of
+from fastens.engine.rows.sampling import Bootstrap, Copies, checked_seed, content_hashes, repeated, stream_seeds
+from fastens.engine.threads import resolve_n_jobs
+from fastens.exchange.writing.export import export
+from fastens.forests.bags import (
+    GROWING,
+    Bags,
+    Subsample,
+    check_continued,
+    check_no_bags_needed,
+    draw_alike,
+    draw_seed,
+    n_drawn,
+    plan_draws,
+)
+from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT, deviations
+from fastens.forests.parameters import NUMBER_OF_FEATURES, check_same_drawing
+from fastens.forests.random_forest import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from fastens.forests.random_splits import NOT_ALIKE, rows_in_bags
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.parameters import one_of, parameter, whole
+from fastens.modelfile.saving import nested_arrays, nested_model
+from fastens.monitoring.callbacks import announce
+from fastens.params.docstrings import Docs
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, FUNCTION, NONE, RANDOM_STATE, one_of, parameter, real, whole
+from fastens.table.opening import open_table
+from fastens.table.parts import as_numbers, take_columns
+from fastens.table.source import MemoryNeeds, TableShape
+from fastens.table.tables import is_frame
+from fastens.table.training_data import WEIGHT_TYPE, warn_of_duplicates
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
+
+# The forest that grows bags of each kind of tree, the parameters it gets, and the fitted attributes it returns.
+FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
+    (DecisionTreeClassifier, "best"): RandomForestClassifier,
+    (DecisionTreeClassifier, "random"): ExtraTreesClassifier,
+    (DecisionTreeRegressor, "best"): RandomForestRegressor,
+    (DecisionTreeRegressor, "random"): ExtraTreesRegressor,
+}
+OF_BAGS = (
+    *("n_estimators", "bootstrap", "max_samples", "oob_score", "weight_type"),
+    *("warm_start", "voting", "random_state", "n_jobs"),
+)
+# The methods that pass metadata on.
+CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
+LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
+SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", "_n_targets", *OUT_OF_BAG)
+# What there is only of members that are fitted one by one.
+OF_MEMBERS = ("_members", "_bags", "_rows", "_drawn_alike")
+_MEMBERS, _FOREST = "members.", "forest."
+
+
+@with_parameters
+class BaseBagging(BaseOneEstimator):
+    """Copies of one estimator, each fitted on a bag of rows and columns."""
+
+    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    n_estimators: int = parameter(whole(1), default=10, kw_only=False)
+    max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
+    bootstrap: bool = parameter(FLAG, default=True)
+    bootstrap_features: bool = parameter(FLAG, default=False)
+    sampling: str = parameter(one_of("auto", "weights", "rows"), default="auto")
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
+    oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
+    warm_start: bool = parameter(FLAG, default=False)
+    verbose: int | bool = parameter(VERBOSE, default=False)
+    random_state: Any = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar[Docs] = BAGGING_DOCS
+    oob_score_: float = field(init=False)
+    oob_scores_: Array = field(init=False)
+    _members: list[FittedMember] = field(init=False)
+    _bags: Bags | None = field(init=False, default=None)
+    # Whether all bags are drawn from the same rows in the same way, also after a warm start.
+    _drawn_alike: bool = field(init=False, default=True)
+    # Bags of our own trees are a forest: binned once, grown side by side by the engine.
+    _forest: Any = field(init=False, default=None)
+    # How many columns were drawn for each of its trees, which warm starts may change.
+    _n_columns_of_trees: Any = field(init=False, default=())
+
+    def _response_method(self) -> str:
+        """The name of the members' method to use."""
+        raise NotImplementedError
+
+    def _tree_responses(self, X: Any) -> Iterator[Array]:
+        """The response of each tree of the forest."""
+        raise NotImplementedError
+
+    # Fit --------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **metadata: Any) -> BaseBagging:
+        """Fit a copy of the estimator on each bag.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; whatever the estimator takes.
+        {y}
+        sample_weight : array of shape (n_samples,), optional
+            With `bootstrap`, chances to be drawn: a weight of 2 is the same as the row given twice.
+        **metadata
+            Passed on to the members, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if self.oob_score and not self.bootstrap:
+            raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+        if self.warm_start and self.__sklearn_is_fitted__():
+            self._check_same_kind()
+        self._forest = self._forest_for_trees()
+        if self._forest is not None:
+            check_metadata(self, metadata, known=("sample_weight",))
+            return self._fit_forest(X, y, sample_weight)
+        kept = self._members if self.warm_start and hasattr(self, "_members") else []
+        before = self._bags if kept else None
+        if kept:
+            check_continued(self.n_estimators, len(kept), "members")
+            X = self._check_table(X)
+        data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
+        self._rows = given.rows
+        if not kept:
+            self._seed = draw_seed(self.random_state)
+        draws, n_features = self._plan(data), self.n_features_in_
+        n_wanted = count_of(self.max_features, n_features)
+        self._drawn_alike = not kept or (self._drawn_alike and (before is None or draw_alike(before.draws, draws)))
+        if not self._drawn_alike:
+            check_no_bags_needed(self)
+        self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
+        self._members = kept + self._fit_members(data, self._bags, len(kept))
+        for name in (*OUT_OF_BAG, "_n_columns_of_trees"):
+            self.__dict__.pop(name, None)
+        if self.oob_score:
+            numbers = as_numbers(data.X)
+            warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
+            mean, self.oob_scores_ = self._left_out(data)
+            if not (known := ~np.isnan(mean[:, 0])).all():
+                warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
+            left_out = data.take(np.flatnonzero(known))
+            self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
+            self._oob_mean = given.scatter(mean)
+        return self
+
+    @property
+    def _fits_sources(self) -> bool:  # type: ignore[override]
+        try:
+            return self._kind_of_forest() is not None
+        except ValueError:  # of a parameter: `fit` names it, and `dir` takes no such error
+            return True
+
+    _takes_parts = _fits_sources
+
+    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+        forest = self._forest_for_trees()
+        return super()._memory_needs(shape) if forest is None else forest._memory_needs(shape)
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        return Fits([("estimator", self._template())], self.n_estimators, 0, resolve_n_jobs(self.n_jobs))
+
+    def _kind_of_forest(self) -> Callable[[], Any] | None:
+        """The class of the forest that bags of this estimator make; None where they make none."""
+        self._check_parameters()
+        if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
+            return None
+        template = self._template()
+        return FORESTS.get((type(template), getattr(template, "splitter", "")))
+
+    def _check_same_kind(self) -> None:
+        """Raise ValueError for members that cannot stand beside those that a warm start keeps."""
+        if self._kind_of_forest() is not (None if self._forest is None else type(self._forest)):
+            raise ValueError(
+                "estimator must be as in the last fit with warm_start=True, our tree of one splitter or another model; "
+                "bootstrap, bootstrap_features, max_samples and sampling too must let trees grow together as they did."
+            )
+        if self._forest is None and (method := self._members[0].method) != self._response_method():
+            raise ValueError(
+                f"estimator and voting must let members {method}, as in the last fit with warm_start=True."
+            )
+        if self._forest is None and self._bags is not None:
+            check_same_drawing(self.bootstrap, self._bags.draws if isinstance(self._bags.draws, Bootstrap) else None)
+
+    def _forest_for_trees(self) -> Any:
+        """The forest that bags of this estimator make, kept with a warm start; None where they make none."""
+        make, template = self._kind_of_forest(), self._template()
+        if make is None:
+            return None
+        kept = copy(self._forest) if self.warm_start and self._forest is not None else make()
+        known = kept.get_params(deep=False)
+        given = {name: value for name, value in template.get_params(deep=False).items() if name in known}
+        own = {name: getattr(self, name) for name in OF_BAGS if name in known and hasattr(self, name)}
+        return kept.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
+
+    def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
+        self._check_target_given(y)
+        # Errors of the table bear the name of the bagging, not that of the forest.
+        X = X if is_frame(X) else open_table(X, type(self).__name__, self._comm.size == 1).native
+        with self._forest._over(self._comm):
+            self._forest.fit(X, self._read_target(y), sample_weight)
+        learned, kept = vars(self._forest), self._n_columns_of_trees if self.warm_start else ()
+        n_columns = [self._forest._bags().features_per_tree] * (self.n_estimators - len(kept))
+        self._n_columns_of_trees = np.array([*kept, *n_columns], dtype=np.int64)
+        for name in (*LEARNED, *OF_MEMBERS):
+            self.__dict__.pop(name, None)
+        self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
+        if (measured := self._forest._out_of_bag) is not None:
+            self.oob_score_, self.oob_scores_, self._oob_mean = measured.score, measured.tree_scores, measured.mean
+        return self
+
+    def _plan(self, data: MemberData) -> Bootstrap | Subsample | None:
+        """Decide how rows are drawn; None for all rows in every bag."""
+        weight, wanted = data.sample_weight, self.max_samples
+        if not self.bootstrap and (wanted is None or (not isinstance(wanted, int | np.integer) and wanted >= 1)):
+            return None
+        hashes = content_hashes(as_numbers(data.X), data.y)
+        if self.bootstrap:
+            return plan_draws(wanted, hashes, weight)
+        copies = Copies.of(hashes, weight)
+        if (n_wanted := n_drawn(wanted, copies.total)) > copies.total:
+            raise ValueError(f"max_samples must be at most the {copies.total} rows without bootstrap; got {wanted}.")
+        return Subsample(copies, n_wanted)
+
+    def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
+        spec = self._member_spec(data)
+        data = data.settled() if is_all_ours(spec.estimator) else data
+        found: dict[int, FittedMember] = {}
+
+        def job(number: int) -> None:
+            found[number] = self._fit_one(spec, data, bags, number)
+
+        tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
+        run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
+        return [found[number] for number in range(first, self.n_estimators)]
+
+    def _member_spec(self, data: MemberData) -> MemberSpec:
+        template = self._template()
+        method = resolve_method("estimator", template, self._response_method(), data.classes is not None)
+        return MemberSpec("estimator", template, None, method, multi_output=data.y.ndim == 2)
+
+    def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
+        """Fit member `number` on its bag."""
+        columns = None if (drawn := bags.features(number)) is None else drawn.tolist()
+        bag = _with_routed_weight(self._bag(spec, data, bags, number), spec)
+        model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
+        if bag.classes is not None and len(np.unique(bag.y)) == 1:
+            model, bag = OneClassClassifier(), replace(bag, routed=None)
+        spec = replace(spec, estimator=model, columns=columns)
+        began = time.perf_counter()
+        fitted = fit_member(spec, bag, take_columns(bag.X, columns))
+        if self.verbose:
+            announce(f"[{type(self).__name__}] member {number + 1} of {self.n_estimators}: {seconds_since(began)}")
+        return replace(spec, name=str(number)).fitted([fitted], data.classes, knows_labels(fitted))
+
+    def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
+        """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
+        if bags.draws is None:
+            return data
+        counts = bags.counts(number, number + 1)[0].astype(np.int64)
+        as_weights = self.sampling == "weights" or (
+            self.sampling == "auto" and has_fit_parameter(spec.estimator, "sample_weight")
+        )
+        rows = np.flatnonzero(counts)
+        if not as_weights:
+            rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
+        bag = data.take(rows)
+        if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
+            return bag  # drawn with equal chances: weights stay what they are
+        weight = counts[rows].astype(np.float64) if as_weights else None
+        return replace(bag, sample_weight=weight, weight_unit=None)
+
+    def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
+        # Weights are for the bags: members get those of their bag.
+        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, given)
+
+    # Out of bag --------------------------------------------------
+
+    def _left_out(self, data: MemberData) -> tuple[Array, Array]:
+        """Each row's mean response by the members whose bags do not have it, and each member's score on such rows.
+
+        NaN where there are none.
+        """
+        scores = np.full(len(self._members), np.nan)
+        total, n_members = None, np.zeros((data.n_rows, 1))
+        for number, member in enumerate(self._members):
+            rows = np.flatnonzero(self.in_bag(number) == 0)
+            if len(rows) == 0:
+                continue
+            left_out = data.take(rows)
+            response = member.respond(left_out.X)
+            scores[number] = self._oob_score(response, left_out)
+            total = np.zeros((data.n_rows, response.shape[1])) if total is None else total
+            total[rows] += response
+            n_members[rows] += 1
+        if total is None:
+            return np.full((data.n_rows, 1), np.nan), scores
+        with np.errstate(invalid="ignore"):
+            return np.where(n_members > 0, total / n_members, np.nan), scores
+
+    def in_bag(self, member: int) -> NDArray[np.int64]:
+        """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
+        whole(0, len(self) - 1).check("member", member)
+        if self._forest is not None:
+            return self._forest.in_bag(member)
+        if self._bags is None or self._bags.draws is None:
+            raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
+        if not self._drawn_alike:
+            raise ValueError(NOT_ALIKE)
+        return self._bags.counts(member, member + 1)[0].astype(np.int64)
+
+    def _oob_score(self, mean: Array, data: MemberData) -> float:
+        raise NotImplementedError
+
+    def _oob_values(self) -> Array:
+        self._check_fitted()
+        if not hasattr(self, "_oob_mean"):
+            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+        return self._oob_mean
+
+    # Predict --------------------------------------------------
+
+    def _passed_on(self, caller: str, metadata: dict[str, Any]) -> dict[str, Any]:
+        """What scikit-learn's metadata routing gives the members' method; without it, arguments are a TypeError."""
+        self._check_fitted()
+        check_metadata(self, metadata, caller)
+        return getattr(process_routing(self, caller, **metadata).estimator, self._callee(caller)) if metadata else {}
+
+    def _callee(self, caller: str) -> str:
+        """The method of the members that one of the bagging calls."""
+        return caller if caller == "decision_function" else self._response_method()
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit`, `predict` and the like pass on to the members."""
+        callers = [name for name in CALLERS if hasattr(type(self), name)]
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        for caller in callers:
+            mapping.add(caller=caller, callee=self._callee(caller))
+        router = MetadataRouter(owner=self).add_self_request(own_request(self))
+        return router.add(estimator=self._template(), method_mapping=mapping)
+
+    def _responses(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Iterator[Array]:
+        """Each member's response, (n_samples, n_outputs)."""
+        X = self._check_table(X)
+        if self._forest is not None:
+            return self._tree_responses(X)
+        return (member.respond(X, method, options) for member in self._members)
+
+    def _mean(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Array:
+        """Mean response over the members, by their method or another, with its arguments."""
+        responses = self._responses(X, method, options)
+        total = next(responses).copy()
+        for response in responses:
+            total += response
+        return total / len(self._members)
+
+    def _spread(self, X: Any) -> Array:
+        """Standard deviation over the members."""
+        return deviations([response] for response in self._responses(X))[0]
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        if self._forest is not None:
+            return [Part("forest", self._forest, None, 1.0)], 0.0
+        if self._members[0].method == "predict" and self._members[0].classes is not None:
+            raise ValueError("voting must be 'soft' for bags of several trees to be explained; votes are no sums.")
+        return [part for member in self._members for part in member.parts(1 / len(self._members))], 0.0
+
+    @property
+    def estimators_(self) -> Sequence[Any]:
+        """The fitted members."""
+        self._check_fitted()
+        return self._forest.estimators_ if self._forest is not None else [m.models[0] for m in self._members]
+
+    @property
+    def estimator_(self) -> Any:
+        """The estimator whose copies are the members."""
+        self._check_fitted()
+        return self._template()
+
+    def __len__(self) -> int:
+        """The number of members."""
+        return len(self.estimators_)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A member, or a list of those of a slice, as `estimators_` has them."""
+        return self.estimators_[index]
+
+    @property
+    def estimators_samples_(self) -> list[NDArray[np.int32]]:
+        """The rows of each member's bag, by their places in `fit`, each as often as it was drawn; not of a file."""
+        self._check_fitted()
+        if self._forest is not None:
+            return self._forest.estimators_samples_
+        if self._bags is None:
+            raise AttributeError("estimators_samples_ needs bags that fit has drawn; the model is from a file.")
+        if not self._drawn_alike:
+            raise AttributeError(NOT_ALIKE)
+        return rows_in_bags(self._bags, len(self), self._rows)
+
+    @property
+    def estimators_features_(self) -> list[NDArray[np.intp]]:
+        """The columns of each member: its table, but for our trees, which take the whole one."""
+        self._check_fitted()
+        every = np.arange(self.n_features_in_)
+        if self._forest is not None:
+            bags, numbers = self._forest._bags(), enumerate(self._n_columns_of_trees)
+            drawn = (replace(bags, features_per_tree=int(number)).features(tree) for tree, number in numbers)
+            return [every if columns is None else columns.astype(np.intp) for columns in drawn]
+        return [every if member.columns is None else np.array(member.columns) for member in self._members]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there are members."""
+        return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
+
+    def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
+        """Return bags of trees in another format, or write them to a file, as a `RandomForestClassifier` does.
+
+        Parameters
+        ----------
+        path, format, **options
+            As for the forest.
+
+        Raises
+        ------
+        ValueError
+            For members that are no trees, or a model that the format cannot hold.
+        """
+        self._check_fitted()
+        return export(self if self._forest is None else self._forest, path, format, options)
+
+    # Saving --------------------------------------------------
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        known = {name: np.asarray(vars(self)[name]) for name in SAVED if name in vars(self)}
+        if self._forest is not None:
+            return known | nested_arrays(_FOREST, self._forest, "The forest")
+        return known | members_to_arrays(_MEMBERS, self._members)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        for name in SAVED:
+            if name in arrays:
+                setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
+        if hasattr(self, "_seed"):
+            self._seed = checked_seed(self._seed)
+        if any(name.startswith(_FOREST) for name in arrays):
+            self._forest = nested_model(_FOREST, arrays, "The forest")
+            bags, n_trees = self._forest._bags(), len(self._forest.estimators_)
+            found = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
+            if found.shape != (n_trees,) or not ((found >= 1) & (found <= bags.n_features)).all():
+                raise ValueError("the numbers of columns do not fit the trees")
+            self._n_columns_of_trees = found
+        else:
+            self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+
+
+def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
+    """The bag with its weights among the metadata of the member, where scikit-learn routes that."""
+    weight = bag.weight_for(spec.estimator)
+    if bag.routed is None or weight is None:
+        return bag
+    return replace(bag, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}})
+
+
+def _with_seed(estimator: Any, seed: int) -> Any:
+    """A copy whose random choices, also those of estimators in it, follow from a seed."""
+    drawn = drawn_seeds(estimator, np.random.RandomState(seed))
+    return clone(estimator).set_params(**drawn) if drawn else clone(estimator)
+
+
 # Of the trees that are the default: what forests have.
 MAX_BINS = 255
 

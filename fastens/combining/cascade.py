@@ -12,17 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.checked_parameters import with_parameters
-from fastens.combining.defaults import default_forests
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
-from fastens.combining.levels import BaseLevels
-from fastens.combining.memory import Fits, responses_of
-from fastens.combining.parameters import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, own_request
-from fastens.combining.responses import added
-from fastens.docstrings import Docs, entries
-from fastens.parameters import parameter, real, whole
-from fastens.table.memory_limits import TableShape
-from fastens.table.sample_weights import WEIGHT_TYPE
+from fastens.combining.members import Fits, default_forests, responses_of
+from fastens.combining.responses import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, added, own_request
+from fastens.combining.stacking import BaseLevels
+from fastens.params.docstrings import Docs, entries
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import parameter, real, whole
+from fastens.table.source import TableShape
+from fastens.table.training_data import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
 

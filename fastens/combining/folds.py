@@ -1,49 +1,231 @@
-"""Members fitted on folds: out-of-fold predictions, and their files."""
+"""Members fitted on folds: out-of-fold predictions, several targets, and explanations of weighted sums."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseFastens
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.combining.explaining import Part
-from fastens.combining.one_class import OneClassClassifier
-from fastens.combining.parameters import metadata_of_rows, names_of_weight_types, with_weight_type
 from fastens.combining.responses import (
     METHODS,
     MemberError,
+    OneClassClassifier,
+    Options,
+    Task,
     class_response,
+    in_order,
     is_all_ours,
     knows_labels,
+    label_places,
+    metadata_of_rows,
+    names_of_weight_types,
     number_response,
+    numbers_of,
+    places_of_classes,
+    run_tasks,
+    seconds_since,
     weight_name,
+    with_weight_type,
 )
-from fastens.combining.several_targets import labels_of, places_in, several_response
-from fastens.combining.tasks import Task, run_tasks, seconds_since
+from fastens.engine.comm import shared
 from fastens.engine.rows.sampling import content_hashes
-from fastens.engine.sharing import shared
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.inspection.model_plots import column_names
+from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_model
+from fastens.modelfile.storage import ModelFileError
 from fastens.monitoring.callbacks import announce
-from fastens.saving import nested_arrays, numbered_arrays, restored_model
-from fastens.storage import ModelFileError
-from fastens.table.frames import is_frame
+from fastens.params.rules import FLAG
+from fastens.table.labels import columns_of_labels
 from fastens.table.parts import as_numbers, read_table, settled, take_columns, take_rows
+from fastens.table.tables import is_frame
 from fastens.table.training_data import split_of_rows, warn_of_duplicates
+from fastens.tree_model.explanations import Explanation, for_shap
 from fastens.tree_model.saving import SavedEnsemble
+from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
-Fold = tuple[Rows, Rows]
+Labels = list[NDArray[Any]]
+
+
+def n_columns(classes: Any) -> int:
+    """The number of columns that the response for one target, or for a list of them, has in a later level's table."""
+    of_targets = classes if isinstance(classes, list) else [classes]
+    return sum(1 if len(own) == 2 else len(own) for own in of_targets)
+
+
+def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
+    """The labels that indices of classes stand for, (n_rows,) or (n_rows, n_targets)."""
+    index = index.astype(np.intp)
+    if not isinstance(classes, list):
+        return classes[index]
+    return columns_of_labels(own[places] for own, places in zip(classes, index.T, strict=True))
+
+
+def places_in(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
+    """The inverse of `labels_of`, of labels that there are."""
+    if not isinstance(classes, list):
+        return np.searchsorted(classes, labels)
+    return np.column_stack([np.searchsorted(own, column) for own, column in zip(classes, labels.T, strict=True)])
+
+
+def predicted_places(what: str, response: Any, labels: Labels, n_rows: int) -> NDArray[np.intp]:
+    """The index in `labels` of each predicted label, (n_rows, n_targets)."""
+    found = np.asarray(response)
+    if found.shape != (n_rows, len(labels)):
+        raise MemberError(f"{what} must give a label for each of {len(labels)} targets; got the shape {found.shape}.")
+    columns = zip(found.T, labels, strict=True)
+    return np.column_stack([label_places(what, column, own, n_rows) for column, own in columns])
+
+
+def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Options | None = None) -> list[Array]:
+    """The probabilities of each target's classes, from a list of them or from those of the second of two classes."""
+    found = model.predict_proba(X, **(options or {}))
+    if isinstance(found, list):
+        if len(found) != len(labels):
+            raise MemberError(f"{what} must give probabilities for {len(labels)} targets; got them for {len(found)}.")
+        return [
+            in_order(numbers_of(what, part), places_of_classes(what, np.asarray(known), own), len(own), 0.0)
+            for part, known, own in zip(found, model.classes_, labels, strict=True)
+        ]
+    return [np.column_stack([1 - second, second]) for second in _of_two_classes(what, found, labels, X.shape[0]).T]
+
+
+def several_response(
+    what: str, model: Any, X: Any, method: str, labels: Labels, options: Options | None = None
+) -> Array:
+    """A classifier's response for each target, (n_rows, `n_columns`).
+
+    `what` is the classifier's name in errors, `options` are further arguments of the method. MemberError for labels
+    that are not in `labels`, and for a response of another shape.
+    """
+    if method == "decision_function":
+        return _of_two_classes(what, model.decision_function(X, **(options or {})), labels, X.shape[0])
+    if method == "predict":
+        places = predicted_places(what, model.predict(X, **(options or {})), labels, X.shape[0])
+        parts = [np.eye(len(own))[column] for own, column in zip(labels, places.T, strict=True)]
+    else:
+        parts = probabilities(what, model, X, labels, options)
+    return np.hstack([part[:, 1:] if part.shape[1] == 2 else part for part in parts])
+
+
+def _of_two_classes(what: str, response: Any, labels: Labels, n_rows: int) -> Array:
+    """A column for each target, all of which have two classes."""
+    found = numbers_of(what, response)
+    if found.shape != (n_rows, len(labels)) or any(len(own) != 2 for own in labels):
+        sizes = [len(own) for own in labels]
+        raise MemberError(f"{what} must give values for targets of {sizes} classes; got the shape {found.shape}.")
+    return found
+
+
+class Part(NamedTuple):
+    """A member's model, the columns that it is given, and what its prediction is multiplied by."""
+
+    name: str
+    model: Any
+    columns: list[int] | None
+    weight: float
+
+
+class Rows(NamedTuple):
+    """Rows to explain, and rows to compare them with or None; whether pairs are wanted."""
+
+    X: Any
+    background: Any
+    pairs: bool
+
+    def of(self, columns: list[int] | None) -> Rows:
+        """The same with some of the columns."""
+        background = None if self.background is None else take_columns(self.background, columns)
+        return Rows(take_columns(self.X, columns), background, self.pairs)
+
+
+def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) -> Any:
+    """The explanation of the sum of a constant and of parts: of numbers, or of the probabilities of classes."""
+    FLAG.check("interactions", rows.pairs)
+    n_rows, n_outputs = rows.X.shape[0], len(owner.classes_) if is_classifier(owner) else 1
+    base = np.full((n_rows, n_outputs), constant)
+    explained = []
+    for part in parts:
+        if is_classifier(owner) and len(part.model.classes_) == 1:
+            base += part.weight * (owner.classes_ == part.model.classes_[0])
+        else:
+            explained.append((part, _explained(part, rows.of(part.columns))))
+    features = column_names(owner)
+    n_features = len(features)
+    values = np.zeros((n_rows, *[n_features] * (1 + rows.pairs), n_outputs))
+    data, shown = np.full((n_rows, n_features), np.nan), np.full((n_rows, n_features), np.nan, dtype=object)
+    for part, found in explained:
+        places = np.arange(n_features) if part.columns is None else np.array(part.columns)
+        of_part, of_base = _by_class(owner, part, found) if is_classifier(owner) else (found.values[..., None], None)
+        values[np.ix_(np.arange(n_rows), *[places] * (1 + rows.pairs))] += part.weight * of_part
+        base += part.weight * (found.base_values[:, None] if of_base is None else of_base)
+        data[:, places] = found.data
+        shown[:, places] = found.data if found.display_data is None else found.display_data
+    names: Any = "prediction"
+    if is_classifier(owner):
+        names = [str(label) for label in owner.classes_]
+    if n_outputs == 2:
+        values, base, names = values[..., 1:], base[:, 1:], f"probability of {names[1]}"
+    is_one = values.shape[-1] == 1
+    known = ~np.isnan(data)
+    has_categories = any(not isinstance(value, float) for value in shown[known])
+    return for_shap(
+        Explanation(
+            values[..., 0] if is_one else values,
+            base[:, 0] if is_one else base,
+            data,
+            shown if has_categories else None,
+            features,
+            names,
+        )
+    )
+
+
+def _explained(part: Part, rows: Rows) -> Any:
+    """The explanation of a model's prediction, not of what is behind a link."""
+    model = part.model
+    is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
+    if not hasattr(model, "explain") or not is_known:
+        raise ValueError(
+            f"member {part.name!r} must be a model of trees of this package to be explained; got {model!r}. "
+            "fastens.from_model reads trees of other libraries."
+        )
+    try:
+        if not isinstance(model, TreeModel) or model._predicts_raw:
+            return model.explain(rows.X, rows.background, interactions=rows.pairs)
+        if rows.background is None:
+            raise ValueError(
+                "background must be a table of rows, as the raw predictions are behind a link and what is combined "
+                "is not; got None."
+            )
+        return model.explain(rows.X, rows.background, output="probability", interactions=rows.pairs)
+    except ValueError as error:
+        raise ValueError(f"member {part.name!r} cannot be explained: {error}") from error
+
+
+def _by_class(owner: Any, part: Part, found: Any) -> tuple[Array, Array]:
+    """Values and base of a classifier's member, with an output for each class of the owner."""
+    values, base = found.values, found.base_values
+    if base.ndim == 1:  # of two classes, the second
+        values, base = np.stack([-values, values], axis=-1), np.stack([1 - base, base], axis=-1)
+    places = places_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
+    out, of_base = np.zeros((*values.shape[:-1], len(owner.classes_))), np.zeros((len(base), len(owner.classes_)))
+    out[..., places], of_base[:, places] = values, base
+    return out, of_base
+
+
+RowIndices = NDArray[np.intp]
+Fold = tuple[RowIndices, RowIndices]
 
 # Fits on fewer values than this run in parallel with one thread each; larger ones use all threads one after another.
 VALUES_FOR_ALL_THREADS = 4e6
@@ -53,7 +235,7 @@ ALL_ROWS = -1  # in place of the number of a fold: the fit on all rows
 class GivenRows(NamedTuple):
     """The rows of `fit` that have a weight, and how many rows there were."""
 
-    rows: Rows
+    rows: RowIndices
     n_given: int
 
     def scatter(self, found: Array) -> Array:
@@ -82,7 +264,7 @@ class MemberSpec:
 
 @dataclass(frozen=True)
 class MemberData:
-    """Rows to fit members on."""
+    """RowIndices to fit members on."""
 
     X: Any  # a frame, an array, or a CSR or CSC matrix
     y: Array  # index of the class in classification; a column for each of several targets
@@ -114,7 +296,7 @@ class MemberData:
         """The same for members of ours, which then read any part of the rows like the whole."""
         return replace(self, X=settled(self.X))
 
-    def take(self, rows: Rows) -> MemberData:
+    def take(self, rows: RowIndices) -> MemberData:
         """Some of the rows."""
         return replace(
             self,
@@ -244,7 +426,7 @@ def _split(cv: Any, data: MemberData) -> list[Any]:
         raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error
 
 
-def _kept(places: Rows) -> Rows:
+def _kept(places: RowIndices) -> RowIndices:
     return places[places >= 0]
 
 

@@ -10,13 +10,13 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
-from fastens.combining.memory import STACKED
+from fastens.combining.members import STACKED
 from fastens.combining.responses import added
 from fastens.engine.elementary import exp, expit, log, softmax
 from fastens.engine.grow.growth import weight_unit
 from fastens.engine.parts import dense_blocks
-from fastens.parameters import real
-from fastens.table.memory_limits import MemoryNeeds, TableShape, needs_without_files
+from fastens.params.rules import real
+from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
 

@@ -1,23 +1,338 @@
-"""Voting: the members' votes, probabilities or numbers, averaged."""
+"""Voting: weighted votes or averages of fitted members, and weights learned from out-of-fold predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
+from sklearn.base import TransformerMixin, is_classifier
+from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.base import BaseClassifier, BaseRegressor
-from fastens.checked_parameters import with_parameters
-from fastens.combining.base_voting import BaseVoting
-from fastens.combining.explaining import Part, Rows
-from fastens.combining.responses import added, joint_classes, with_ties
-from fastens.parameters import ANYTHING, FLAG, one_of, real
+from fastens.combining.folds import (
+    FittedMember,
+    GivenRows,
+    MemberData,
+    MemberSpec,
+    Part,
+    Rows,
+    known_rows,
+    members_from_arrays,
+    members_to_arrays,
+)
+from fastens.combining.members import BaseMembers, Fits
+from fastens.combining.responses import CV, RULES, VERBOSE, NamedMembers, added, joint_classes, with_ties
+from fastens.engine.elementary import exp, log
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
 from fastens.table.answers import transforms_streams
+from fastens.table.parts import free_names
+from fastens.table.source import TableShape
+from fastens.table.training_data import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
+
+# A predicted probability of 0 for the observed class would make every likelihood 0.
+_LEAST = 1e-15
+_MOST_STEPS = 1000
+_STEP_TOLERANCE = 1e-9
+_SELECTION_ROUNDS = 50
+
+
+class OutOfFold(NamedTuple):
+    """Out-of-fold predictions (n_members, n_rows, n_outputs) and targets."""
+
+    responses: Array
+    target: Array  # (n_rows, n_outputs): numbers, or one-hot classes
+    weight: Array  # (n_rows,)
+    is_classification: bool
+
+
+def learn_weights(how: str, data: OutOfFold) -> Array:
+    """Weights of members that sum to 1.
+
+    "nnls": non-negative least squares (Breiman 1996); "likelihood": the most likely mixture, by expectation
+    maximisation; "selection": greedy selection with replacement (Caruana et al. 2004).
+    """
+    return _LEARNERS[how](data)
+
+
+def nnls_weights(data: OutOfFold) -> Array:
+    """Weights of the average with the smallest squared error, none of them negative."""
+    errors = ((data.responses - data.target) * np.sqrt(data.weight)[:, None]).reshape(len(data.responses), -1)
+    # Products take the place of the rows: the same problem, of the size of the members.
+    products = errors @ errors.T
+    size = np.trace(products)
+    if size == 0:
+        return np.full(len(products), 1 / len(products))
+    values, vectors = np.linalg.eigh(products / size)
+    half = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+    # For weights s v, with v summing to 1, the least of s^2 |E v|^2 + (s - 1)^2 over s grows with |E v|: one row more
+    # makes non-negative least squares find this v.
+    rows = np.vstack([half, np.ones(len(products))])
+    found = nnls(rows, np.append(np.zeros(len(products)), 1.0))[0]
+    return found / found.sum()
+
+
+def likelihood_weights(data: OutOfFold) -> Array:
+    """Weights of the mixture under which the targets are most likely.
+
+    A regressor predicts a normal distribution whose standard deviation is that of its out-of-fold errors (Yao et al.
+    2018).
+    """
+    if data.is_classification:
+        density = np.maximum((data.responses * data.target).sum(axis=2), _LEAST)
+    else:
+        error = data.responses[:, :, 0] - data.target[:, 0]
+        spread = np.sqrt(np.average(error**2, axis=1, weights=data.weight))[:, None]
+        spread = np.maximum(spread, np.finfo(float).tiny + 1e-12 * np.abs(data.target).max())
+        log_density = -0.5 * (error / spread) ** 2 - log(spread)
+        density = exp(log_density - log_density.max(axis=0))
+    return _mixture(density, data.weight)
+
+
+def _mixture(density: Array, weight: Array) -> Array:
+    """Mixture weights by expectation maximisation; the problem is concave, so the optimum is unique."""
+    share = np.full(len(density), 1 / len(density))
+    for _ in range(_MOST_STEPS):
+        joint = share[:, None] * density
+        fresh = (joint / joint.sum(axis=0)) @ weight / weight.sum()
+        moved, share = np.abs(fresh - share).max(), fresh
+        if moved < _STEP_TOLERANCE:
+            break
+    return share / share.sum()
+
+
+def selection_weights(data: OutOfFold) -> Array:
+    """Greedy selection with replacement: the share of rounds in which each member lowered the loss most."""
+    counts = np.zeros(len(data.responses))
+    total = np.zeros_like(data.responses[0])
+    best, best_loss = counts, np.inf
+    for size in range(1, _SELECTION_ROUNDS + 1):
+        losses = [_loss((total + found) / size, data) for found in data.responses]
+        chosen = int(np.argmin(losses))
+        counts, total = counts.copy(), total + data.responses[chosen]
+        counts[chosen] += 1
+        if losses[chosen] < best_loss:
+            best, best_loss = counts, losses[chosen]
+    return best / best.sum()
+
+
+def _loss(average: Array, data: OutOfFold) -> float:
+    """Log loss, or squared error."""
+    if data.is_classification:
+        of_rows = -log(np.maximum((average * data.target).sum(axis=1), _LEAST))
+    else:
+        of_rows = ((average - data.target) ** 2).sum(axis=1)
+    return float(np.average(of_rows, weights=data.weight))
+
+
+_LEARNERS: dict[str, Callable[[OutOfFold], Array]] = {
+    "nnls": nnls_weights,
+    "likelihood": likelihood_weights,
+    "selection": selection_weights,
+}
+LEARNERS = tuple(_LEARNERS)
+
+
+def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
+    """Weights of voters that reward accuracy and penalise correlated errors; they sum to 1.
+
+    They maximise the mean of the vote's margin over its standard deviation, w = C^-1 m (Fisher's discriminant), subject
+    to w >= 0. Voters with independent errors of the same rate get equal weights. `margins`, (n_voters, n_rows), are 1
+    where a voter is right and -1 where it is wrong; `shrinkage`, from 0 to 1, is how far the covariances shrink to 0.
+    """
+    mean = np.average(margins, axis=1, weights=weight)
+    centered = margins - mean[:, None]
+    covariance = (centered * weight) @ centered.T / weight.sum()
+    variances = np.diag(covariance)
+    # Without this, a voter that is never wrong has no variance and gets all the weight: it counts as half a row wrong.
+    floor = 2.0 / max(weight.sum(), 1.0)
+    covariance = (1 - shrinkage) * covariance + np.diag(shrinkage * variances + floor)
+    half = np.linalg.cholesky(covariance)
+    found = nnls(half.T, np.linalg.solve(half, mean))[0]
+    return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
+
+
+# Sums of weights that differ by less are equal.
+_ROUNDING = 1e-12
+
+
+@with_parameters
+class BaseWeightedMembers(BaseMembers):
+    """Members side by side, with a weight each."""
+
+    estimators: NamedMembers | None = field(default=None, kw_only=False)
+    cv: Any = None
+    columns: Mapping[str, Any] | None = None
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
+    random_state: Any = None
+    n_jobs: int | None = None
+
+    _members: list[FittedMember] = field(init=False)
+    weights_: Array = field(init=False)
+    # In files: the prefix of the members' names, and the attributes with a number for each member.
+    _prefix: ClassVar[str] = "member."
+    _of_members: ClassVar[tuple[str, ...]] = ("weights_",)
+
+    def _responses(self, X: Any) -> Array:
+        """Each member's response, (n_members, n_samples, n_outputs)."""
+        self._check_fitted()
+        X = self._check_table(X)
+        return np.stack([member.respond(X) for member in self._members])
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted members; a list of models where those of several folds are kept."""
+        self._check_fitted()
+        return [member.kept for member in self._members]
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted members by name."""
+        self._check_fitted()
+        return Bunch(**{member.name: member.kept for member in self._members})
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return self._of_members
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return members_to_arrays(self._prefix, self._members)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self._members = members_from_arrays(self._prefix, arrays, getattr(self, "classes_", None))
+        for name in self._of_members:
+            found = getattr(self, name)
+            if np.shape(found)[:1] != (len(self._members),) or np.isnan(found).any():
+                raise ValueError(f"{name} does not fit the members")
+
+
+@with_parameters
+class BaseVoting(TransformerMixin, BaseWeightedMembers):
+    """What the classifier and the regressor share."""
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "weights": one_of(*LEARNERS)
+        | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
+        | NONE,
+        "cv": CV,
+        "prefit": FLAG,
+        "verbose": VERBOSE,
+    }
+
+    weights: Any = None
+    prefit: bool = False
+    verbose: int | bool = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        (specs,) = self._specs()
+        if isinstance(self.weights, str):
+            members, responses = self._fit_level(specs, data, [] if self.prefit else self._folds(data, rows))
+            self.weights_ = self._learned_weights(responses, data)
+        else:
+            members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
+            self.weights_ = self._given_weights(specs)
+        self._members = members
+
+    def _planned_fits(self, shape: TableShape) -> Fits:
+        fits = super()._planned_fits(shape)
+        return fits if isinstance(self.weights, str) else fits._replace(n_fits=1, n_folds=0)
+
+    def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
+        kept = np.flatnonzero(known_rows(responses))
+        target = data.y[kept, None]
+        if is_classifier(self):
+            target = (target == np.arange(len(self.classes_))).astype(np.float64)
+        stacked = np.stack([found[kept] for found in responses])
+        return learn_weights(self.weights, OutOfFold(stacked, target, data.weight[kept], is_classifier(self)))
+
+    def _given_weights(self, specs: list[MemberSpec]) -> Array:
+        """The weights as an array, (n_members,) or (n_members, n_classes)."""
+        names = [spec.name for spec in specs]
+        if self.weights is None:
+            return np.full(len(names), 1 / len(names))
+        given = self._weights_in_order(names)
+        try:
+            weights = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"weights must be numbers; got {given!r}: {error}") from error
+        allowed = self._weight_shapes(len(names))
+        if weights.shape not in allowed:
+            raise ValueError(f"weights must have the shape {' or '.join(map(str, allowed))}; got {weights.shape}.")
+        if not np.isfinite(weights).all() or weights.min() < 0 or not (weights.sum(axis=0) > 0).all():
+            raise ValueError(f"weights must be finite, not negative and not all zero; got {weights.tolist()}.")
+        return weights
+
+    def _weights_in_order(self, names: list[str]) -> list[Any]:
+        """The weights of the members that are not dropped, which may be given by name."""
+        all_names = self._names_given(names)
+        if isinstance(self.weights, Mapping):
+            unknown = [name for name in self.weights if name not in all_names]
+            if unknown:
+                raise ValueError(f"weights must be given for members; got {unknown[0]!r}, the members are {all_names}.")
+            return [self.weights.get(name, 1.0) for name in names]
+        given = list(self.weights)
+        if len(given) == len(all_names) != len(names):
+            given = [weight for name, weight in zip(all_names, given, strict=True) if name in names]
+        return given
+
+    def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
+        return [(n_members,)]
+
+    # Predict --------------------------------------------------
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        pairs = zip(self._members, self._member_weights().tolist(), strict=True)
+        return [part for member, weight in pairs for part in member.parts(weight)], 0.0
+
+    def _spread(self, responses: Array) -> Array:
+        """Weighted standard deviation over the members."""
+        weights = self._member_weights()[:, None, None]
+        mean = added(responses * weights)
+        return np.sqrt(added(weights * (responses - mean) ** 2))
+
+    def _member_weights(self) -> Array:
+        """One weight for each member; they sum to 1."""
+        weights = self.weights_ if self.weights_.ndim == 1 else self.weights_.mean(axis=1)
+        return weights / weights.sum()
+
+    def _member_range(self, responses: Array, share: float) -> Array:
+        """Weighted quantiles over the members, (n_samples, n_outputs, 2)."""
+        real(0, 1, open_low=True).check("share", share)
+        order = np.argsort(responses, axis=0, kind="stable")
+        ordered = np.take_along_axis(responses, order, axis=0)
+        upto = np.cumsum(self._member_weights()[order], axis=0)
+        tail = (1 - share) / 2
+        low = np.argmax(upto > tail + _ROUNDING, axis=0)
+        high = np.argmax(upto >= 1 - tail - _ROUNDING, axis=0)
+        ends = [np.take_along_axis(ordered, end[None], axis=0)[0] for end in (low, high)]
+        return np.stack(ends, axis=-1)
+
+    # Members --------------------------------------------------
+
+    def _names_out(self, per_member: int, input_features: Any) -> NDArray[np.object_]:
+        self._check_fitted()
+        _check_feature_names_in(self, input_features, generate_names=False)
+        prefix = type(self).__name__.lower()
+        names = [
+            f"{prefix}_{member.name}{place if per_member > 1 else ''}"
+            for member in self._members
+            for place in range(per_member)
+        ]
+        return np.asarray(free_names(names), dtype=object)
+
 
 SOFT = "soft"
 _FACTOR = real(0)

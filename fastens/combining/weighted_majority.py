@@ -13,8 +13,6 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fastens.base import BaseClassifier
-from fastens.checked_parameters import with_parameters
-from fastens.combining.base_voting import BaseWeightedMembers
 from fastens.combining.folds import (
     FittedMember,
     GivenRows,
@@ -22,19 +20,18 @@ from fastens.combining.folds import (
     MemberSpec,
     known_rows,
 )
-from fastens.combining.member_weights import margin_weights
-from fastens.combining.parameters import CV, RULES
-from fastens.combining.responses import joined_labels, knows_labels, labels_of_members, with_ties
+from fastens.combining.responses import CV, RULES, joined_labels, knows_labels, labels_of_members, with_ties
+from fastens.combining.voting import BaseWeightedMembers, margin_weights
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.grow.growth import weight_unit
-from fastens.engine.rows.copies import repeated
+from fastens.engine.rows.sampling import repeated
 from fastens.engine.whole import are_copies
-from fastens.parameters import FLAG, one_of, real
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import FLAG, one_of, real
 from fastens.rollback import keeps_model
 from fastens.table.labels import check_classes, read_classes
-from fastens.table.parts import take_columns
-from fastens.table.present_rows import present_rows
-from fastens.table.sample_weights import IMPORTANCE, check_weights
+from fastens.table.parts import present_rows, take_columns
+from fastens.table.training_data import IMPORTANCE, check_weights
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """Fits whose rows are spread over the workers of a cluster."""
 
 from fastens.distributed.dask_table import DaskTable
+from fastens.distributed.rank_fit import FitProgress
 from fastens.distributed.ray_table import RayTable
-from fastens.distributed.spread_table import FitProgress
 
 __all__ = ["DaskTable", "FitProgress", "RayTable"]

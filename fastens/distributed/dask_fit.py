@@ -17,10 +17,9 @@ from distributed.comm import CommClosedError
 from fastens.distributed import dask_worker as remote
 from fastens.distributed.dask_table import DaskTable, own_value, split
 from fastens.distributed.leading import ClusterLostError, Crew, TasksCancelledError, check_before_reading, lead
-from fastens.distributed.rank_fit import FitTask
+from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
-from fastens.distributed.spread_table import blocks, placed
 
 _POLL_SECONDS = 1.0
 # What ranks raise, or their tasks, where a worker was lost.

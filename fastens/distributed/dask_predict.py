@@ -13,8 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.distributed.dask_table import DaskTable, in_parts, is_collection, partitions, table_of_collection
-from fastens.distributed.rank_fit import bare, joined
-from fastens.distributed.spread_table import are_names
+from fastens.distributed.rank_fit import are_names, bare, joined
 from fastens.engine.threads import limited_threads
 from fastens.table.answers import BY_ROW
 from fastens.table.opening import joined_targets

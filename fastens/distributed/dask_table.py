@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.distributed.spread_table import FitProgress, SpreadTable, joined_parts, tables_in
+from fastens.distributed.rank_fit import FitProgress, SpreadTable, joined_parts, tables_in
 from fastens.table.spread import cluster_of
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"

@@ -20,9 +20,8 @@ from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
 from fastens.distributed.rank_fit import FitTask
-from fastens.distributed.reduction import RankLostError, Tag
+from fastens.distributed.reduction import RankLostError, Sockets, Tag
 from fastens.distributed.session import Event, Session
-from fastens.distributed.sockets import Sockets
 
 _MESSAGE, _CONNECTION = "fastens_message", "fastens_connection"
 # In the place of a message: how those of a rank come, and how it is sent some.

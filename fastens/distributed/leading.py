@@ -15,11 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastens.distributed.rank_fit import BY_ROW, FitTask, bare, fitted_state
+from fastens.distributed.rank_fit import BY_ROW, FitProgress, FitTask, SpreadTable, bare, fitted_state
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
-from fastens.distributed.spread_table import FitProgress, SpreadTable
-from fastens.storage import load_model
+from fastens.modelfile.storage import load_model
 from fastens.table.opening import are_texts
 from fastens.table.spread import refuse
 from fastens.warn import warn

@@ -1,33 +1,99 @@
-"""The fit of one rank: the rows it has got, what it reports as it goes on, and where it begins."""
+"""The part of a distributed fit that one process does, and tables spread over processes."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 from sklearn.base import is_classifier
 
 from fastens.distributed.reduction import RanksComm
-from fastens.distributed.whole_queries import with_whole_queries
-from fastens.engine.comm import LOCAL
-from fastens.storage import save_model
+from fastens.engine.comm import LOCAL, Comm, is_any
+from fastens.modelfile.storage import save_model
+from fastens.params.rules import real, whole
+from fastens.table.columns.numbers import array_of
 from fastens.table.encoder import InputEncoder
-from fastens.table.frames import is_frame
 from fastens.table.labels import learn_labels
-from fastens.table.opening import split_columns
+from fastens.table.opening import are_texts, split_columns
 from fastens.table.parted import table_of_part
+from fastens.table.parts import with_rows_to_take
 from fastens.table.source import TableParts
+from fastens.table.tables import is_frame
 from fastens.table.training_data import TrainingData
 from fastens.warn import relayed, warn
+
+Part = Mapping[str, Any]
+
+
+def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) -> list[Part]:
+    """Return the partitions of this rank with all rows of each query on the first rank that has any of them.
+
+    Parameters
+    ----------
+    comm : Comm
+        The ranks.
+    parts : list of dict
+        Partitions with the table and what belongs to its rows.
+    table : str
+        The name of the table among that.
+    qid : str
+        The name of the queries among that, or the name of the table's column that holds them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.comm import LOCAL
+    >>> with_whole_queries(LOCAL, [{"X": np.zeros((2, 1)), "qid": np.array([7, 7])}], "X", "qid")[0]["qid"]
+    array([7, 7])
+    """
+    of_parts = [_array(part[qid] if qid in part else _column(part[table], qid)) for part in parts]
+    of_ranks = comm.gather(np.unique(np.concatenate(of_parts)))
+    labels, first = np.unique(np.concatenate(of_ranks), return_index=True)
+    homes = np.repeat(np.arange(comm.size), [len(own) for own in of_ranks])[first]
+    goes_to = [homes[np.searchsorted(labels, queries)] for queries in of_parts]
+    if not is_any(comm, any((ranks != comm.rank).any() for ranks in goes_to)):
+        return list(parts)
+    sent: list[list[Part]] = [[] for _ in range(comm.size)]
+    for part, ranks in zip(parts, goes_to, strict=True):
+        # Columns must be known on ranks without rows, too.
+        for rank in {comm.rank, *np.unique(ranks).tolist()}:
+            sent[rank].append({name: _rows(values, ranks == rank) for name, values in part.items()})
+    kept = sent[comm.rank]
+    sent[comm.rank] = []
+    return [*kept, *(part for received in comm.exchange(sent) for part in received)]
+
+
+def _array(values: Any) -> NDArray[Any]:
+    return array_of(values).ravel()
+
+
+def _column(table: Any, name: str) -> Any:
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or name not in frame.columns:
+        raise ValueError(f"qid must name a column of X; got {name!r}.")
+    return array_of(frame[name])
+
+
+def _rows(values: Any, chosen: NDArray[np.bool_]) -> Any:
+    if sparse.issparse(values):
+        return values.tocsr()[chosen]
+    if isinstance(values, np.ndarray | list):
+        return np.asarray(values)[chosen]
+    known = nw.from_native(with_rows_to_take(values), eager_only=True, allow_series=True)
+    return known[np.flatnonzero(chosen)].to_native()
+
 
 # What `fit` is given besides X and y, by the table whose rows it belongs to.
 BY_ROW = {
@@ -321,3 +387,123 @@ def _as_file(content: bytes | None) -> Iterator[str | None]:
         path = os.path.join(folder, "model")
         Path(path).write_bytes(content)
         yield path
+
+
+# The name of a table, the table, and by their names what belongs to its rows.
+Rows = tuple[str, Any, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """How far a fit on a cluster has come.
+
+    Attributes
+    ----------
+    n_done, n_rounds : int
+        How many rounds have ended, and how many there are.
+    train_loss, validation_loss : float or None
+        The losses after it.
+    n_workers : int
+        The workers that train.
+    n_exchanges, n_bytes : int
+        How often these have exchanged something, and how many bytes the first of them has sent.
+    """
+
+    n_done: int
+    n_rounds: int
+    train_loss: float | None
+    validation_loss: float | None
+    n_workers: int
+    n_exchanges: int
+    n_bytes: int
+
+
+class SpreadTable:
+    """The base of such tables; their parameters are described there."""
+
+    def __init__(
+        self, table: Any, checkpoint_every: int, patience: float, on_progress: Callable[[FitProgress], None] | None
+    ) -> None:
+        whole(1).check("checkpoint_every", checkpoint_every)
+        real(1).check("patience", patience)
+        self.table = table
+        self.checkpoint_every, self.patience, self.on_progress = checkpoint_every, patience, on_progress
+
+    def __repr__(self) -> str:
+        """The table's type."""
+        return f"{type(self).__name__}({type(self.table).__name__})"
+
+
+def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool], kinds: str) -> Iterator[Rows]:
+    """Yield "X", and "X_val" where it is given, each with its table and what else `fit` was given for its rows.
+
+    Names of columns, and single values for all rows, are not among that. ValueError where a table is not `is_spread`,
+    which is one of `kinds`.
+    """
+    for name in ("group", "group_val"):
+        if given.get(name) is not None:
+            raise ValueError(f"{name} must be None where X is {kinds}: give the query of each row as qid.")
+    for name, table in (("X", X), ("X_val", given.get("X_val"))):
+        if table is None:
+            continue
+        if not is_spread(table):
+            raise ValueError(f"{name} must be {kinds} where X is one; got {type(table).__name__}.")
+        values: dict[str, Any] = {other: given.get(other) for other in BY_ROW[name]}
+        by_row = {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
+        yield name, table, {other: value for other, value in by_row.items() if not are_names(value, table)}
+
+
+def are_names(value: Any, table: Any) -> bool:
+    """Whether a value is a list of columns of a table; of an array, a list of texts may be its labels."""
+    return are_texts(value) and not hasattr(table, "chunks")
+
+
+def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[str, Any]]:
+    """Return the partitions of a table, each with what belongs to its rows; ValueError where these are others."""
+    n_parts = len(columns[table])
+    for name, parts in columns.items():
+        if len(parts) != n_parts:
+            raise ValueError(
+                f"{name} must have the {n_parts} partitions of {table}; it has {len(parts)}. Name a column of {table}, "
+                "or take both from one dataframe without turning them into arrays."
+            )
+    return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+
+
+def blocks(n_parts: int, n_ranks: int) -> list[range]:
+    """Return the partitions of each rank: so many in a row, nearly as many on each.
+
+    Examples
+    --------
+    >>> blocks(5, 2)
+    [range(0, 3), range(3, 5)]
+    """
+    each, more = divmod(n_parts, n_ranks)
+    ends = [rank * each + min(rank, more) for rank in range(n_ranks + 1)]
+    return [range(*bounds) for bounds in pairwise(ends)]
+
+
+def placed(owned: Sequence[range], holders: Mapping[int, Collection[str]], places: Sequence[str]) -> list[int]:
+    """Return which worker each rank gets, so that few partitions have to move.
+
+    Parameters
+    ----------
+    owned : list of range
+        The partitions of each rank.
+    holders : dict
+        The places that have a partition already, by its number.
+    places : list of str
+        Those of the workers, of which there is at least one for each rank.
+
+    Examples
+    --------
+    >>> placed([range(0, 2), range(2, 3)], {0: ["b"], 2: ["a"]}, ["a", "b", "c"])
+    [1, 0]
+    """
+    moved = np.zeros((len(owned), len(places)))
+    for rank, parts in enumerate(owned):
+        for part in parts:
+            held = holders.get(part, ())
+            moved[rank] -= [place in held for place in places]
+    found: list[int] = linear_sum_assignment(moved)[1].tolist()
+    return found

@@ -15,11 +15,10 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from fastens.distributed.leading import ClusterLostError, Crew, check_before_reading, lead
-from fastens.distributed.rank_fit import FitTask
+from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
 from fastens.distributed.session import Event, Session, without_rows
-from fastens.distributed.spread_table import blocks, placed
 
 _POLL_SECONDS = 1.0
 # Methods of an actor by the threads that run them: a rank that trains hears and is heard.

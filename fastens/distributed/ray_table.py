@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fastens.distributed.spread_table import FitProgress, SpreadTable, joined_parts, tables_in
-from fastens.parameters import real, whole
+from fastens.distributed.rank_fit import FitProgress, SpreadTable, joined_parts, tables_in
+from fastens.params.rules import real, whole
 from fastens.table.spread import cluster_of
 
 RAY_EXTRA = "tables on a Ray cluster need Ray, which is not installed: pip install fastens[ray]"

@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fastens.distributed.mailbox import Mailbox
 from fastens.distributed.rank_fit import FitTask, Partition, Parts, Watcher, fit_rank, fitted_state
-from fastens.distributed.reduction import RanksComm, Tag
+from fastens.distributed.reduction import Mailbox, RanksComm, Tag
 from fastens.engine.threads import limited_threads
 
 # Seconds in which events of these kinds are told together: on its way, one takes milliseconds of several processes.

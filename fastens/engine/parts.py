@@ -33,7 +33,7 @@ class RowSource:
     dtype : dtype or None
         Of the parts; None where they are tables of any kind, which only the input encoder reads.
     place : Place or None
-        Where their codes go (see `fastens.engine.bins.places`); None for memory.
+        Where their codes go (see `fastens.engine.bins.binned`); None for memory.
     limits : MemoryLimits or None
         How much memory a fit may take.
     kind : {"files", "frame", "array"}

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.dart import scaled_tree
 from fastens.boosting.folds import in_turns
+from fastens.boosting.rounds import scaled_tree
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.exchange.reading.estimators import without_fit
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.isolation import IsolationForest
-from fastens.saving import plain_parameter
-from fastens.table.columns.vectors import numbers_in
+from fastens.modelfile.saving import plain_parameter
+from fastens.table.columns.numbers import numbers_in
 from fastens.table.encoder import FOREIGN
-from fastens.tree_model.column_rules import obeyed
-from fastens.tree_model.joining import on_one_binning
+from fastens.tree_model.saving import on_one_binning
+from fastens.tree_model.tree_model import obeyed
 
 # What boosted models predict by, besides trees and classes.
 _OF_LOSS = ("loss", "quantile")

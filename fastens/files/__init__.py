@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fastens.files.errors import TableFileError, listed
-from fastens.files.schema import Column, TableSchema
+from fastens.files.schema import Column, TableFileError, TableSchema, listed
 from fastens.warn import warn
 
 __all__ = ["Column", "TableFileError", "TableSchema", "read_table"]

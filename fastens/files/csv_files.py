@@ -12,10 +12,9 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from fastens.files.dialects import ENCODINGS, MISSING_CODES, Dialect, dialect_of, is_about_encoding
-from fastens.files.errors import TableFileError, listed
 from fastens.files.layout import is_number
 from fastens.files.numbers import leading_zeros
-from fastens.files.schema import TableSchema
+from fastens.files.schema import TableFileError, TableSchema, listed
 
 REPEATED = "Lines that repeat the header are left out."
 # Bytes that are looked at for leading zeros at a time.

@@ -31,10 +31,9 @@ from fastens.files.csv_files import (
     without_foot,
 )
 from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
-from fastens.files.errors import TableFileError, listed
 from fastens.files.formats import DAMAGE, opener
 from fastens.files.read import Typing, as_known, is_written, style_of, without_codes
-from fastens.files.schema import NUMBER, TEXT, Column, TableSchema
+from fastens.files.schema import NUMBER, TEXT, Column, TableFileError, TableSchema, listed
 
 # Bytes that are decoded at a time, and that the types of columns are learned from.
 BLOCK_BYTES = 1 << 20

@@ -1,4 +1,4 @@
-"""How a CSV file is written: its encoding, its separator, where its rows begin and what its columns are called."""
+"""CSV dialects: separators, quotes, encodings and column names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,29 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from fastens.files.errors import TableFileError, listed
 from fastens.files.layout import FOOT_ROWS, foot_of, head_of, is_plain_row
-from fastens.files.repeated_names import numbered
-from fastens.files.schema import TableSchema
+from fastens.files.schema import TableFileError, TableSchema, listed
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """The names; those that are there already with the first number that makes them new.
+
+    Examples
+    --------
+    >>> from fastens.files.dialects import numbered
+    >>> numbered(["a", "b", "a", "a.1", "a"])
+    ['a', 'b', 'a.1', 'a.1.1', 'a.2']
+    """
+    found: dict[str, None] = {}
+    last: dict[str, int] = {}
+    for name in names:
+        unique, n = name, last.get(name, 0)
+        while unique in found:
+            n += 1
+            unique = f"{name}.{n}"
+        found[unique], last[name] = None, n
+    return list(found)
+
 
 SEPARATORS = ",;\t|"
 HEAD_BYTES = 1 << 16

@@ -1,4 +1,4 @@
-"""Formats of tables in files, and how their bytes are read."""
+"""File formats: which ones there are, how they are opened, and readers for JSON, ARFF and workbooks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import csv
 import datetime
 import gzip
 import io
+import json
 import lzma
 import os
+import re
 import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
@@ -23,13 +25,179 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.json
 import pyarrow.parquet
 
-from fastens.files.arff import rows_of_arff
-from fastens.files.errors import TableFileError, listed
-from fastens.files.json_tables import read_json
 from fastens.files.numbers import whole_numbers
-from fastens.files.python_values import array_of
+from fastens.files.schema import TableFileError, listed
+
+_ATTRIBUTE = re.compile(r"@attribute\s+('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S+)\s+(.*)", re.IGNORECASE)
+_NUMERIC = ("numeric", "real", "integer")
+
+
+def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
+    """The rows, the first of which has the names; and the columns that hold texts."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    lines = iter(line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("%"))
+    names: list[str] = []
+    texts: list[str] = []
+    for line in lines:
+        if line.strip().lower() == "@data":
+            break
+        if (found := _ATTRIBUTE.match(line.strip())) is not None:
+            names.append(_unquoted(found[1]))
+            if not found[2].lower().startswith((*_NUMERIC, "date")):
+                texts.append(names[-1])
+    if not names:
+        raise TableFileError("it has no @attribute")
+    data = list(lines)
+    if data and data[0].lstrip().startswith("{"):
+        return [names, *(_sparse(line, names, texts) for line in data)], texts
+    quote = "'" if any("'" in line for line in data) else '"'
+    rows = csv.reader(data, quotechar=quote, escapechar="\\", skipinitialspace=True)
+    return [names, *([cell.strip() for cell in row] for row in rows)], texts
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace("\\", "") if text[:1] in ("'", '"') else text
+
+
+def _sparse(line: str, names: list[str], texts: list[str]) -> list[Any]:
+    """A row of which only the values that are not zero are written."""
+    row: list[Any] = ["" if name in texts else 0 for name in names]
+    for pair in next(csv.reader([line.strip().strip("{}")], quotechar="'", skipinitialspace=True)):
+        place, _, value = pair.strip().partition(" ")
+        row[int(place)] = value.strip()
+    return row
+
+
+# Texts among numbers of a database or JSON file that mean no value.
+_MISSING = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A"}
+
+
+def array_of(values: Sequence[Any]) -> pa.Array:
+    """Return values of Python as an array: texts where they have several types, or are beyond 64 bits."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        is_mixed = not all(isinstance(value, str | None) for value in values)
+        if is_mixed and any(isinstance(value, str) and value in _MISSING for value in values):
+            return array_of([None if isinstance(value, str) and value in _MISSING else value for value in values])
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+def python_value(cell: pa.Scalar) -> Any:
+    """Return what a cell holds, as text where Python has no such value: times and spans beyond its own, nanoseconds.
+
+    Examples
+    --------
+    >>> python_value(pa.scalar(5, pa.int8()))
+    5
+    >>> python_value(pa.scalar(2**62, pa.duration("s")))
+    '4611686018427387904 seconds'
+    """
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        alone = pa.array([cell])
+        return alone.to_string() if pa.types.is_nested(cell.type) else str(alone.to_numpy(zero_copy_only=False)[0])
+
+
+def python_values(cells: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Return what each cell holds, as `python_value` does."""
+    try:
+        return list(cells.to_pylist())
+    except (OverflowError, ValueError):
+        return [python_value(cell) for cell in cells]
+
+
+def example_of(column: pa.ChunkedArray) -> Any:
+    """Return the first value that is not missing, None where all are."""
+    return next(iter(python_values(column.drop_null().slice(0, 1))), None)
+
+
+# In a line of its own, where Arrow follows a null pointer if a block begins with it (apache/arrow#47409).
+_NULL = re.compile(rb"[\r\n][ \t]*null")
+_LONGEST = len(b"null")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_json(open_file: Callable[[], Any]) -> pa.Table:
+    """Read a table; ValueError where it is none."""
+    with open_file() as stream:
+        begun = stream.read(1 << 12).removeprefix(_BYTE_ORDER_MARK).lstrip()
+    first_line = begun.partition(b"\n")[0].rstrip()
+    is_columns = first_line.startswith(b"{") and first_line.endswith(b"}") and b"\n" not in begun.strip()
+    if not begun.startswith(b"[") and not is_columns and not (begun.startswith(b"{") and not first_line.endswith(b"}")):
+        with open_file() as stream:
+            return read_json_lines(stream)
+    with open_file() as stream:
+        content = stream.read()
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        if begun.startswith(b"["):
+            raise
+        return read_json_lines(pa.BufferReader(content))  # objects that go over several lines
+    return _table_of(found)
+
+
+def _table_of(found: Any) -> pa.Table:
+    """Records, an object that holds them, or columns."""
+    if isinstance(found, dict):
+        records = [
+            value for value in found.values() if isinstance(value, list) and value and isinstance(value[0], dict)
+        ]
+        if len(records) == 1:
+            found = records[0]
+        elif found and all(isinstance(value, list) for value in found.values()):
+            return _of_columns(found)
+        elif found and all(isinstance(value, dict) for value in found.values()):
+            rows = list(dict.fromkeys(key for values in found.values() for key in values))
+            return _of_columns({name: [values.get(row) for row in rows] for name, values in found.items()})
+        else:
+            found = [found]
+    if found and isinstance(found[0], list):  # rows, the first of which has the names
+        found = [dict(zip(map(str, found[0]), row, strict=False)) for row in found[1:]]
+    if not all(isinstance(row, dict) for row in found):
+        raise ValueError("each element of the array must be an object")
+    names = list(dict.fromkeys(name for row in found for name in row))
+    return _of_columns({name: [row.get(name) for row in found] for name in names})
+
+
+def _of_columns(columns: dict[str, list[Any]]) -> pa.Table:
+    if len({len(values) for values in columns.values()}) > 1:
+        raise ValueError("all columns must have the same number of values")
+    return pa.Table.from_arrays([array_of(values) for values in columns.values()], names=list(columns))
+
+
+def read_json_lines(stream: Any) -> pa.Table:
+    """Read a table; ValueError where a line is `null`."""
+    return pa.json.read_json(_Lines(stream))
+
+
+class _Lines:
+    """A binary stream whose lines are not `null`."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._begun: bytes | None = None  # the end of a line, and what the next begins with
+
+    def read(self, size: int = -1) -> bytes:
+        """What the stream reads; ValueError where a line is `null`."""
+        content: bytes = self._stream.read(size)
+        begun = b"\n" + content.removeprefix(_BYTE_ORDER_MARK) if self._begun is None else self._begun + content
+        if _NULL.search(begun):
+            raise ValueError("each line must be an object; one is null")
+        last = begun[max(begun.rfind(b"\n"), begun.rfind(b"\r")) + 1 :].lstrip(b" \t")
+        self._begun = b"\n" + last[:_LONGEST]
+        return content
+
 
 STANDARD_INPUT = "-"
 CSV, PARQUET, JSON, ARROW, SQLITE, EXCEL = "CSV", "Parquet", "JSON", "Arrow", "SQLite", "Excel"

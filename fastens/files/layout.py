@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from fastens.files.errors import listed
+from fastens.files.schema import listed
 
 Row = Sequence[str]
 FOOT_ROWS = 50

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from fastens.files.csv_files import read_csv
 from fastens.files.dates import DateFormat, date_format
 from fastens.files.dialects import USUAL_CODES, unique_names
-from fastens.files.errors import TableFileError, listed
 from fastens.files.formats import (
     AS_TEXT,
     COMPRESSIONS,
@@ -28,6 +27,7 @@ from fastens.files.formats import (
     SQLITE,
     TYPED,
     content_of,
+    example_of,
     format_of,
     fsspec_for,
     is_remote,
@@ -36,8 +36,7 @@ from fastens.files.formats import (
     read_other,
 )
 from fastens.files.numbers import NEARLY, NumberFormat, leading_zeros, mixed_units, number_format, whole_numbers
-from fastens.files.python_values import example_of
-from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableSchema
+from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableFileError, TableSchema, listed
 
 SAMPLE = 1000
 MOST_NAMED = 8

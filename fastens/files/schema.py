@@ -1,19 +1,36 @@
-"""What was found out about a table: the type of each column and how its values are written.
-
-A schema is saved with a model, can be edited as a TOML file, and is applied to every later table of the kind.
-"""
+"""Schemas of tables in files, and the errors of reading them."""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fastens.files.errors import TableFileError
-from fastens.storage import replacing
+from fastens.modelfile.storage import replacing
+
+
+class TableFileError(ValueError):
+    """A file is no table, or not the one expected; the message says where, and what was expected.
+
+    Examples
+    --------
+    >>> import fastens
+    >>> try:
+    ...     fastens.read_table("nowhere.csv")
+    ... except fastens.TableFileError as error:
+    ...     print("not read")
+    not read
+    """
+
+
+def listed(values: Sequence[object], limit: int = 5) -> str:
+    """The first values, quoted, and how many more there are."""
+    shown = ", ".join(repr(value) for value in values[:limit])
+    return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
 
 NUMBER, TEXT, BOOLEAN, DATE, OTHER = "number", "text", "boolean", "date", "other"
 TYPES = (NUMBER, TEXT, BOOLEAN, DATE, OTHER)

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from fastens.engine.comm import Comm, first_row
-from fastens.engine.forest.branches import Totals
-from fastens.engine.forest.forests import TreeSample
-from fastens.engine.forest.orders import totals_of
-from fastens.engine.rows.copies import Copies
-from fastens.engine.rows.sampling import Bootstrap, random_stream, stream_seeds
+from fastens.engine.forest.data import totals_of
+from fastens.engine.forest.forests import Totals, TreeSample
+from fastens.engine.rows.sampling import Bootstrap, Copies, random_stream, stream_seeds
 from fastens.engine.whole import MOST_COPIES, are_copies
-from fastens.table.sample_weights import multiplied
+from fastens.table.training_data import multiplied
 from fastens.warn import warn
 
 Array = NDArray[np.float64]

@@ -11,34 +11,36 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
-from fastens.checked_parameters import with_parameters
 from fastens.engine.bins.sparse_binned import AnyMatrix, binned, learned_and_binned
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
-from fastens.engine.grow.constraints import count_of
-from fastens.engine.grow.pruning import prune
+from fastens.engine.grow.growth import count_of, prune
 from fastens.engine.parts import let_go
 from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.paths import decision_path
+from fastens.engine.trees.contributions import decision_path
 from fastens.engine.trees.tree_store import TreeStore
 from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, check_continued, draw_seed, plan_draws
-from fastens.forests.forest_members import NOT_ALIKE, Members, mean_importances, rows_in_bags, rows_of_bags, template
-from fastens.forests.forest_uncertainty import deviations, jackknife_variances, proximities
-from fastens.forests.out_of_bag import OutOfBag, permutation_importance
-from fastens.forests.parameters import NUMBER_OF_FEATURES, TreeParameters, check_drawing, check_same_drawing, tree_rules
+from fastens.forests.out_of_bag import OutOfBag, deviations, jackknife_variances, permutation_importance, proximities
+from fastens.forests.parameters import (
+    NUMBER_OF_FEATURES,
+    TreeParameters,
+    check_drawing,
+    check_same_drawing,
+    rescaled,
+    tree_rules,
+    weight_to_grow,
+)
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
-from fastens.forests.whole_weights import rescaled, weight_to_grow
-from fastens.inspection.arguments import COUNT, check_position
-from fastens.options import Categories
-from fastens.parameters import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
-from fastens.posterior.averaging import TreeAverager
-from fastens.posterior.prunings import Prunings
-from fastens.table.sample_weights import multiplied
-from fastens.table.training_data import AllRows, TrainingData, warn_of_duplicates
-from fastens.tree_model.column_rules import CATEGORIES, check_same_rules, column_chances
-from fastens.tree_model.tree_model import TreeModel
+from fastens.forests.random_splits import NOT_ALIKE, Members, mean_importances, rows_in_bags, rows_of_bags, template
+from fastens.inspection.plotting import COUNT, check_position
+from fastens.params.estimator import with_parameters
+from fastens.params.options import Categories
+from fastens.params.rules import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
+from fastens.posterior.averaging import Prunings, TreeAverager
+from fastens.table.training_data import AllRows, TrainingData, multiplied, warn_of_duplicates
+from fastens.tree_model.tree_model import CATEGORIES, TreeModel, check_same_rules, column_chances
 
 Array = NDArray[np.float64]
 _KEPT_ROWS = "kept_rows"

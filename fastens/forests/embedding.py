@@ -10,11 +10,11 @@ from scipy.sparse import csr_matrix
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.checked_parameters import with_parameters
 from fastens.engine.forest.forests import TreeRules
 from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, n_of_rows
 from fastens.forests.random_splits import RandomSplits
-from fastens.parameters import FLAG, NONE, parameter, whole
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import FLAG, NONE, parameter, whole
 from fastens.table.answers import transforms_streams
 
 Array = NDArray[np.float64]

@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
-from fastens.checked_parameters import with_parameters
 from fastens.engine.comm import Comm, is_any, sum_ints
 from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import TreeRules
-from fastens.engine.grow.constraints import count_of
+from fastens.engine.grow.growth import count_of
 from fastens.engine.losses.losses import weighted_quantile, whole_weights
-from fastens.engine.rows.copies import Copies
-from fastens.engine.rows.sampling import Bootstrap
-from fastens.engine.trees.paths import depths
+from fastens.engine.rows.sampling import Bootstrap, Copies
+from fastens.engine.trees.contributions import depths
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import Bags, Subsample, n_drawn
 from fastens.forests.parameters import NUMBER_OF_FEATURES
 from fastens.forests.random_splits import RandomSplits
-from fastens.parameters import FLAG, one_of, parameter, real, whole
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import FLAG, one_of, parameter, real, whole
 from fastens.tree_model.explanations import explain
 from fastens.warn import warn
 

@@ -1,28 +1,216 @@
-"""Trees on rows that they were not grown on: predictions, score, error after each tree, conformity, importance."""
+"""Out-of-bag predictions, scores, importances and intervals of forests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
-from fastens.conformal.quantiles import ConformalScores
+from fastens.conformal.scores import ConformalScores, Errors, intervals, nearest_columns
 from fastens.engine.bins.sparse_binned import AnyMatrix
 from fastens.engine.comm import first_row, gathered
+from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.rows.sampling import content_hashes, random_stream, stream_seeds
 from fastens.engine.threads import ThreadPool, resolve_n_jobs, threads_for
-from fastens.engine.trees.walks import LeftOut, PermutedLosses
+from fastens.engine.trees.contributions import LeftOut, PermutedLosses
+from fastens.engine.trees.leaf_values import LeafRows
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import PERMUTING
-from fastens.forests.tree_errors import TreeErrors
-from fastens.tree_model.permutation import importance_bunch
+from fastens.params.rules import rows_of
+from fastens.tree_model.explanations import importance_bunch
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
+# Numbers of the bags and of their products with predictions that are in memory at a time.
+_BLOCK_VALUES = 1 << 22
+# Predictions that are multiplied with bags at a time, always as many: a row's sums do not depend on the other rows.
+_AT_ONCE = 64
+
+
+def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Array]:
+    """The standard deviations of predictions, tree by tree (Welford 1962), for each of their parts."""
+    first = next(predictions)
+    means, squares = [part.astype(np.float64) for part in first], [np.zeros(part.shape) for part in first]
+    n = 1
+    for n, parts in enumerate(predictions, 2):
+        for i, predicted in enumerate(parts):
+            distance = predicted - means[i]
+            means[i] += distance / n
+            squares[i] += distance * (predicted - means[i])
+    return [np.sqrt(each / n) for each in squares]
+
+
+def jackknife_variances(
+    trees: TreeEnsemble, leaves: NDArray[np.int32], bags: Iterator[NDArray[np.int64]], n_draws: float
+) -> Array:
+    """The variance of the mean of predictions over training sets, (n_samples, n_outputs): see `predict_variance`.
+
+    `leaves`, (n_samples, n_trees), are those of rows; `bags`, one for each tree, how often each training row is in it.
+    """
+    n_trees, (n_samples, _) = trees.n_trees, leaves.shape
+    first_bag = next(bags)
+    drawn = np.empty((n_trees, len(first_bag)), dtype=np.float32)
+    for tree, bag in enumerate(chain([first_bag], bags)):
+        drawn[tree] = bag
+    found = np.empty((n_samples, trees.n_outputs))
+    step = max(1, _BLOCK_VALUES // (n_trees * trees.n_outputs))
+    for first in range(0, n_samples, step):
+        block = slice(first, first + step)
+        predicted = trees.value[trees.node_offsets[:-1, None] + leaves[block].T]
+        found[block] = _variances(predicted, drawn, n_draws)
+    return found
+
+
+def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_draws: float) -> Array:
+    """The same from predictions, (n_trees, n_samples, n_outputs), and the draws, (n_trees, n_rows)."""
+    n_trees, n_samples, n_outputs = predicted.shape
+    columns = predicted.reshape(n_trees, -1)
+    found = np.empty(columns.shape[1])
+    part = np.zeros((n_trees, _AT_ONCE))
+    for first in range(0, columns.shape[1], _AT_ONCE):
+        n_columns = min(_AT_ONCE, columns.shape[1] - first)
+        part[:, :n_columns] = columns[:, first : first + n_columns]
+        part -= part.mean(axis=0)
+        variances = _squared_covariances(part, drawn) - n_draws / n_trees**2 * (part**2).sum(axis=0)
+        found[first : first + n_columns] = variances[:n_columns]
+    return np.maximum(found, 0.0).reshape(n_samples, n_outputs)
+
+
+def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
+    """Sum over the training rows of the squared covariance of their draws with the trees' predictions."""
+    n_trees, n_predicted = predicted.shape
+    total = np.zeros(n_predicted)
+    step = max(1, _BLOCK_VALUES // max(n_predicted, n_trees))
+    for first in range(0, drawn.shape[1], step):
+        part = drawn[:, first : first + step].astype(np.float64)
+        part -= part.mean(axis=0)
+        total += ((part.T @ predicted / n_trees) ** 2).sum(axis=0)
+    return total
+
+
+def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors: int | None) -> csr_matrix:
+    """In what share of the trees of a forest two rows fall into the same leaf."""
+    leaf = np.ascontiguousarray(forest._leaves(X))
+    with rows_of("others"):
+        other_leaf = leaf if others is None else np.ascontiguousarray(forest._leaves(others))
+    members = np.arange(len(other_leaf), dtype=np.uint32)
+    rows = LeafRows.group(forest._ensemble.node_offsets, other_leaf, members)
+    return rows.proximity(leaf, len(members), n_neighbors, resolve_n_jobs(forest.n_jobs))
+
+
+# Intervals of other coverages start from the nearest of these, (1 - c) / 2 and (1 + c) / 2 for c = .5 ... .99.
+LEVELS = (0.005, 0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975, 0.995)
+# Rows that are enough to calibrate by: the coverage of 20 000 varies by .002.
+MAX_ROWS = 20_000
+# Of the magnitude of an end, by the type of trees' values: trees that all say the same differ by rounding from their
+# mean. Targets far from 0 beside their range have values of float64.
+_ROUNDING = {4: 2.0**-21, 8: 2.0**-44}
+
+
+@dataclass(frozen=True, eq=False)
+class TargetQuantiles:
+    """Quantiles of new targets from what the trees predict: the mean of two estimates.
+
+    One is that of the trees' predictions, as in a quantile forest whose leaves keep one row each (Meinshausen 2006).
+    The other is their mean, plus their standard deviation times the quantile of all rows' errors over it (Johansson et
+    al. 2014). The first follows the shape of the noise, and takes what the function varies within a leaf for noise too;
+    the second has one shape for all rows. With `has_one_spread` it has one width, too, because standard deviations keep
+    no monotone constraint: both estimates then rise and fall with the trees' predictions.
+    """
+
+    floor: float  # is added to standard deviations
+    scaled: ConformalScores  # target minus mean, over standard deviation, of rows out of bag
+    has_one_spread: bool = False
+
+    @classmethod
+    def learn(
+        cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
+    ) -> TargetQuantiles:
+        """From what each tree predicts for each row, (n_rows, n_trees), NaN where it was grown on it."""
+        mean, spread = _mean_and_spread(values)
+        floor = weighted_quantile(spread, 0.5, weight) or 1.0
+        scale = floor if has_one_spread else spread + floor
+        return cls(floor, ConformalScores.of((y - mean) / scale, weight), has_one_spread)
+
+    def predict(self, values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
+        """Return quantiles of the targets of rows for which the trees predict these values, (n_rows, n_levels)."""
+        mean, spread = _mean_and_spread(values)
+        steps = np.array([self.scaled.place(level * self.scaled.total) for level in levels])
+        scale = np.full(len(mean), self.floor) if self.has_one_spread else spread + self.floor
+        by_errors = mean[:, None] + scale[:, None] * steps
+        return 0.5 * by_errors + 0.5 * quantiles_of_trees(values, levels)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeErrors:
+    """Errors, on rows out of bag, of the quantiles that the trees not grown on them give."""
+
+    quantiles: TargetQuantiles
+    errors: Errors  # of the quantiles of LEVELS
+
+    @classmethod
+    def learn(
+        cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
+    ) -> TreeErrors | None:
+        """From what each tree predicts for each row, NaN where it was grown on it; None without rows."""
+        if not len(y):
+            return None
+        quantiles = TargetQuantiles.learn(values, y, weight, has_one_spread=has_one_spread)
+        return cls(quantiles, Errors.of(quantiles.predict(values, LEVELS), y, np.ones(len(y)), weight))
+
+    def intervals(self, values: NDArray[np.floating], coverage: float, n_threads: int) -> Array:
+        """Return the two nearest quantiles, both moved by what it takes for the coverage out of bag, (n_rows, 2)."""
+        columns = nearest_columns(LEVELS, len(LEVELS), coverage)
+        ends = self.quantiles.predict(values, [LEVELS[column] for column in columns])
+        # Each end's own magnitude lets an end rise with it; the larger one is of the trees' predictions.
+        largest = np.abs(ends) if self.quantiles.has_one_spread else np.abs(ends).max(axis=1, keepdims=True)
+        rounding = _ROUNDING[values.itemsize] * largest
+        scores, one = self.errors.scores(columns), np.ones(len(ends))
+        found = intervals([scores], [ends], [one], (0, 1), coverage, n_threads)
+        return found + rounding * [-1.0, 1.0]
+
+    def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """As arrays whose names start with `prefix`."""
+        found = {f"{prefix}floor": np.array(self.quantiles.floor)}
+        found |= {f"{prefix}one_spread": np.array(True)} if self.quantiles.has_one_spread else {}
+        return found | self.quantiles.scaled.to_arrays(f"{prefix}scaled.") | self.errors.to_arrays(f"{prefix}errors.")
+
+    @classmethod
+    def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> TreeErrors:
+        """From what `to_arrays` gave; ValueError for anything else."""
+        floor, errors = float(arrays[f"{prefix}floor"]), Errors.from_arrays(f"{prefix}errors.", arrays)
+        if errors.above.shape[1] != len(LEVELS) or not floor > 0:
+            raise ValueError("the errors out of bag are malformed")
+        scaled = ConformalScores.from_arrays(f"{prefix}scaled.", arrays)
+        return cls(TargetQuantiles(floor, scaled, f"{prefix}one_spread" in arrays), errors)
+
+
+def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
+    """Return quantiles of each row's values, (n_rows, n_levels), NaN left out.
+
+    Level p is at place p (k + 1) of k ascending values (Weibull's), so that a new draw lies below it with probability p
+    for any number of trees.
+    """
+    ordered = np.sort(values, axis=1).astype(np.float64)  # NaN last
+    known = np.count_nonzero(~np.isnan(ordered), axis=1)[:, None]
+    place = np.clip(np.asarray(levels) * (known + 1) - 1, 0, known - 1)
+    low = place.astype(np.intp)
+    share = place - low
+    below, above = (np.take_along_axis(ordered, at, axis=1) for at in (low, np.minimum(low + 1, known - 1)))
+    return below + share * (above - below)
+
+
+def _mean_and_spread(values: NDArray[np.floating]) -> tuple[Array, Array]:
+    return np.nanmean(values, axis=1, dtype=np.float64), np.nanstd(values, axis=1, dtype=np.float64)
+
+
 _PREFIX = "out_of_bag."
 _OF_CLASSES, _OF_NUMBERS = "uncertainty.scores.", "uncertainty.errors."
 # Rows whose walks through a tree take some tens of microseconds.

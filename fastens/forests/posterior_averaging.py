@@ -16,14 +16,21 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.forests.bags import Samples
 from fastens.forests.parameters import features_per_split
-from fastens.options import PosteriorAverage, record
-from fastens.parameters import one_of
-from fastens.posterior.averaging import PruningPrior, TreeAverager, TreeRows, nodes_of, of_all_nodes, together
+from fastens.params.options import PosteriorAverage, record
+from fastens.params.rules import one_of
+from fastens.posterior.averaging import (
+    PruningPrior,
+    Prunings,
+    TableSearch,
+    TreeAverager,
+    TreeRows,
+    nodes_of,
+    of_all_nodes,
+    thresholds_of_features,
+    together,
+)
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
-from fastens.posterior.prunings import Prunings
-from fastens.posterior.split_priors import TableSearch, thresholds_of_features
-from fastens.table.sample_weights import multiplied
-from fastens.table.training_data import AllRows
+from fastens.table.training_data import AllRows, multiplied
 
 Array = NDArray[np.float64]
 OUT_OF_BAG = "oob"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,38 +11,258 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
-from fastens.base import TrainingData
-from fastens.checked_parameters import with_parameters
-from fastens.docstrings import Docs
+from fastens.base import BaseClassifier, BaseRegressor, TrainingData
+from fastens.cached import cached_property
 from fastens.engine.bins.binning import Binning
 from fastens.engine.bins.sparse_binned import AnyMatrix, learned_and_binned
 from fastens.engine.comm import gathered
 from fastens.engine.elementary import log2, xlogy
 from fastens.engine.forest.forests import ForestGrower, TreeSample
-from fastens.engine.grow.constraints import count_of
-from fastens.engine.grow.pruning import prune, pruning_path
+from fastens.engine.grow.growth import count_of, prune, pruning_path
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.midpoints import cut_half_way
-from fastens.engine.trees.paths import decision_path
+from fastens.engine.trees.contributions import decision_path
+from fastens.engine.trees.leaf_values import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.forests.bags import OwnRows, growth_seed
-from fastens.forests.base_trees import TreesClassifier, TreesRegressor
-from fastens.forests.docstrings import CLASS_DOCS, TREE_CLASS_DOCS
-from fastens.forests.impurities import node_impurities
 from fastens.forests.parameters import (
     CLASS_CRITERION,
+    CLASS_DOCS,
+    DOCS,
     NUMBER_CRITERION,
+    TREE_CLASS_DOCS,
     TreeParameters,
+    node_impurities,
+    rescaled,
     takes_equals_at_random,
     tree_rules,
+    weight_to_grow,
 )
-from fastens.forests.sklearn_tree import SklearnTree
-from fastens.forests.whole_weights import rescaled, weight_to_grow
-from fastens.options import Categories
-from fastens.parameters import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
+from fastens.forests.targets import ClassTargets, NumberTargets, check_counts
+from fastens.params.docstrings import Docs
+from fastens.params.estimator import with_parameters
+from fastens.params.options import Categories
+from fastens.params.rules import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.table.training_data import AllRows
-from fastens.tree_model.column_rules import CATEGORIES
-from fastens.tree_model.tree_model import TreeModel
+from fastens.tree_model.tree_model import CATEGORIES, TreeModel
+
+_ALL_SHARES = "has_all_shares"
+
+
+class TreesClassifier(BaseClassifier):
+    """Trees whose values are shares of classes."""
+
+    _has_class_shares: ClassVar[bool] = True
+    _has_all_shares: bool = False
+    _factor_bits = 14  # which the weights of rows of growth have too
+    _docs: ClassVar[Docs] = CLASS_DOCS
+    if TYPE_CHECKING:
+        _mean: Any
+
+    @property
+    def _targets(self) -> ClassTargets:
+        return ClassTargets(self.classes_, self._has_all_shares)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        return super()._fitted_arrays() | ({_ALL_SHARES: np.array(True)} if self._has_all_shares else {})
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        if _ALL_SHARES in arrays:
+            self._has_all_shares = True
+        super()._restore_fitted(arrays)
+        _check_values(self)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals: (n_samples,) or (n_samples, n_targets)."""
+        mean, targets = self._mean(X), self._targets
+        return targets.decoded(targets.answers(mean))
+
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """Return the probability of each class, (n_samples, n_classes); a list of such with several targets."""
+        mean = self._mean(X)
+        return self._targets.probabilities(mean)
+
+
+class TreesRegressor(BaseRegressor):
+    """Trees whose values are numbers, one for each target."""
+
+    _docs: ClassVar[Docs] = DOCS
+    _value_dtype: ClassVar[Any] = np.float32
+    if TYPE_CHECKING:
+        criterion: str
+        _mean: Any
+        _n_targets: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.criterion == "poisson"
+        return tags
+
+    def _check_ranks(self) -> None:
+        super()._check_ranks()
+        if self._comm.size > 1 and self.criterion == "absolute_error":
+            raise ValueError(
+                "criterion must not be 'absolute_error' where rows are on several ranks, as medians are no sums; "
+                f"got {self._comm.size} ranks."
+            )
+
+    def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        return self._numbers(y, needs_some=True)
+
+    def _numbers(self, y: NDArray[Any], *, needs_some: bool) -> NDArray[np.float64]:
+        y = super()._encode_target(y)
+        return check_counts(y, self._comm, needs_some=needs_some) if self._as_fitted().criterion == "poisson" else y
+
+    def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if n_targets != self._n_targets:
+            raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
+        return self._numbers(y, needs_some=False)  # there may be none in the rows that a fit goes on with
+
+    @property
+    def _targets(self) -> NumberTargets:
+        return NumberTargets(self._n_targets, self._value_dtype)
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        _check_values(self)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Return the predicted number of each row, (n_samples,) or (n_samples, n_targets)."""
+        mean = self._mean(X)
+        return mean[:, 0] if self._n_targets == 1 else mean
+
+
+def _check_values(model: Any) -> None:
+    """Raise ValueError unless each tree has a value for every output."""
+    if model._ensemble.value.shape[1] != model._ensemble.n_outputs:
+        raise ValueError("the values of the trees and the targets do not fit together")
+
+
+NO_NODE, NO_FEATURE = -1, -2
+
+
+class SklearnTree:
+    """The arrays of a fitted tree, one entry for each node: node 0 is the root, parents stand before their children.
+
+    Parameters
+    ----------
+    model : fitted decision tree
+        Whose tree it is.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model._as_it_is()
+        self._trees = model._ensemble
+        self.n_outputs = model.n_outputs_
+        self.n_features = model.n_features_in_
+        counts = getattr(model, "n_classes_", 1)
+        self.n_classes = np.broadcast_to(counts, self.n_outputs).astype(np.intp)
+        self.max_n_classes = int(self.n_classes.max())
+        self.node_count = self.capacity = len(self._trees.feature)
+        self.n_leaves = int(self._trees.n_leaves[0])
+        self.max_depth = int(self._trees.max_depth[0])
+
+    @cached_property
+    def _is_leaf(self) -> NDArray[np.bool_]:
+        return self._trees.feature < 0
+
+    @cached_property
+    def children_left(self) -> NDArray[np.int64]:
+        """Left children, -1 at leaves."""
+        return np.where(self._is_leaf, NO_NODE, self._trees.left_child).astype(np.int64)
+
+    @cached_property
+    def children_right(self) -> NDArray[np.int64]:
+        """Right children, -1 at leaves."""
+        return np.where(self._is_leaf, NO_NODE, self._trees.left_child.astype(np.int64) + 1)
+
+    @cached_property
+    def feature(self) -> NDArray[np.int64]:
+        """Features of splits, -2 at leaves."""
+        columns = self._model._column_of[np.maximum(self._trees.feature, 0)]
+        return np.where(self._is_leaf, NO_FEATURE, columns).astype(np.int64)
+
+    @cached_property
+    def threshold(self) -> NDArray[np.float64]:
+        """Values up to it go left; -2 at leaves, NaN at splits by categories."""
+        return np.where(self._is_leaf, float(NO_FEATURE), self._trees.threshold)
+
+    @cached_property
+    def missing_go_to_left(self) -> NDArray[np.uint8]:
+        """Whether missing values go left."""
+        trees = self._trees
+        of_sets = trees.category_words[np.maximum(trees.category_set, 0)] & 1 if len(trees.category_words) else 0
+        return np.where(trees.category_set < 0, trees.missing_left, of_sets).astype(np.uint8)
+
+    @cached_property
+    def n_node_samples(self) -> NDArray[np.int64]:
+        """Number of training rows in a node."""
+        return self._trees.n_samples.astype(np.int64)
+
+    @cached_property
+    def weighted_n_node_samples(self) -> NDArray[np.float64]:
+        """Sum of the weights of the training rows in a node."""
+        return self._trees.weight.astype(np.float64)
+
+    @cached_property
+    def value(self) -> NDArray[np.float64]:
+        """Shares of classes, or numbers, of each target: (node_count, n_outputs, max_n_classes)."""
+        if not hasattr(self._model, "classes_"):
+            return self._trees.value.astype(np.float64)[:, :, None]
+        shares = self._model._targets.probabilities(self._trees.value)
+        found = np.zeros((self.node_count, self.n_outputs, self.max_n_classes))
+        for target, own in enumerate(shares if isinstance(shares, list) else [shares]):
+            found[:, target, : own.shape[1]] = own
+        return found
+
+    @cached_property
+    def impurity(self) -> NDArray[np.float64]:
+        """The criterion of the rows in a node.
+
+        Of numbers, in trees of forests and of other libraries: what the splits below take from it, so 0 at leaves.
+        """
+        if hasattr(self._model, "classes_"):
+            shares = self.value
+            if self._model.criterion == "gini":
+                return (1 - (shares**2).sum(axis=2)).mean(axis=1)
+            return -(shares * log2(np.where(shares > 0, shares, 1.0))).sum(axis=2).mean(axis=1)
+        if getattr(self._model, "_impurities", None) is not None:
+            return self._model._impurities
+        total = self._trees.gain.astype(np.float64)
+        for node in np.flatnonzero(~self._is_leaf)[::-1].tolist():
+            left = self._trees.left_child[node]
+            total[node] += total[left] + total[left + 1]
+        return total / self.weighted_n_node_samples
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the values of the leaves that rows fall into.
+
+        Shape (n_samples, n_outputs, max_n_classes), without the middle one for one target.
+        """
+        values = self.value[self.apply(X)]
+        return values[:, 0] if self.n_outputs == 1 else values
+
+    def apply(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the leaf that each row falls into, (n_samples,)."""
+        return self._model.apply(X).astype(np.int64)
+
+    def decision_path(self, X: ArrayLike) -> csr_matrix:
+        """Return the nodes that each row visits: a CSR matrix of shape (n_samples, node_count) of ones."""
+        return self._model.decision_path(X)
+
+    def compute_feature_importances(self, normalize: bool = True) -> NDArray[np.float64]:
+        """Return what the splits on each feature take from the impurity, or the shares in that."""
+        found = np.zeros(self.n_features)
+        inner = ~self._is_leaf
+        np.add.at(found, self.feature[inner], self._trees.gain[inner] / self._trees.weight[0])
+        return found / found.sum() if normalize and found.any() else found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_model": self._model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_model"])  # type: ignore[misc]
+
 
 Array = NDArray[np.float64]
 _IMPURITIES = "impurities"

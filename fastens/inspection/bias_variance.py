@@ -16,12 +16,11 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from fastens.inspection.arguments import as_labels, as_numbers, check_same_kind
-from fastens.inspection.plotting import axes, name_ticks
-from fastens.parameters import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
-from fastens.table.arrays import check_places
+from fastens.inspection.plotting import as_labels, as_numbers, axes, check_same_kind, name_ticks
+from fastens.params.rules import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
 from fastens.table.opening import split_columns
 from fastens.table.spread import in_memory_only
+from fastens.table.tables import check_places
 
 Array = NDArray[np.float64]
 LOSSES = ("squared_error", "zero_one")

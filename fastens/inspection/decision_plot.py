@@ -10,10 +10,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier, is_outlier_detector
 
-from fastens.inspection.arguments import POSITION, as_labels, as_numbers, check_same_kind
-from fastens.inspection.planes import BAND, MISSING, Axis, Plane
-from fastens.inspection.plotting import axes, name_ticks, number_text, number_ticks, plain, shortened
-from fastens.parameters import Rule
+from fastens.inspection.plotting import (
+    BAND,
+    MISSING,
+    POSITION,
+    Axis,
+    Plane,
+    as_labels,
+    as_numbers,
+    axes,
+    check_same_kind,
+    name_ticks,
+    number_text,
+    number_ticks,
+    plain,
+    shortened,
+)
+from fastens.params.rules import Rule
 from fastens.table.spread import in_memory_only
 
 Array = NDArray[np.float64]

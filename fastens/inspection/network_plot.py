@@ -1,16 +1,145 @@
-"""A picture of a Bayesian network in layers, its probability tables below the names of the variables."""
+"""Pictures of Bayesian networks and of version spaces in layers."""
 
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fastens.inspection.boxes import draw_box, measured, set_inches
-from fastens.inspection.network_layout import Bends, Layers, Parents, layered, places
-from fastens.inspection.plotting import axes
+from fastens.inspection.plotting import axes, draw_box, measured, set_inches, shortened
+
+SWEEPS = 12  # over the layers, down and up
+THIN = 0.3  # inches of the place of an edge that passes through a layer
+
+Layers = list[list[int]]
+Parents = Sequence[Sequence[int]]
+Neighbours = dict[int, list[int]]
+Bends = dict[tuple[int, int], list[int]]
+
+
+def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Layers, Neighbours, Bends]:
+    """Return layers of variables and of the bends of long edges, what is above each, and each edge's bends.
+
+    Few edges cross. `levels` are the layers of the variables, below those of their parents, none empty; by default as
+    high as can be.
+    """
+    depth = _depths(parents) if levels is None else levels
+    layers: Layers = [[] for _ in range(max(depth) + 1)]
+    for node, level in enumerate(depth):
+        layers[level].append(node)
+    above: Neighbours = {node: [] for node in range(len(parents))}
+    bends: Bends = {}
+    for child, found in enumerate(parents):
+        for parent in found:
+            before = parent
+            for level in range(depth[parent] + 1, depth[child]):
+                bend = len(above)
+                above[bend] = [before]
+                layers[level].append(bend)
+                bends.setdefault((parent, child), []).append(bend)
+                before = bend
+            above[child].append(before)
+    return _uncrossed(layers, above), above, bends
+
+
+def _depths(parents: Parents) -> list[int]:
+    """The layer of each variable: below all of its parents, and no higher above its children than it must be."""
+    depth = [0] * len(parents)
+    for _ in parents:
+        deeper = [max((depth[parent] + 1 for parent in found), default=0) for found in parents]
+        if deeper == depth:
+            break
+        depth = deeper
+    children: list[list[int]] = [[] for _ in parents]
+    for child, found in enumerate(parents):
+        for parent in found:
+            children[parent].append(child)
+    for node in sorted(range(len(parents)), key=lambda node: -depth[node]):
+        if children[node] and not parents[node]:
+            depth[node] = min(depth[child] for child in children[node]) - 1
+    return depth
+
+
+def _turned(above: Neighbours) -> Neighbours:
+    below: Neighbours = {node: [] for node in above}
+    for node, found in above.items():
+        for parent in found:
+            below[parent].append(node)
+    return below
+
+
+def _uncrossed(layers: Layers, above: Neighbours) -> Layers:
+    """The order within layers with the fewest crossings found, each node at the mean place of its neighbours."""
+    below = _turned(above)
+    best, fewest = layers, _crossings(layers, above)
+    for sweep in range(SWEEPS):
+        neighbours = below if sweep % 2 else above
+        order = range(len(layers) - 2, -1, -1) if sweep % 2 else range(1, len(layers))
+        layers = [list(layer) for layer in layers]
+        for level in order:
+            fixed = layers[level + 1 if sweep % 2 else level - 1]
+            place = {node: index for index, node in enumerate(fixed)}
+            means = {
+                node: float(np.mean([place[other] for other in neighbours[node]])) if neighbours[node] else float(index)
+                for index, node in enumerate(layers[level])
+            }
+            layers[level] = sorted(layers[level], key=means.__getitem__)
+        found = _crossings(layers, above)
+        if found < fewest:
+            best, fewest = layers, found
+    return best
+
+
+def _crossings(layers: Layers, above: Neighbours) -> int:
+    """Pairs of edges that cross."""
+    total = 0
+    for upper, lower in itertools.pairwise(layers):
+        place = {node: index for index, node in enumerate(upper)}
+        ends = [place[other] for node in lower for other in sorted(above[node], key=place.__getitem__)]
+        total += sum(one > other for index, one in enumerate(ends) for other in ends[index + 1 :])
+    return total
+
+
+def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
+    """Return where variables and bends stand: near the mean of their neighbours, none closer than they are wide.
+
+    `layers` and `above` are from `layered`; `widths` are those of the variables, with the space beside them.
+    """
+    below = _turned(above)
+    width = np.array(widths + [THIN] * (len(above) - len(widths)))
+    x = np.zeros(len(above))
+    offsets = []
+    for layer in layers:
+        gaps = (width[layer][1:] + width[layer][:-1]) / 2
+        offsets.append(np.concatenate([[0.0], np.cumsum(gaps)]))
+        x[layer] = offsets[-1] - offsets[-1][-1] / 2
+    for sweep in range(2 * SWEEPS):
+        order = range(len(layers) - 1, -1, -1) if sweep % 2 else range(len(layers))
+        for level in order:
+            layer = layers[level]
+            wanted = np.array([np.mean(x[above[node] + below[node] or [node]]) for node in layer])
+            x[layer] = offsets[level] + _nearest_rising(wanted - offsets[level])
+    return x
+
+
+def _nearest_rising(values: np.ndarray) -> np.ndarray:
+    """The sequence that does not fall and is closest to the values in squares: neighbours that fall are averaged."""
+    means: list[float] = []
+    counts: list[int] = []
+    for value in values.tolist():
+        means.append(value)
+        counts.append(1)
+        while len(means) > 1 and means[-2] > means[-1]:
+            count = counts.pop()
+            mean = means.pop()
+            means[-1] = (means[-1] * counts[-1] + mean * count) / (counts[-1] + count)
+            counts[-1] += count
+    return np.repeat(means, counts)
+
 
 BESIDE, BETWEEN = 0.25, 0.55  # inches between the boxes of a layer, and between layers
 FONT, SMALL, PAD = 9.0, 7.0, 0.5  # points, and their share between a text and its box
@@ -136,3 +265,94 @@ def _draw_edge(ax: Any, way: list[Point], label: str, is_arrow: bool) -> None:
         (x, low), (half, length) = way[-1], HEAD
         corners = [(x - half, low + length), (x + half, low + length), (x, low)]
         ax.add_patch(Polygon(corners, color=colour, linewidth=0, zorder=2))
+
+
+LINE = 36  # characters
+LONGEST = 240
+MOST_GENERAL = 8
+LATTICE_FONT, LATTICE_GAP = 8.0, 0.2  # points of the title; inches of the room round it
+COLOURS = {"S": "#d5ecd4", "G": "#dfe9f5", "S = G": "#fde3c0", "": "white"}
+
+
+def plot_lattice(
+    specific: Sequence[Any], general: Sequence[Any], between: Sequence[Any], *, title: str = "", ax: Any = None
+) -> Any:
+    """Draw S, G and the hypotheses between them in the order of generality, and return the axes.
+
+    A line joins two hypotheses of which the upper one is more general, with none between them. Hypotheses compare by
+    ``>=``, more general than or equal to, and their length is the number of their constraints.
+    """
+    members = list(dict.fromkeys([*general, *between, *specific]))
+    roles = [_role(member in specific, member in general) for member in members]
+    names = [_named(member, role) for member, role in zip(members, roles, strict=True)]
+    drawn = draw_layers(
+        ax,
+        names,
+        _uppers(members),
+        [COLOURS[role] for role in roles],
+        levels=_levels(members),
+    )
+    return _titled(drawn, title, ax is None)
+
+
+def plot_boundaries(
+    specific: Sequence[Any], general: Sequence[Any], n_between: int, *, title: str = "", ax: Any = None
+) -> Any:
+    """Draw S and G alone, with a box for the `n_between` other members, and return the axes.
+
+    Of a large G, `general` holds the first ones; `title` and `ax` as for `plot_lattice`.
+    """
+    shown = general[:MOST_GENERAL]
+    names = [_named(member, "G") for member in shown]
+    if len(general) > len(shown):
+        names.append(f"... {len(general) - len(shown):,} more of G")
+    n_upper = len(names)
+    names += [f"... {n_between:,} between ...", *(_named(member, "S") for member in specific)]
+    parents: list[list[int]] = [[] for _ in range(n_upper)] + [list(range(n_upper))] + [[n_upper]] * len(specific)
+    colours = [COLOURS["G"]] * n_upper + [COLOURS[""]] + [COLOURS["S"]] * len(specific)
+    return _titled(
+        draw_layers(
+            ax,
+            names,
+            parents,
+            colours,
+        ),
+        title,
+        ax is None,
+    )
+
+
+def _titled(ax: Any, title: str, is_new: bool) -> Any:
+    """The axes with a title, for which a new figure gets room."""
+    (size,) = measured(ax, [title], LATTICE_FONT, 0.0)
+    if is_new:
+        width, height = ax.figure.get_size_inches()
+        ax.figure.set_size_inches(max(width, size[0] + LATTICE_GAP), height + size[1] + LATTICE_GAP)
+    ax.set_title(title, fontsize=LATTICE_FONT, parse_math=False)
+    return ax
+
+
+def _role(is_specific: bool, is_general: bool) -> str:
+    return " = ".join(letter for letter, holds in (("S", is_specific), ("G", is_general)) if holds)
+
+
+def _named(member: Any, role: str) -> str:
+    text = shortened(repr(member), LONGEST)
+    return "\n".join(textwrap.wrap(f"{role}: {text}" if role else text, LINE))
+
+
+def _uppers(members: Sequence[Any]) -> list[list[int]]:
+    """For each hypothesis the least general ones above it."""
+    found = []
+    for member in members:
+        above = [place for place, other in enumerate(members) if other > member]
+        found.append([place for place in above if not any(members[place] > members[other] for other in above)])
+    return found
+
+
+def _levels(members: Sequence[Any]) -> list[int]:
+    """Hypotheses with as many constraints beside each other; the one that covers nothing below all others."""
+    lowest = max(map(len, members)) + 1
+    sizes = [lowest if member.values is None else len(member) for member in members]
+    order = {size: level for level, size in enumerate(sorted(set(sizes)))}
+    return [order[size] for size in sizes]

@@ -1,4 +1,4 @@
-"""Callbacks of boosting: their record, a progress bar, log messages, Optuna's pruning."""
+"""Callbacks of boosting: records, progress bar, log messages, Optuna's pruning, scikit-learn's protocol."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastens.parameters import whole
-from fastens.storage import save_model
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+
+from fastens.engine.losses.numeric_losses import Expectile
+from fastens.modelfile.storage import save_model
+from fastens.params.rules import whole
+from fastens.table.labels import share_right
+from fastens.table.training_data import rows_to_score
 
 logger = logging.getLogger("fastens")
 
@@ -275,3 +282,110 @@ def progress_bar() -> Iterator[Callback]:
             bar.update(task, completed=env.iteration + 1, total=env.end_iteration, losses=losses)
 
         yield advance
+
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """The method as it is."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "Tasks", "tear_down_callbacks"]
+
+
+class Tasks:
+    """The rounds of a fit, at most `n_rounds`, as tasks of scikit-learn's callbacks."""
+
+    def __init__(self, model: Any, n_rounds: int) -> None:
+        self.are_watched = bool(getattr(model, "_skl_callbacks", None))
+        self._model = model
+        if self.are_watched:
+            self._fit = model._init_callback_context(max_subtasks=n_rounds)
+            self._fit.call_on_fit_task_begin(estimator=model)
+            self._n_left = n_rounds
+            self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._round = self._fit.subcontext(task_name="round")
+        self._round.call_on_fit_task_begin(estimator=self._model)
+
+    def end_round(self, partial: Callable[[], Any]) -> bool:
+        """Call the callbacks; return whether one wants to stop."""
+        if not self.are_watched:
+            return False
+
+        def attributes() -> dict[str, Any]:
+            """What makes a copy of the estimator ready to predict."""
+            given = self._model.get_params(deep=False)
+            return {name: value for name, value in vars(partial()).items() if name not in given}
+
+        self._n_left -= 1
+        stop = self._round.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=attributes)
+        if self._n_left and not stop:
+            self._begin_round()
+        return bool(stop)
+
+    def end(self) -> None:
+        """Call the callbacks at the end of the fit."""
+        if self.are_watched:
+            self._fit.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: vars(self._model))
+
+
+def tear_down_callbacks(model: Any) -> None:
+    """End the callbacks that a fit has set up, whether it failed or not."""
+    if getattr(model, "_skl_callbacks", None):
+        with_callbacks(lambda _: None)(model)
+
+
+def score_of(model: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
+    """The accuracy of an estimator's predictions, or R2; of several quantiles or expectiles the mean of their D2."""
+    from sklearn.metrics import d2_pinball_score, r2_score
+
+    y, predicted, weight = rows_to_score(y, predicted, sample_weight)
+    levels = getattr(model, "_predicted_levels", None)
+    if levels is None:
+        return float((share_right if is_classifier(model) else r2_score)(y, predicted, sample_weight=weight))
+    measure = d2_pinball_score if model._loss.name == "quantile" else d2_expectile_score
+    columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
+    return float(np.mean([measure(y, own, alpha=level, sample_weight=weight) for own, level in columns]))
+
+
+def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Iterator[float]:
+    """Yield the score of an estimator's predictions after each round."""
+    for predicted in model.staged_predict(X):
+        yield score_of(model, y, predicted, sample_weight)
+
+
+def levels_of(model: Any) -> list[float] | None:
+    """The levels of the quantiles that an estimator predicts, where it has them as its parameter `quantile`."""
+    of_fit = getattr(model, "_parameters_of_fit", {})
+    levels = of_fit.get("quantile", getattr(model, "quantile", None))
+    return None if levels is None or np.ndim(levels) != 1 else list(levels)
+
+
+def d2_expectile_score(
+    y: ArrayLike, predicted: ArrayLike, *, alpha: float, sample_weight: ArrayLike | None = None
+) -> float:
+    """The share of the loss of an expectile of level `alpha` that predictions save over the best constant.
+
+    Of several targets the mean. As `sklearn.metrics.d2_pinball_score` for quantiles: 1 for a perfect prediction, 0 for
+    that constant.
+    """
+    loss, saved = Expectile(alpha), []
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    for target, own in zip(_columns(y), _columns(predicted), strict=True):
+        least = loss.loss(target, np.broadcast_to(loss.start(target, weight)[:, None], (1, len(target))), weight)
+        left = loss.loss(target, own[None], weight)
+        saved.append(1 - left / least if least > 0 else float(left == 0))
+    return float(np.mean(saved))
+
+
+def _columns(values: ArrayLike) -> list[NDArray[np.float64]]:
+    array = np.asarray(values, dtype=np.float64)
+    return list(np.ascontiguousarray(array.reshape(len(array), -1).T))

@@ -1,18 +1,21 @@
-"""Trees whose leaves predict the average over all prunings, and the sums that allow another prior later."""
+"""Trees that predict the posterior average over all their prunings, and priors on splits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cached import cached_property
 from fastens.engine.bins.sparse_binned import AnyMatrix
-from fastens.engine.trees.leaf_sums import leaf_sums, leaves_of_rows
+from fastens.engine.elementary import log, log1p
+from fastens.engine.trees.leaf_values import leaf_sums, leaves_of_rows
+from fastens.engine.trees.neighbours import sum_up
 from fastens.engine.trees.trees import MeasuredTree, Tree
-from fastens.engine.trees.unpack import sum_up
+from fastens.posterior import averages as kernel
 from fastens.posterior.averages import (
     add_up_numbers,
     average_over_prunings,
@@ -21,10 +24,257 @@ from fastens.posterior.averages import (
     largest_whole,
 )
 from fastens.posterior.leaf_priors import ClassPrior, LeafPrior, Nodes, NumberPrior, RatePrior
-from fastens.posterior.prunings import Prunings
-from fastens.posterior.split_priors import SearchCost, split_probability
+
+if TYPE_CHECKING:
+    from fastens.engine.trees.trees import SearchedTree, Tree
+
 
 Array = NDArray[np.float64]
+
+
+class Prunings:
+    """The posterior over the prunings of one tree.
+
+    Parameters
+    ----------
+    left_child : int32 array of shape (n_nodes,)
+        Of the tree; 0 at a leaf.
+    log_evidence : float64 array of shape (n_nodes,)
+        Log of the probability of each node's rows, if it is a leaf.
+    split_prior : float64 array of shape (n_nodes,), or float
+        Prior probability that a node splits, between 0 and 1; ignored at leaves.
+
+    Attributes
+    ----------
+    log_evidence : float64 array of shape (n_nodes,)
+        Log of the probability of each node's rows, over all prunings below it; the root's is that of all rows.
+    split : float64 array of shape (n_nodes,)
+        Posterior probability that a node splits, if it is reached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.posterior.averaging import Prunings
+    >>> tree = np.array([1, 0, 0], dtype=np.int32)
+    >>> prunings = Prunings(tree, np.log([0.01, 0.3, 0.3]), np.full(3, 0.5))
+    >>> float(prunings.split[0].round(3)), prunings.map_leaves().tolist()
+    (0.9, [False, True, True])
+    """
+
+    def __init__(self, left_child: NDArray[np.int32], log_evidence: Array, split_prior: Array | float) -> None:
+        self.left_child = np.ascontiguousarray(left_child)
+        stops, splits = log1p(-np.asarray(split_prior)), log(split_prior)
+        n_nodes = len(log_evidence)
+        self._terms = (log_evidence, *(np.full(n_nodes, term) if term.ndim == 0 else term for term in (stops, splits)))
+        self.log_evidence, self.split = kernel.average(self.left_child, *self._terms)
+
+    @cached_property
+    def reach(self) -> Array:
+        """Posterior probability that all ancestors of a node split."""
+        return kernel.reach(self.left_child, self.split)
+
+    @property
+    def stop(self) -> Array:
+        """Posterior probability that a node is a leaf."""
+        return self.reach * (1.0 - self.split)
+
+    def average(self, values: Array) -> Array:
+        """The mean prediction over all prunings, from what each node predicts as a leaf, (n_values, n_nodes).
+
+        At inner nodes, the mean if the tree stopped there.
+        """
+        found = kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
+        # Rounding does not lead beyond the values: shares stay shares.
+        return np.clip(found, values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True))
+
+    def map_leaves(self) -> NDArray[np.bool_]:
+        """Whether nodes are leaves of the most probable pruning, if they are reached; of equal ones the smaller."""
+        return kernel.best(self.left_child, *self._terms)[1].astype(bool)
+
+    @property
+    def map_log_joint(self) -> float:
+        """Log of the joint probability of the most probable pruning and the rows."""
+        return float(kernel.best(self.left_child, *self._terms)[0][0])
+
+    def draw_leaves(self, random: np.random.Generator) -> NDArray[np.bool_]:
+        """Whether nodes are leaves, if they are reached, of a pruning drawn from the posterior."""
+        return random.random(len(self.split)) >= self.split
+
+    def expected_leaves(self) -> float:
+        """The expected number of leaves."""
+        return float(kernel.expected_shape(self.left_child, self.split)[0][0])
+
+    def entropy(self) -> float:
+        """The entropy of the posterior, in nats."""
+        return float(kernel.expected_shape(self.left_child, self.split)[1][0])
+
+    def use_of_features(self, feature: NDArray[np.int32], n_features: int) -> Array:
+        """The posterior probability that a pruning splits on each feature, (n_features,)."""
+        found = np.zeros(n_features)
+        for wanted in np.unique(feature[feature >= 0]).tolist():
+            found[wanted] = 1.0 - kernel.unused(self.left_child, feature, self.split, wanted)
+        return found
+
+    def nodes_of(self, is_leaf: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """For each node, the node that is the leaf of its rows in a pruning."""
+        return kernel.leaf_above(self.left_child, np.ascontiguousarray(is_leaf).view(np.uint8))
+
+    @cached_property
+    def parent(self) -> NDArray[np.int32]:
+        """Each node's parent, -1 at the root."""
+        return kernel.parents(self.left_child)[0]
+
+    def draw_nodes(self, leaf: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.integer]:
+        """For each row, by its leaf in the whole tree, its leaf in a pruning of its own, drawn from the posterior."""
+        # The probability to reach a node falls along the path: one uniform number decides where it ends.
+        place = 1.0 - random.random(len(leaf))
+        node = np.array(leaf)
+        while len(beyond := np.flatnonzero(place > self.reach[node])):
+            node[beyond] = self.parent[node[beyond]]
+        return node
+
+
+def depths(left_child: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The number of splits above each node."""
+    return kernel.parents(np.ascontiguousarray(left_child))[1]
+
+
+SEARCH, STRICT, FEATURES = "search", "strict", "features"
+# Sets of more categories than this and one are as good as infinitely many.
+_MOST_BITS = 1000.0
+
+
+class SearchCost(Protocol):
+    """How many splits nodes chose from."""
+
+    @property
+    def odds(self) -> float:
+        """The odds of "search" are these to the number of splits."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """How many features can be split at all, at least 1."""
+        ...
+
+    def n_splits(self, tree: Tree) -> Array:
+        """One over the prior probability of the split of each node, (n_nodes,), any of those looked at being as likely.
+
+        Values at leaves are ignored.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NodeSearch:
+    """The number of splits that each node chose from, counted as the tree grew."""
+
+    of_node: Array
+    n_features: int  # that can be split at all, at least 1
+    # Chosen on the 67 tables of choice: see docs/measured/posterior.md.
+    odds: ClassVar[float] = 5.0
+
+    def n_splits(self, tree: Tree) -> Array:
+        """As for `SearchCost`."""
+        return self.of_node
+
+
+def n_splits_of(
+    tree: SearchedTree, n_features: int, features_per_split: int | None, *, random_thresholds: bool
+) -> Array:
+    """How many splits the nodes of a tree chose from, (n_nodes,); 1 at leaves.
+
+    g different values in a node have g - 1 thresholds between them; g categories can be parted in 2^(g - 1) - 1 ways.
+    """
+    looked_at = n_features if features_per_split is None else min(features_per_split, n_features)
+    n_usable = np.clip(tree.n_usable, 1, looked_at).astype(np.float64)
+    if random_thresholds:
+        return n_usable
+    n_places = np.maximum(tree.n_groups - 1.0, 1.0)
+    return n_usable * _n_ways(n_places, tree)
+
+
+def _n_ways(n_places: Array, tree: Tree) -> Array:
+    """How many splits a feature has, by its thresholds; of categories, one less than there are."""
+    n_sets = np.exp2(np.minimum(n_places, _MOST_BITS)) - 1.0
+    return np.where(tree.category_set >= 0, n_sets, n_places)
+
+
+@dataclass(frozen=True)
+class TableSearch:
+    """The number of splits that nodes choose from, by the thresholds of the table."""
+
+    n_thresholds: Array  # of each feature; of categories, one less than there are
+    features_per_split: int | None  # None for all
+    random_thresholds: bool  # one of each feature, drawn at random
+    odds: ClassVar[float] = 6.0
+
+    @property
+    def n_features(self) -> int:
+        """How many features can be split at all, at least 1."""
+        return n_splittable(self.n_thresholds)
+
+    def n_splits(self, tree: Tree) -> Array:
+        """As for `SearchCost`: n rows have at most n - 1 thresholds between them, and are of at most n categories."""
+        looked_at = self.n_features if self.features_per_split is None else self.features_per_split
+        most = min(looked_at, self.n_features)
+        if self.random_thresholds:
+            return np.full(tree.n_nodes, float(most))
+        n_places = np.maximum(np.minimum(self.n_thresholds[tree.feature], tree.weight - 1.0), 1.0)
+        return most * _n_ways(n_places, tree)
+
+
+def thresholds_of_features(n_codes: NDArray[Any]) -> Array:
+    """The numbers of thresholds of features: these have a code for missing values and one for each part or category."""
+    return np.maximum(np.asarray(n_codes, dtype=np.float64) - 2, 0.0)
+
+
+def n_splittable(n_thresholds: Array) -> int:
+    """How many features can be split at all, at least 1."""
+    return max(1, int(np.count_nonzero(n_thresholds > 0)))
+
+
+def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float:
+    """The prior probability that nodes split.
+
+    Parameters
+    ----------
+    prior : float, pair or str
+        A number g: g for all. A pair (a, b): a (1 + depth)^-b (Chipman, George & McCulloch 1998). "features": 1 / (2 F)
+        for F features. "strict": 1 / (2 M) where a node chose from M splits, which is the prior probability of the one
+        it has; "search": its odds are 5 to M (6 where M is of the table), as many of them are nearly the same.
+    tree : Tree
+        The tree.
+    cost : SearchCost
+        What M is.
+
+    Returns
+    -------
+    float64 array of shape (n_nodes,), or a number where it is the same for all
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.bins.binning import learn_binning
+    >>> from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> from fastens.posterior.averaging import TableSearch, split_probability, thresholds_of_features
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
+    >>> grower = ForestGrower(learn_binning(X).transform(X), class_target([0, 0, 1, 1, 1], [2]), TreeRules())
+    >>> [tree] = grower.grow([TreeSample(None, None, 0)])
+    >>> cost = TableSearch(thresholds_of_features(np.array([6])), None, random_thresholds=False)
+    >>> float(split_probability("strict", tree, cost)[0])
+    0.125
+    """
+    if prior == FEATURES:
+        return 0.5 / cost.n_features
+    if prior in (SEARCH, STRICT):
+        n_splits = cost.n_splits(tree)
+        return 0.5 / n_splits if prior == STRICT else cost.odds / (cost.odds + n_splits)
+    if isinstance(prior, tuple | list):
+        return prior[0] * (1.0 + depths(tree.left_child)) ** -prior[1]
+    return float(prior)
+
+
 # Largest weight of a tree whose class counts can be recovered from float32 probabilities.
 MOST_COUNTED = 2.0**23
 

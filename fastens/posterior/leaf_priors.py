@@ -16,8 +16,7 @@ from scipy.special import betainc, betaincc, betaincinv, gammainc, gammaincinv, 
 
 from fastens.engine.elementary import exp, gammaln, log, log1p, sum_in_order
 from fastens.engine.whole import are_whole
-from fastens.posterior.averages import class_posterior, number_posterior
-from fastens.posterior.pruning_passes import dirichlet_evidence, posterior_shares
+from fastens.posterior.averages import class_posterior, dirichlet_evidence, number_posterior, posterior_shares
 
 Array = NDArray[np.float64]
 # Whole numbers whose log gamma is looked up: 512 kB, and nearly all nodes have fewer rows.

@@ -13,12 +13,12 @@ import numpy as np
 from scipy import sparse
 
 from fastens.engine.parts import RowSource, is_coded
-from fastens.files.repeated_names import numbered
-from fastens.table.frames import is_frame
+from fastens.files.dialects import numbered
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
 from fastens.table.sources import Batches, is_stream, open_stream
 from fastens.table.spread import call_on_cluster, cluster_of
+from fastens.table.tables import is_frame
 
 # The methods whose answer has something for each row, by what their columns are called in a stream.
 ANSWERS = {

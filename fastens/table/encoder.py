@@ -11,22 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.grow.constraints import Columns
+from fastens.engine.comm import LOCAL, Comm, shared
+from fastens.engine.grow.growth import Columns
 from fastens.engine.names import are_positions, from_state, texts_of, to_state
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded, parts_of
-from fastens.engine.sharing import shared
 from fastens.engine.threads import in_threads, threads_for
-from fastens.table.at_sight import AtSight
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.city_hash import category_hash, category_text
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
-from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing
+from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
-from fastens.table.columns.spellings import without_same
-from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.parted import PartedTable, StreamedTable, table_of_part
+from fastens.table.parted import AtSight, PartedTable, StreamedTable, table_of_part
+from fastens.table.source import FitNeeds
 from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates
 from fastens.warn import warn
 

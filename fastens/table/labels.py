@@ -1,4 +1,4 @@
-"""Labels of classes: which values may be labels, and for each row the index of its label."""
+"""Targets: class labels, numbers, and the checks that they pass."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.sharing import shared
+from fastens.engine.comm import LOCAL, Comm, shared
 from fastens.engine.whole import are_whole
+from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.factorize import factorize, is_missing, plain_value
-from fastens.table.columns.parse_numbers import map_codes
-from fastens.table.columns.vectors import unmasked
+from fastens.table.columns.numbers import unmasked
 
 
 def _check_labels(y: NDArray[Any]) -> None:
@@ -176,3 +175,27 @@ def check_classes(classes: Any, known: NDArray[Any]) -> None:
     labels = read_classes(classes)
     if not np.array_equal(labels, known):
         raise ValueError(f"classes must be those of the first rows, {known.tolist()}; got {labels.tolist()}.")
+
+
+# Gradients are float32, and sums of squares must not overflow.
+LARGEST_TARGET = 1e30
+
+
+def check_magnitude(y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return finite targets as they are; ValueError where one is too large to train on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.table.labels import check_magnitude
+    >>> check_magnitude(np.array([1.0, -1e308]))
+    Traceback (most recent call last):
+    ValueError: y must lie between -1e+30 and 1e+30; it holds -1e+308. Divide it by a constant.
+    """
+    if y.size and max(y.max(), -y.min()) > LARGEST_TARGET:
+        found = y.flat[np.abs(y).argmax()]
+        raise ValueError(
+            f"y must lie between {-LARGEST_TARGET:g} and {LARGEST_TARGET:g}; it holds {found:g}. "
+            "Divide it by a constant."
+        )
+    return y

@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from fastens.engine.names import are_positions, is_label, plain_name, plain_names
 from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import kept
-from fastens.table.arrays import table_from_array
-from fastens.table.columns.vectors import array_of
-from fastens.table.frames import is_frame, table_from_frame
+from fastens.table.columns.numbers import array_of
 from fastens.table.labels import columns_of_labels
-from fastens.table.memory_limits import FitNeeds, MemoryLimits
 from fastens.table.parted import PartedTable, StreamedTable
-from fastens.table.source import Source, TableParts
+from fastens.table.source import FitNeeds, MemoryLimits, Source, TableParts
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.spread import cluster_of, refuse
-from fastens.table.tables import Table
+from fastens.table.tables import Table, is_frame, table_from_array, table_from_frame
 
 # What may be the name of a column of a table, by the parameters that take both.
 _NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}

@@ -1,4 +1,4 @@
-"""Tables that are opened anew for each pass and read in batches: files, Arrow streams, datasets and lazy frames."""
+"""Tables that are read in batches, read-ahead, and checks that every pass sees the same rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from shutil import rmtree
-from typing import Any
+from typing import Any, TypeVar
 from weakref import finalize
 
 import narwhals.stable.v2 as nw
@@ -20,13 +22,160 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fastens.engine.parts import RowSource
+from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.threads import ThreadPool, limited_threads, thread_limit
 from fastens.files.schema import TableSchema
-from fastens.table.columns.vectors import plain_column
-from fastens.table.frames import is_frame
-from fastens.table.read_ahead import ahead
-from fastens.table.same_rows import SameRows
+from fastens.table.columns.numbers import plain_column
+from fastens.table.tables import is_frame
 from fastens.warn import warn
+
+T = TypeVar("T")
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """Yield items, none of them None, while another thread makes the next one: one is made ahead, never more.
+
+    For items that are read, or made by what gives the interpreter's lock away for most of its time. The other thread is
+    gone when the last item, or an error, has come, and when the iterator is closed.
+    """
+    rest, limit = iter(items), thread_limit()
+
+    def following() -> T | None:
+        with limited_threads(limit):
+            return next(rest, None)
+
+    with ThreadPool(1, "fastens") as thread:
+        coming = thread.submit(following)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(following)
+            yield item
+
+
+class _Handed(RowSource):
+    """The rows of a table as another thread reads them, once."""
+
+    def __init__(self, source: RowSource, parts: Queue[Any]) -> None:
+        self.shape, self.dtype = source.shape, source.dtype
+        self.queue, self._is_over = parts, False
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the parts that are left."""
+        while not self._is_over:
+            part = self.queue.get()
+            self._is_over = part is None
+            if part is not None:
+                yield part
+
+
+def read_together(source: RowSource, readers: list[Callable[[RowSource], None]]) -> None:
+    """Call functions that each read a table once, all from one pass over it: each in a thread of its own.
+
+    All of them get each part before any gets the next one. The first error is raised when all have ended.
+    """
+    if len(readers) == 1:
+        readers[0](source)
+        return
+    limit = thread_limit()
+    handed = [_Handed(source, Queue(1)) for _ in readers]
+
+    def run(reader: Callable[[RowSource], None], rows: _Handed) -> None:
+        try:
+            with limited_threads(limit):
+                reader(rows)
+        finally:
+            for _ in rows.parts():  # what nobody waits for any more
+                pass
+
+    with ThreadPoolExecutor(len(readers), "fastens") as threads:
+        ended = [threads.submit(run, *pair) for pair in zip(readers, handed, strict=True)]
+        try:
+            for _, part in parts_of(source):
+                for rows in handed:
+                    rows.queue.put(part)
+        finally:
+            for rows in handed:
+                rows.queue.put(None)
+        for each in ended:
+            each.result()
+
+
+# The first rows are all looked at, and of those after them every so manieth; of a wide table, so many columns.
+_FIRST_ROWS = 1 << 16
+_STEP = 16
+_MOST_COLUMNS = 64
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_MASK = (1 << 64) - 1
+
+
+class SameRows:
+    """What the passes over a table have in common: sums of hashes of columns, whatever the batches.
+
+    A sum is over rows, each with a factor of its own, so that it depends on the rows' order too.
+    """
+
+    def __init__(self) -> None:
+        self._passes: dict[str, tuple[int, int]] = {}  # by column: rows and sum of the first whole pass
+
+    def over(self, batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
+        """Yield the batches of a pass; ValueError at its end where a column differs from that of an earlier pass."""
+        chosen = range(0, len(columns), -(-len(columns) // _MOST_COLUMNS) or 1)
+        sums, n_rows = dict.fromkeys(chosen, 0), 0
+        for batch in batches:
+            rows = _looked_at(n_rows, batch.num_rows)
+            factors = (rows.astype(np.uint64) + np.uint64(n_rows)) * _MIXER | np.uint64(1)
+            for index in chosen if len(rows) else ():
+                sums[index] += int(np.dot(_hashes(batch.column(index), rows), factors))
+            n_rows += batch.num_rows
+            yield batch
+        for index, total in sums.items():
+            found = n_rows, total & _MASK
+            first = self._passes.setdefault(columns[index], found)
+            if first[0] == n_rows and first != found:  # other numbers of rows are an error that says so
+                raise ValueError(
+                    f"X must give the same rows at every pass; column {columns[index]!r} has other values, or another "
+                    "order, than before."
+                )
+
+
+def _looked_at(start: int, n_rows: int) -> NDArray[np.int64]:
+    """The rows of a batch, counted in it, that are looked at."""
+    n_all = min(max(_FIRST_ROWS - start, 0), n_rows)
+    return np.concatenate([np.arange(n_all), np.arange(n_all + -(start + n_all) % _STEP, n_rows, _STEP)])
+
+
+def _hashes(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a number for each of some rows of an Arrow array, the same for the same value."""
+    import pyarrow as pa
+
+    try:
+        taken = column if len(rows) == len(column) else column.take(pa.array(rows))
+        hashes = _of_numbers(taken) if _is_numeric(taken.type) else _of_values(taken)
+    except pa.ArrowNotImplementedError:  # Arrow does little with some types
+        return np.zeros(len(rows), np.uint64)
+    if taken.null_count:  # what stands there is of no meaning
+        hashes[taken.is_null().to_numpy(zero_copy_only=False)] = _MIXER
+    return hashes
+
+
+def _is_numeric(kind: Any) -> bool:
+    """Whether values, numbers or times, are a whole number of bytes of a buffer."""
+    import pyarrow as pa
+
+    return pa.types.is_primitive(kind) and kind.bit_width in (8, 16, 32, 64)
+
+
+def _of_numbers(values: Any) -> NDArray[np.uint64]:
+    size = values.type.bit_width // 8
+    return np.frombuffer(values.buffers()[1], f"u{size}", len(values), values.offset * size).astype(np.uint64)
+
+
+def _of_values(values: Any) -> NDArray[np.uint64]:
+    encoded = values if hasattr(values, "dictionary") else values.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    # Each NaN has a hash of its own.
+    known = np.array([hash(value) & _MASK if value == value else 0 for value in values] or [0], np.uint64)  # noqa: PLR0124
+    return known[encoded.indices.fill_null(0).to_numpy()]
+
 
 # Rows and values of a batch: what is decoded at a time.
 BATCH_ROWS = 1 << 17

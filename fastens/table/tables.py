@@ -1,25 +1,47 @@
-"""Tables of any kind behind one face: columns by number, each with a name, a type and values."""
+"""Tables in memory: arrays, sparse matrices and data frames with named columns."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import narwhals
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
 
 from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.grow.constraints import Columns
+from fastens.engine.grow.growth import Columns
+from fastens.engine.names import plain_names, same_names
+from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks
+from fastens.engine.rows.sampling import canonical
 from fastens.engine.threads import in_threads
 from fastens.table.columns.city_hash import category_hash
-from fastens.table.columns.dates import factorize_dates, parts_to_learn
-from fastens.table.columns.factorize import Factorized, factorize, is_missing, sorted_categories
-from fastens.table.columns.faults import type_fault
-from fastens.table.columns.numbers import Column, Floats, has_large_integers, has_large_numbers, numbers_of
-from fastens.table.columns.parse_numbers import map_codes
-from fastens.table.columns.spellings import match_spellings
+from fastens.table.columns.copy_blocks import map_codes
+from fastens.table.columns.dates import days_of_series, elapsed_days, factorize_dates, parts_to_learn, times_of
+from fastens.table.columns.factorize import (
+    Factorized,
+    factorize,
+    factorize_array,
+    index_values,
+    is_missing,
+    match_spellings,
+    sorted_categories,
+    type_fault,
+)
+from fastens.table.columns.numbers import (
+    WIDE,
+    Column,
+    Floats,
+    has_large_integers,
+    has_large_numbers,
+    numbers_of,
+    plain_table,
+)
 
 GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
 FEW = 16  # times as many categories as values: these are looked up one by one
@@ -292,3 +314,411 @@ def joined_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple
     for part in parts:
         found |= {index: own for index, own in part.items() if len(own) > len(found.get(index, ()))}
     return dict(sorted(found.items()))
+
+
+_FLOAT64, _FLOAT32 = FLOATS
+
+
+class ArrayTable(Table):
+    """The columns of a 2-D NumPy array, or of a CSR matrix of numbers."""
+
+    @cached_property
+    def array(self) -> Any:
+        """The table where it is a row source already."""
+        if sparse.issparse(self.source) or is_ready_array(self.source):
+            return self.source
+        return converted(self.source) if self.source.dtype.kind in "biuf" else None
+
+    @cached_property
+    def block(self) -> NDArray[Any] | None:
+        """The table where it holds whole numbers or booleans, and is not sparse."""
+        return self.source if self.source.dtype.kind in "biu" and not sparse.issparse(self.source) else None
+
+    @cached_property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The columns, as they are stored in full."""
+        return list(dense(self.source).T)
+
+    def is_categorical(self, index: int) -> bool | None:
+        """Whether the column is categorical by its type."""
+        kind = self.source.dtype.kind
+        return self.is_of_words(index) if kind == "O" else kind in "UT"
+
+
+def is_plain(X: Any) -> bool:
+    """Whether `X` is already what the engine reads: a NumPy matrix of native floats that is not empty."""
+    return (
+        type(X) is np.ndarray
+        and (X.dtype is _FLOAT64 or X.dtype is _FLOAT32)
+        and X.ndim == 2
+        and X.size > 0
+        and X.flags.aligned
+    )
+
+
+def is_ready_array(array: NDArray[Any]) -> bool:
+    """Whether the engine reads an array as it is."""
+    return array.dtype in FLOATS and array.flags.aligned
+
+
+def converted(array: NDArray[Any]) -> Any:
+    """Return an array of numbers of any type as a row source of floats, a large one block by block."""
+    return in_blocks(ConvertedRows.of_array(array))
+
+
+def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
+    """Return a table over an array, a sequence or a sparse matrix; ValueError for one of fewer rows."""
+    if is_plain(X):
+        return ArrayTable(X)
+    array = checked_array(X, owner, fewest)
+    return ArrayTable(canonical(array) if sparse.issparse(array) else array)
+
+
+def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
+    """Return anything that is no frame as an array, or a CSR matrix, by scikit-learn's rules and messages.
+
+    ValueError for one of fewer rows.
+    """
+    if hasattr(X, "collect"):
+        raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+    if isinstance(X, np.ndarray) and X.dtype.names:
+        fields = list(X.dtype.names)
+        raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
+    if isinstance(X, np.ma.MaskedArray | list | tuple):
+        X = plain_array(X)
+    elif not sparse.issparse(X):
+        array = np.asarray(X)
+        if array.ndim == 0 and array.dtype.kind == "O":
+            raise ValueError(f"X must be a table, such as an array or a data frame; got an object of type {_name(X)}.")
+    check_places(X)
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=fewest,
+        estimator=owner,
+        input_name="X",
+    )
+    if sparse.issparse(X):
+        return X
+    return np.asarray(X)
+
+
+def _name(thing: Any) -> str:
+    """The name of a type, with that of its package."""
+    package = type(thing).__module__.partition(".")[0]
+    return type(thing).__name__ if package == "builtins" else f"{package}.{type(thing).__name__}"
+
+
+def plain_array(X: Any) -> NDArray[Any]:
+    """Return an array or sequence as a plain array: masked values are missing, numbers among texts stay numbers."""
+    if isinstance(X, np.ma.MaskedArray):
+        return with_missing(X)
+    array = np.asarray(X)
+    is_sequence = isinstance(X, list | tuple)
+    return np.asarray(X, dtype=object) if is_sequence and array.dtype.kind in "US" else array
+
+
+def check_places(X: Any) -> None:
+    """Raise ValueError where the places of a CSR or CSC matrix are none of it.
+
+    SciPy does not look at them, also where it takes rows or makes an array of one.
+    """
+    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
+        return
+    starts, places = X.indptr, X.indices
+    n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
+    if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        raise ValueError("X must have an indptr that begins with 0 and does not fall, one number more than lines.")
+    if starts[-1] > min(len(places), len(X.data)):
+        raise ValueError(f"X must have an indptr that ends with the number of its values; it ends with {starts[-1]}.")
+    known = places[: starts[-1]]
+    if known.size and (known.min() < 0 or known.max() >= n_places):
+        raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array; anything else as it is."""
+    if not sparse.issparse(X):
+        return X
+    check_places(X)
+    return X.toarray()
+
+
+def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
+    """A masked array as a plain one, its masked values missing: NaN among numbers, NaT among dates, else None."""
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return X.data
+    if X.dtype.kind == "f":
+        return X.filled(np.nan)
+    if X.dtype.kind in "mM":
+        return X.filled(np.array(["NaT"], X.dtype)[0])
+    is_exact = X.dtype.kind == "b" or (X.dtype.kind in "iu" and not has_large_numbers(X.data[~mask]))
+    plain = X.data.astype(np.float64 if is_exact else object)
+    plain[mask] = np.nan if is_exact else None
+    return plain
+
+
+_MANY = 100  # columns
+_HALVES = ("halffloat", "float16")  # types that narwhals does not name
+# What pandas calls types of strings.
+_TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
+_CATEGORICAL = (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
+_FLOATS = ({nw.Float64}, {nw.Float32})
+
+
+def is_frame(X: Any) -> bool:
+    """Whether `X` is a table of named columns."""
+    # Asked of each table of each call: narwhals looks for a long time. Of lazy frames its older releases warn.
+    if X is None or isinstance(X, np.ndarray | narwhals.LazyFrame):
+        return False
+    kinds = Table, narwhals.DataFrame  # of any version of narwhals, whose own question knows only those of one
+    return isinstance(X, kinds) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
+
+
+def _is_of_nothing(column: Any) -> bool:
+    """Whether a column is of the type of missing values alone, which narwhals has no name for."""
+    if column.dtype != nw.Unknown:
+        return False
+    native = column.to_native()
+    return str(native.type if hasattr(native, "type") else native.dtype).lower().startswith("null")
+
+
+def _is_pandas(frame: Any) -> bool:
+    pandas = nw.dependencies.get_pandas()
+    return pandas is not None and isinstance(frame, pandas.DataFrame)
+
+
+def table_from_frame(frame: Any) -> Table:
+    """Return a table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
+    if isinstance(frame, Table):
+        return frame
+    is_wrapped = not _is_pandas(frame)
+    native = nw.to_native(frame, pass_through=True) if is_wrapped else frame
+    if is_wrapped and not _is_pandas(native):
+        return _table_of_others(native)
+    if not native.columns.is_unique:
+        raise same_names(native.columns[native.columns.duplicated()][0])
+    return PandasTable(native, index_values(native.columns))
+
+
+def _table_of_others(frame: Any) -> FrameTable:
+    try:
+        opened = nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        names = list(frame.column_names)  # of Arrow; other libraries make no such frame
+        raise same_names(next(name for name in names if names.count(name) > 1)) from None
+    if opened.implementation.is_pyarrow() and (plain := plain_table(frame)) is not frame:
+        opened = nw.from_native(plain, eager_only=True)
+    return FrameTable(opened, opened.columns)
+
+
+class FrameTable(Table):
+    """The columns of a frame, as narwhals has them."""
+
+    def __init__(self, source: Any, names: list[Any]) -> None:
+        super().__init__(source, plain_names(names))
+
+    @property
+    def native(self) -> Any:
+        """The frame as its library has it."""
+        return self.source.to_native()
+
+    @cached_property
+    def array(self) -> NDArray[Any] | None:
+        """The whole table where all columns are floats of one size; only Arrow's are copied."""
+        if set(self.source.schema.values()) not in _FLOATS:
+            return None
+        if not self.source.implementation.is_pyarrow():
+            array = self.source.to_numpy()
+            return array if is_ready_array(array) else None
+        # Arrow's columns lie apart; its own array is by rows, which takes much longer to write.
+        out = np.empty(self.source.shape, np.float32 if nw.Float32 in self.source.schema.values() else float, order="F")
+        for own, column in zip(out.T, self.native.columns, strict=True):
+            own[:] = column.to_numpy()
+        return out
+
+    @cached_property
+    def arrays(self) -> list[Any]:
+        """The columns as their library has them."""
+        return [column.to_native() for column in self._series]
+
+    @cached_property
+    def _series(self) -> list[nw.Series]:
+        return list(self.source.iter_columns())
+
+    def column(self, index: int) -> Column:
+        """A column as a narwhals Series."""
+        return self._series[index]
+
+    def is_converted(self, index: int) -> bool:
+        """True if the column holds whole numbers, booleans or half-precision floats."""
+        column = self.column(index)
+        if not isinstance(column, nw.Series):
+            return is_converted(column)
+        native = column.to_native()
+        is_half = str(native.type if hasattr(native, "type") else native.dtype).lower() in _HALVES
+        return is_half or (column.dtype.is_integer() and column.dtype not in WIDE)
+
+    def is_categorical(self, index: int) -> bool | None:
+        """Whether the column is categorical by its type."""
+        column = self.column(index)
+        if column.dtype == nw.Object:
+            return self.is_of_words(index)
+        return None if _is_of_nothing(column) else column.dtype in _CATEGORICAL
+
+    def dates(self) -> dict[int, tuple[str, ...]]:
+        """Return the columns of dates, each with the parts that may be informative."""
+        if self.array is not None or self.block is not None:
+            return {}
+        return {index: parts for index, parts in enumerate(map(parts_to_learn, self.arrays)) if parts}
+
+    def days(self, index: int) -> Floats:
+        """Return a column that held dates in fit as days since 1970."""
+        native = self.arrays[index]
+        if parts_to_learn(native):
+            return elapsed_days(times_of(native, self.name(index)))
+        return days_of_series(nw.from_native(self._series[index], series_only=True), self.name(index))
+
+    def matched(self, names: list[Any] | None) -> Table:
+        """Return the columns in the order of these names, where there are any; others are dropped."""
+        if names is None or self.names is None or self.names == names:
+            return self
+        place = {name: index for index, name in enumerate(self.names)}
+        if missing := [name for name in names if name not in place]:
+            known = set(names)
+            message = "The feature names should match those that were passed during fit.\n"
+            message += _listed("Feature names unseen at fit time:", [name for name in place if name not in known])
+            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
+        places = [place[name] for name in names]
+        return table_from_frame(self.source.take(places, axis=1) if self._is_of_pandas else self.source[:, places])
+
+    @property
+    def _is_of_pandas(self) -> bool:
+        return False
+
+
+def _listed(title: str, names: list[Any], most: int = 5) -> str:
+    if not names:
+        return ""
+    shown = sorted(name if isinstance(name, str) else repr(name) for name in names)
+    return "\n- ".join([title, *shown[:most], *(["..."] if len(shown) > most else [])]) + "\n"
+
+
+class PandasTable(FrameTable):
+    """The columns of a pandas frame: arrays of NumPy, or pandas' own."""
+
+    def __init__(self, source: Any, names: list[Any]) -> None:
+        super().__init__(source, names)
+        # What gives the column at a place. Each Series that pandas makes takes ten microseconds, more than the values
+        # of a small table. What makes none of them is not public; where it is gone, they are made.
+        self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
+        self._numbers: dict[int, Column] = {}
+
+    @property
+    def _is_of_pandas(self) -> bool:
+        return True
+
+    @property
+    def native(self) -> Any:
+        """The frame."""
+        return self.source
+
+    @cached_property
+    def array(self) -> NDArray[Any] | None:
+        """The whole table where all columns are floats of one size, or whole numbers in one array."""
+        if self._kind in ("i", "u") and self.block is not None:
+            return converted(self.block)
+        array = self.source.to_numpy() if self._kind == "f" else None
+        return array if array is not None and is_ready_array(array) else None
+
+    @cached_property
+    def block(self) -> NDArray[Any] | None:
+        """The whole table where pandas holds columns of one type of whole numbers, or of booleans, as one array."""
+        if self._kind not in ("b", "i", "u"):
+            return None
+        first, last = self._take(0), self._take(len(self) - 1)
+        if first.base is None or first.base is not last.base:
+            return None
+        block = self.source.to_numpy()
+        return block if np.may_share_memory(block, first) else None
+
+    @cached_property
+    def _kind(self) -> str | None:
+        """The kind of NumPy's type, numbers or booleans, that all columns share."""
+        n_columns = len(self)
+        first = self._take(0).dtype if n_columns else None
+        if not isinstance(first, np.dtype) or first.kind not in "fbiu":
+            return None
+        # A list of all types takes longer than the columns, unless there are many.
+        types = self.source.dtypes.tolist() if n_columns > _MANY else [column.dtype for column in self._columns]
+        return first.kind if all(dtype == first for dtype in types) else None
+
+    def _made_column(self, index: int) -> Any:
+        column = self.source.iloc[:, index]
+        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+
+    @cached_property
+    def _columns(self) -> list[Any]:
+        return list(map(self._take, range(len(self))))
+
+    @cached_property
+    def arrays(self) -> list[Any]:
+        """The columns as arrays."""
+        return self._columns if self.block is None else list(self.block.T)
+
+    @cached_property
+    def _series(self) -> list[Any]:
+        """The columns as pandas' Series; in a wide frame one by one would be much slower."""
+        return [column for _, column in self.source.items()]
+
+    def column(self, index: int) -> Column:
+        """A column as a NumPy vector, or a narwhals Series where it holds no numbers."""
+        if self.block is not None:
+            return self.arrays[index]
+        if index not in self._numbers:
+            numbers = _numbers_of_array(self.arrays[index])
+            is_other = numbers is None
+            self._numbers[index] = nw.from_native(self._series[index], series_only=True) if is_other else numbers
+        return self._numbers[index]
+
+    def is_categorical(self, index: int) -> bool | None:
+        """Whether the column is categorical by its type."""
+        array = self.arrays[index]
+        if isinstance(array.dtype, np.dtype):  # narwhals takes longer to name it
+            return self.is_of_words(index) if array.dtype.kind == "O" else array.dtype.kind == "b"
+        if _numpy_type(array) is not None:
+            return False
+        return array.dtype.name in _TEXTS or array.dtype.name == "category" or super().is_categorical(index)
+
+    def is_converted(self, index: int) -> bool:
+        """True if the column holds whole numbers, booleans or half-precision floats."""
+        dtype = _numpy_type(self.arrays[index])
+        return dtype is not None and dtype not in FLOATS
+
+    def numbers(self, index: int, rows: Any) -> Any:
+        """Return some rows of a column as floats."""
+        part = self.arrays[index][rows]
+        numbers = _numbers_of_array(part) if _numpy_type(part) is not None else None
+        return super().numbers(index, rows) if numbers is None else numbers_of(numbers, self.name(index))
+
+    def _factorize(self, index: int) -> Factorized:
+        return factorize_array(self.arrays[index], lambda: self._series[index])
+
+
+def _numpy_type(array: Any) -> np.dtype | None:
+    """Return the type of a column of numbers of a pandas frame, as NumPy has it; None if its type is another."""
+    dtype = getattr(array.dtype, "numpy_dtype", array.dtype)
+    return dtype if isinstance(dtype, np.dtype) and dtype.kind in "iuf" else None
+
+
+def _numbers_of_array(array: Any) -> NDArray[Any] | None:
+    """A column of a pandas frame as numbers, missing ones as NaN; None where its type is another."""
+    dtype = _numpy_type(array)
+    if dtype is None:
+        return None
+    if isinstance(array, np.ndarray):
+        return array
+    return array.to_numpy(np.float32 if dtype == np.float32 else np.float64, na_value=np.nan)

@@ -1,17 +1,242 @@
-"""Rows to train on or to measure by, with their targets and weights."""
+"""Targets and sample weights of a fit, duplicate rows, and shuffled folds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any
+from fastens.engine.comm import LOCAL, Comm, first_row, gathered, in_turn, is_any, max_floats, sum_ints
+from fastens.engine.losses.losses import exact_sum
 from fastens.engine.parts import as_array, is_coded
-from fastens.table.sample_weights import check_weights, unless_ones
+from fastens.engine.whole import MOST_COPIES, MOST_EXACT, are_copies, are_whole
+from fastens.params.rules import POSITIVE, one_of
+from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.warn import warn
+
+WEIGHT_TYPES = AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
+WEIGHT_TYPE = one_of(*WEIGHT_TYPES)
+# Whole weights of which more than half are larger are not taken for copies: survey weights are hundreds or thousands,
+# and tables whose rows mostly stand for more than ten equal rows are rare.
+MAX_MEDIAN_COPIES = 10.0
+# The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
+# of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
+_MOST_BITS = 100
+# Less than this share of the largest weight is raised to it, which no sum notices: no quotient is of numbers near 0.
+_LEAST_SHARE = 2.0**-100
+# Factors of classes are rounded to multiples of a number that the smallest holds so often.
+_FEWEST_MULTIPLES = 16
+# Below that of any positive number.
+_LEAST_EXPONENT = -5000
+
+
+def check_weights(
+    sample_weight: Any, n_rows: int, comm: Comm = LOCAL, name: str = "sample_weight"
+) -> NDArray[np.float64] | None:
+    """Weights as a float64 vector: one for each row, finite, not negative, not all zero on all ranks."""
+    if sample_weight is None:
+        return None
+    weight = numbers_in(sample_weight, name)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise ValueError(f"{name} must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
+        bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
+        raise ValueError(f"{name} must be finite and not negative; got {bad}.")
+    if not is_any(comm, bool(weight.any())):
+        raise ValueError(f"{name} must have a weight that is not zero; all of them are zero.")
+    return _in_range(weight, comm=comm)
+
+
+def weights_to_count(
+    weight: NDArray[np.float64] | None,
+    weight_type: str,
+    comm: Comm = LOCAL,
+    name: str = "sample_weight",
+    *,
+    has_unit_mean: bool = False,
+    is_fit: bool = True,
+) -> NDArray[np.float64] | None:
+    """Return what the engine counts: whole numbers of copies, or importance weights with a mean of about 1.
+
+    This is the only place where that is decided. The mean of importance weights is at most 1, so that positive ones are
+    whole only where all are 1: whole weights mean copies wherever the engine meets them.
+
+    Parameters
+    ----------
+    weight : float64 array of shape (n_rows,) or None
+        Checked weights, perhaps some of zero.
+    weight_type : {"auto", "frequency", "importance"}
+        See the parameter of the estimators.
+    comm : Comm
+        The ranks that the rows are on.
+    name : str
+        The name of the weights in messages.
+    has_unit_mean : bool
+        Whether the mean of importance weights is to be 1. Otherwise it is above 1/2: they are multiplied by a power of
+        two, so that those which growers of trees do not round stay so.
+    is_fit : bool
+        Whether to warn where large whole weights are not taken for copies.
+
+    Raises
+    ------
+    ValueError
+        With "frequency", for weights that are not whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weights_to_count(np.array([1.0, 4.0]), "auto"), weights_to_count(np.array([1.0, 4.0]), "importance")
+    (array([1., 4.]), array([0.25, 1.  ]))
+    """
+    if weight is None:
+        return None
+    present = weight[weight > 0]
+    total = exact_sum(weight, comm)
+    n_rows, n_large = sum_ints(comm, len(present), int(np.count_nonzero(present > MAX_MEDIAN_COPIES)))
+    are_counts = not is_any(comm, not are_whole(weight)) and total <= MOST_COPIES
+    if weight_type == FREQUENCY and not are_counts:
+        broken = weight[weight != np.rint(weight)]
+        got = broken[0] if broken.size else f"a sum of {total:.15g}"
+        raise ValueError(
+            f"{name} must hold whole numbers with a sum of at most 2**53 with weight_type='frequency', which counts "
+            f"copies of rows; got {got}. Use weight_type='importance' for weights that scale the influence of rows."
+        )
+    if weight_type == FREQUENCY or (weight_type == AUTO and are_counts and 2 * n_large <= n_rows):
+        return weight
+    if weight_type == AUTO and are_counts and is_fit:
+        warn(
+            f"{name} mostly exceeds {MAX_MEDIAN_COPIES:g}, too much to count copies of rows: it scales the influence "
+            "of rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
+        )
+    highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
+    if highest == -minus_lowest:  # no rounding of the mean keeps equal weights from being ones
+        return (weight > 0).astype(np.float64)
+    if has_unit_mean:
+        return weight / (total / n_rows)
+    fraction, exponent = np.frexp(total / n_rows)
+    return np.ldexp(weight, -int(exponent) + int(fraction == 0.5))
+
+
+def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
+    """Targets, predictions and checked weights of the rows that are scored; those of weight 0 may have any target."""
+    if y is None:
+        raise ValueError("y must hold the targets of the rows that are scored; got None.")
+    y = y.tocsr() if issparse(y) else unmasked(y, "y")
+    if y.ndim == 0:
+        raise ValueError(f"y must hold one target for each row that is scored; got {y.item()!r}.")
+    weight = None if sample_weight is None else check_weights(sample_weight, y.shape[0])
+    if weight is None or weight.all() or len(predicted) != len(weight):
+        return y, predicted, weight
+    rows = np.flatnonzero(weight)
+    return y[rows], predicted[rows], weight[rows]
+
+
+def _in_range(
+    weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0, comm: Comm = LOCAL
+) -> NDArray[np.float64]:
+    """``weight * 2**exponents``, times a power of two if the largest is out of range; none that was positive is 0."""
+    present = weight > 0
+    tops = (np.frexp(weight)[1] + exponents)[present]
+    top = int(max_floats(comm, float(tops.max(initial=_LEAST_EXPONENT)))[0])
+    shift = int(np.clip(top, -_MOST_BITS, _MOST_BITS)) - top
+    if shift or np.ndim(exponents):
+        weight = np.ldexp(weight, exponents + shift)
+    (largest,) = max_floats(comm, float(weight.max(initial=0.0)))
+    return np.where(present, np.maximum(weight, largest * _LEAST_SHARE), 0.0)
+
+
+def multiplied(
+    weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None, comm: Comm = LOCAL
+) -> NDArray[np.float64] | None:
+    """Weights times factors, both positive, without overflow; None means ones."""
+    if factors is None:
+        return weight
+    if weight is None:
+        return _in_range(factors, comm=comm)
+    (fraction, exponents), (of_factor, more) = np.frexp(weight), np.frexp(factors)
+    return _in_range(fraction * of_factor, exponents + more, comm)
+
+
+def as_multiples(
+    factors: NDArray[np.float64], weight: NDArray[np.float64] | None, n_bits: int, comm: Comm = LOCAL
+) -> NDArray[np.float64]:
+    """Factors of rows as multiples of a power of two, about 2**n_bits of them to the mean: sums of products are exact.
+
+    A row of a whole weight is then the same as so many copies of it. Factors of other weights stay what they are, and
+    so do all where one is so small that this would change it.
+    """
+    if is_any(comm, not are_copies(weight)):
+        return factors
+    counted = np.ones(len(factors)) if weight is None else weight
+
+    def add(sums: NDArray[np.float64]) -> None:
+        sums += counted.sum(), counted @ factors
+
+    total, product = in_turn(comm, np.zeros(2), add)
+    # The mean is off powers of two, so that the rounding of sums in another order does not show.
+    unit = np.ldexp(1.0, n_bits - int(np.frexp(product / total * 1.001)[1]))
+    (minus_smallest,) = max_floats(comm, -float(factors.min(initial=np.inf)))
+    return factors if -minus_smallest * unit < _FEWEST_MULTIPLES else np.rint(factors * unit) / unit
+
+
+def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:
+    """Weights that are multiples of a power of two as whole numbers, and by what they were multiplied.
+
+    They stay what they are where that makes no whole numbers, or such as growers of trees would round.
+    """
+    if weight is None or are_whole(weight):
+        return weight, 1.0
+    fraction, exponents = np.frexp(weight[weight > 0])
+    bits = np.ldexp(fraction, 53).astype(np.int64)
+    lowest = np.frexp((bits & -bits).astype(np.float64))[1] - 54 + exponents
+    scale = float(np.ldexp(1.0, -int(lowest.min())))
+    return (weight * scale, scale) if weight.sum() * scale < MOST_EXACT else (weight, 1.0)
+
+
+def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
+    """Weights that are all 1 are no weights, and cost nothing."""
+    return weight if weight is not None and is_any(comm, not (weight == 1).all()) else None
+
+
+def _totals(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
+    """The weight of each class, whatever the order of the rows: a sum of whole multiples of a power of two."""
+    if not is_any(comm, not are_copies(weight)):
+        return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
+    largest = np.zeros(n_classes)
+    np.maximum.at(largest, index, weight)
+    n_bits = sum_ints(comm, len(index))[0].bit_length()
+    shifts = 61 - n_bits - np.frexp(max_floats(comm, *largest))[1]
+    sums = np.zeros(n_classes, np.int64)
+    np.add.at(sums, index, np.rint(np.ldexp(weight, shifts[index])).astype(np.int64))
+    return np.ldexp(np.array(sum_ints(comm, *sums.tolist()), dtype=np.float64), -shifts)
+
+
+def class_factors(
+    class_weight: Any,
+    classes: NDArray[Any],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    comm: Comm = LOCAL,
+) -> NDArray[np.float64]:
+    """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = _totals(y.astype(np.intp), classes.size, np.ones(len(y)) if weight is None else weight, comm)
+        return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and any(label not in class_weight for label in labels):
+        raise ValueError(f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {labels}.")
+    factors = [class_weight.get(label, 1.0) for label in labels]
+    if not all(map(POSITIVE.holds, factors)):
+        raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
+    return _in_range(np.array(factors, dtype=np.float64))
 
 
 class TrainingData(NamedTuple):
@@ -165,3 +390,41 @@ def _positions(rows: Any) -> NDArray[Any]:
     if found.ndim != 1:
         raise ValueError(f"got {rows!r}")
     return found if len(found) else np.zeros(0, dtype=np.intp)
+
+
+def shuffled_folds(
+    y: NDArray[Any], n_folds: int, seed: int, *, stratified: bool
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """The rows to train on and to test on of each fold: of scikit-learn's `KFold` or `StratifiedKFold`, shuffled.
+
+    Of each class the folds have the same share if they are stratified; of a class of few rows some may have none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.table.training_data import shuffled_folds
+    >>> folds = shuffled_folds(np.array([0, 0, 0, 1, 1, 1]), 3, seed=0, stratified=True)
+    >>> [test.tolist() for _, test in folds]
+    [[2, 4], [1, 5], [0, 3]]
+    """
+    from sklearn.model_selection import KFold
+
+    rows = np.arange(len(y))
+    if not stratified:
+        return list(KFold(n_folds, shuffle=True, random_state=seed).split(rows))
+    return [(np.delete(rows, test), test) for test in _of_each_class(y, n_folds, seed)]
+
+
+def _of_each_class(y: NDArray[Any], n_folds: int, seed: int) -> list[NDArray[np.intp]]:
+    # StratifiedKFold warns of rare classes. Warnings are kept back for the whole process: fits in several threads that
+    # each do it undo each other's.
+    _, first, codes = np.unique(y, return_index=True, return_inverse=True)
+    classes = first.argsort().argsort()[codes]  # numbered as they appear
+    in_order = np.sort(classes)
+    sizes = np.array([np.bincount(in_order[i::n_folds], minlength=len(first)) for i in range(n_folds)])
+    random, folds = np.random.RandomState(seed), np.empty(len(y), dtype=np.intp)
+    for k in range(len(first)):
+        of_class = np.arange(n_folds).repeat(sizes[:, k])
+        random.shuffle(of_class)
+        folds[classes == k] = of_class
+    return [np.flatnonzero(folds == i) for i in range(n_folds)]

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from fastens.engine.threads import resolve_n_jobs
-from fastens.table.memory_limits import WEIGHT, MemoryNeeds, TableShape, bins_of, bytes_of_codes, needs_of
+from fastens.table.source import WEIGHT, MemoryNeeds, TableShape, bins_of, bytes_of_codes, needs_of
 
 # Bytes of a row, and of each target as the engine reads it; of rows that are drawn, their order and the chances.
 _ROW = 8

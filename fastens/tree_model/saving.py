@@ -1,26 +1,30 @@
-"""Estimators that hold one TreeEnsemble: saving and loading it, its raw predictions, leaves and categories."""
+"""Saving, slicing and merging estimators that hold a TreeEnsemble."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
-from fastens.engine.linear.linear_leaves import read_trees
+from fastens.engine.bins.binning import Binning
+from fastens.engine.linear.linear_leaves import LinearEnsemble, read_trees
 from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.paths import leaf_features
+from fastens.engine.trees.contributions import leaf_features, on_used_columns, raw_of_rows
+from fastens.engine.trees.packing import MAX_CODES
+from fastens.engine.trees.tree_store import recoded
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.engine.trees.used_columns import on_used_columns, raw_of_rows
 from fastens.exchange.writing.export import export
-from fastens.options import Categories
-from fastens.storage import ModelFileError
-from fastens.table.memory_limits import MemoryNeeds, TableShape
+from fastens.modelfile.storage import ModelFileError
+from fastens.params.options import Categories
+from fastens.table.columns.factorize import same_categories
+from fastens.table.encoder import InputEncoder
+from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
 from fastens.tree_model.memory import forest_needs
 from fastens.warn import warn
@@ -288,3 +292,169 @@ def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64
     sizes = n_classes if len(n_classes) == len(targets) else [0] * len(targets)
     parts = [of == np.arange(n)[:, None] if n > 2 else of[None] for of, n in zip(targets, sizes, strict=True)]
     return np.ascontiguousarray(np.concatenate(parts), dtype=np.float64)
+
+
+# A number that is the position of no category.
+_BEYOND = float(2**31)
+
+
+class _Column(NamedTuple):
+    """A categorical column: codes of positions and of other numbers, and each model's code for each of these codes."""
+
+    codes: NDArray[np.uint16]
+    of_others: int
+    old_codes: list[NDArray[np.intp]]
+
+
+def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEnsemble]:
+    """Return the trees of fitted models on one binning of the rows that an encoder makes.
+
+    Parameters
+    ----------
+    models : sequence of TreeModel
+        Models of the same columns, each with categories of its own.
+    encoder : InputEncoder
+        It knows the categories of them all.
+
+    Raises
+    ------
+    ValueError
+        Where a column has too many codes, or is read in several ways.
+    """
+    binnings = [model._ensemble.binning for model in models]
+    thresholds = _thresholds(models)
+    kinds = binnings[0].is_categorical
+    columns = {f: _joined(models, f, encoder) for f in np.flatnonzero(kinds).tolist()}
+    for f, own in enumerate(thresholds):
+        n_codes = len(columns[f].old_codes[0]) if f in columns else len(own) + 2
+        if n_codes > MAX_CODES:
+            name = _name(encoder, int(models[0]._column_of[f]))
+            raise ValueError(f"column {name} has {n_codes} bins in all models; at most {MAX_CODES} are possible.")
+    lookup = np.zeros((len(kinds), 2), dtype=np.int32)
+    if binnings[0].lookup is not None:
+        lookup[:, 1] = binnings[0].lookup[:, 1]
+    for f, column in columns.items():
+        lookup[f, 0] = column.of_others
+    codes = [columns[f].codes if f in columns else None for f in range(len(kinds))]
+    binning = Binning(thresholds, codes, lookup)
+    return [
+        on_binning(model._ensemble, binning, {f: column.old_codes[number] for f, column in columns.items()})
+        for number, model in enumerate(models)
+    ]
+
+
+def on_binning(trees: TreeEnsemble, binning: Binning, old_codes: dict[int, NDArray[np.intp]]) -> TreeEnsemble:
+    """The same as `recoded`, models in the leaves included."""
+    out = recoded(trees, binning, old_codes)
+    return LinearEnsemble(out, trees.linear) if isinstance(trees, LinearEnsemble) else out
+
+
+def knowing_more(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> TreeEnsemble:
+    """Return trees that send categories which an encoder knows and their model's does not where unseen ones go.
+
+    The new categories have codes of their own, so that further trees tell them apart: the first of them, as many as
+    there are bins left of `max_bins`.
+
+    Parameters
+    ----------
+    model : TreeModel
+        A fitted model.
+    trees : TreeEnsemble
+        Trees on its table.
+    encoder : InputEncoder
+        It knows the categories of the model, and others after them.
+    """
+    binning, old_codes = trees.binning, {}
+    category_codes = list(binning.category_codes)
+    for f in np.flatnonzero(binning.is_categorical).tolist():
+        column, n_codes = int(model._column_of[f]), int(binning.n_codes[f])
+        old_codes[f] = np.arange(n_codes)
+        categories = encoder.categories[column]
+        if categories is None:
+            continue
+        places = np.array(_places(model._encoder, column, categories, 0))
+        codes = binning.of_features([f]).codes(places[:, None])[0].astype(np.intp)
+        n_known, n_all = len(model._encoder.categories[column]), len(categories)
+        new = np.arange(n_known, n_all)[: max(model.max_bins + 1 - n_codes, 0)]
+        old_codes[f] = np.append(old_codes[f], codes[new])
+        codes[new] = n_codes + np.arange(len(new))
+        category_codes[f] = codes.astype(np.uint16)
+    return on_binning(trees, Binning(binning.thresholds, category_codes, binning.lookup), old_codes)
+
+
+def _thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
+    """The thresholds of the first model where all have the same, else those that trees use."""
+    every = [model._ensemble.binning.thresholds for model in models]
+    if all(all(map(np.array_equal, every[0], own)) for own in every[1:]):
+        return every[0]
+    used = [model._ensemble.with_used_thresholds().binning.thresholds for model in models]
+    return [np.unique(np.concatenate(of_column)) for of_column in zip(*used, strict=True)]
+
+
+def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Column:
+    """Codes that tell apart what any of the models does; that of missing values is 0."""
+    column = int(models[0]._column_of[feature])
+    categories = encoder.categories[column]
+    binnings = [model._ensemble.binning.of_features([feature]) for model in models]
+    ways = [0 if each.lookup is None else int(each.lookup[0, 1]) for each in binnings]
+    if categories is None and len(set(ways)) > 1:
+        name = _name(encoder, column)
+        raise ValueError(f"column {name} must hold codes that all models read alike; they read fractions differently.")
+    n_positions = max(len(each.category_codes[0]) for each in binnings)
+    codes = []
+    for model, binning in zip(models, binnings, strict=True):
+        places = _places(model._encoder, column, categories, n_positions)
+        codes.append(binning.codes(np.array([[np.nan], *([place] for place in places), [_BEYOND]]))[0])
+    every, first, kind = np.unique(np.stack(codes), axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    code = np.argsort(order)[kind]
+    old = list(every[:, order].astype(np.intp))
+    return _Column(code[1:-1].astype(np.uint16), int(code[-1]), old)
+
+
+def _places(encoder: InputEncoder, column: int, categories: list[Any] | None, n_positions: int) -> list[float]:
+    """What a model's own encoder makes of each position of a categorical column."""
+    if categories is None:
+        return [float(place) for place in range(n_positions)]
+    own = {category: float(place) for place, category in enumerate(encoder.categories[column] or [])}
+    same = same_categories([each for each in categories if each not in own], own)
+    missing = [float(len(own))] if encoder.missing_is_category else []
+    return [own.get(same.get(each, each), encoder.unseen) for each in categories] + missing
+
+
+def _name(encoder: InputEncoder, column: int) -> str:
+    return str(column) if encoder.names is None else repr(encoder.names[column])
+
+
+def of_rounds(model: Any, chosen: slice) -> Any:
+    """Return a fitted model with some of the rounds, on top of the same constant; it shares no trees that change.
+
+    Parameters
+    ----------
+    model : BoostedTrees
+        A fitted model.
+    chosen : slice
+        Which rounds; at least one.
+    """
+    trees = model._ensemble
+    per_round = trees.trees_per_round
+    rounds = np.arange(trees.n_trees // per_round)[chosen]
+    if not len(rounds):
+        raise ValueError(f"a slice must leave at least one of the {trees.n_trees // per_round} rounds; got {chosen}.")
+    kept = (rounds[:, None] * per_round + np.arange(per_round)).ravel()
+    separate = trees.separate_trees()
+    part = copy(model)
+    part._forget("_best_trees", "_calibration", "oob_improvement_", "oob_prediction_", "oob_decision_function_")
+    part._ensemble = type(trees).from_trees(
+        [separate[number] for number in kept.tolist()], trees.tree_output[kept], trees.baseline, trees.binning
+    )
+    part.n_estimators = part.n_estimators_ = part.n_iter_ = part.best_iteration_ = len(rounds)
+    part.train_score_, part.validation_score_ = _of(model.train_score_, rounds), _of(model.validation_score_, rounds)
+    part.validation_scores_ = {name: _of(scores, rounds) for name, scores in model.validation_scores_.items()}
+    part._restored()
+    return part
+
+
+def _of(scores: NDArray[np.float64], rounds: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The scores of rounds, as far as they were measured."""
+    return scores[rounds[rounds < len(scores)]]

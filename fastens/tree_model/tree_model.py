@@ -1,7 +1,8 @@
-"""The methods of all estimators whose predictions are the sum, or the mean, of the values of trees."""
+"""Methods of all estimators whose predictions are sums or means of trees."""
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -9,20 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
 from fastens.base import BaseFastens
+from fastens.engine.grow.growth import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.losses.losses import Loss
-from fastens.inspection.arguments import check_position
 from fastens.inspection.contribution_plots import output_place, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
-from fastens.inspection.tree_plot import plot_tree
-from fastens.inspection.tree_text import Names, to_dataframe, to_text
-from fastens.parameters import FLAG
-from fastens.tree_model.contributions import raw_contributions
-from fastens.tree_model.explanations import explain
-from fastens.tree_model.permutation import permutation_importance, score_of_predictions
+from fastens.inspection.plotting import check_position
+from fastens.inspection.trees import Names, plot_tree, to_dataframe, to_text
+from fastens.modelfile.saving import plain_parameter
+from fastens.params.docstrings import WEIGHT_TYPE_DOCS, entries
+from fastens.params.options import Categories
+from fastens.params.rules import FLAG, NONE, Rule, read_with
+from fastens.tree_model.explanations import explain, permutation_importance, raw_contributions, score_of_predictions
 from fastens.tree_model.saving import SavedEnsemble
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Array = NDArray[np.float64]
 
@@ -419,3 +422,131 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """
         names, trees = self._names(), self._shown_trees()
         return plot_tree(trees, check_position("tree", tree, trees.n_trees), names, max_depth, decimals, ax)
+
+
+# The parameters of trees that an `estimator` given in their place has of its own.
+OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
+CONSTRAINTS = ("monotonic_cst", "interaction_cst")
+# What a fit that goes on must not change.
+_KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "categories")
+CATEGORIES = NONE | Rule(
+    "Categories with an encoding, missing and unseen alone",
+    lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing, value.unseen),
+)
+
+
+def check_no_constraints(model: Any) -> None:
+    """Raise ValueError for constraints beside an `estimator`, which knows nothing of them."""
+    for name in CONSTRAINTS if model.estimator is not None else ():
+        if getattr(model, name) is not None:
+            raise ValueError(f"{name} must be None with an estimator, which has its own; got {getattr(model, name)!r}.")
+
+
+def monotone_columns(model: Any) -> NDArray[np.int8] | None:
+    """1 where predictions must not fall with a column, -1 where they must not rise, else 0; None: no constraint."""
+    signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
+    if signs is None:
+        return None
+    for column, _ in model._encoder.date_parts:
+        if signs[column]:
+            raise ValueError(
+                f"monotonic_cst must be 0 for dates of a BinnedTable, which are split into parts; column "
+                f"{model._encoder.texts[column]!r} is one. Pass the table itself."
+            )
+    classes = getattr(model, "classes_", [])
+    if max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2:
+        raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
+    return signs[model._column_of]
+
+
+def path_rules(model: Any) -> dict[str, Any]:
+    """Which columns may stand on one path, as rules of both engines."""
+    max_on_path, groups = interaction_groups(model.interaction_cst, _columns(model))
+    return {
+        "max_features_on_path": max_on_path,
+        "feature_groups": None if groups is None else groups[:, model._column_of],
+    }
+
+
+def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | None:
+    """The chances of columns where some are drawn; ValueError where all are, so that they would not matter.
+
+    `up`: shares of columns are rounded up.
+    """
+    chances = feature_chances(model.feature_weights, _columns(model))
+    if chances is None:
+        return None
+    n_features = len(model._column_of)
+    wanted = [getattr(model, name, None) for name in ("max_features", "max_features_per_tree")]
+    if 0 < chances.min() < chances.max() and min(count_of(each, n_features, up=up) for each in wanted) == n_features:
+        raise ValueError(
+            f"feature_weights are chances of columns that are drawn, and max_features={wanted[0]!r} draws none of the "
+            f"{n_features}; set it below, or weights of 0 for columns to leave out; got {model.feature_weights!r}."
+        )
+    return chances[model._column_of]
+
+
+def obeyed(model: Any) -> dict[str, Any]:
+    """What all trees of a fitted model obey of the columns, by parameter; equal values are the same rule."""
+    columns = _columns(model)
+    signs = monotone_signs(getattr(model, "monotonic_cst", None), columns, model._encoder.is_categorical)
+    on_path, groups = interaction_groups(getattr(model, "interaction_cst", None), columns)
+    chances = feature_chances(getattr(model, "feature_weights", None), columns)
+    return {
+        "monotonic_cst": None if signs is None else signs.tolist(),
+        "interaction_cst": (on_path, None if groups is None else sorted(groups[groups.any(axis=1)].tolist())),
+        "feature_weights": [] if chances is None else np.flatnonzero(chances == 0).tolist(),  # columns in no tree
+    }
+
+
+def check_same_rules(model: Any) -> None:
+    """Raise ValueError where a fit with warm_start=True would add trees that obey or see other rules of the columns."""
+    last = copy(model)
+    vars(last).update(getattr(model, "_parameters_before", {}))
+    given = {name: (getattr(last, name), getattr(model, name)) for name in _KEPT if hasattr(model, name)}
+    if "categories" in given:
+        of_last, of_now = last._category_options().encoding, model._category_options().encoding
+        given["categories.encoding"] = of_last, of_now
+        del given["categories"]
+    rules = obeyed(last), obeyed(model)
+    for name, (was, now) in given.items():
+        one, other = (own[name] for own in rules) if name in rules[0] else map(plain_parameter, (was, now))
+        if one != other:
+            raise ValueError(
+                f"{name} must be as in the last fit, {was!r}, with warm_start=True, because the trees of that fit "
+                f"stay; got {now!r}. Use warm_start=False to grow all trees anew."
+            )
+
+
+def _columns(model: Any) -> Columns:
+    encoder = model._encoder
+    return Columns(model.n_features_in_, encoder.names)
+
+
+DOCS = WEIGHT_TYPE_DOCS | entries("""\
+max_bins : int
+    Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
+    values have a bin of their own besides.
+feature_weights : array of shape (n_features,), dict by name, or None
+    Chances of the features where some are drawn (`max_features`, `max_features_per_tree`); 1 for those that a dict
+    leaves out. A feature of weight 0 is in no tree.
+interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None
+    Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
+    in no group are one more group.
+categorical_features : "from_dtype", list of names or indices, mask, or None
+    Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+categories : Categories or None
+    What trees see of categorical columns: the options `encoding`, `missing` and `unseen` of `Categories`.
+class_weight : dict, "balanced" or None
+    Weights of the classes, multiplied with `sample_weight`.
+random_state : int, RandomState or None
+    Fixes what is drawn; the model does not depend on `n_jobs`.
+n_jobs : int or None
+    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+classes_ : array of shape (n_classes,)
+    The labels, sorted.
+n_features_in_ : int
+    Number of columns.
+feature_names_in_ : array of shape (n_features_in_,)
+    Their names, where all of them are strings.
+""")

@@ -1,33 +1,394 @@
-"""`fastens.tune`: the best of many models that can be tried in a time."""
+"""`fastens.tune`: search for the best hyperparameters within a time limit."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.metrics import get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils import assert_all_finite, column_or_1d
 
+from fastens.boosting.classifier import GradientBoostingClassifier
+from fastens.boosting.regressor import GradientBoostingRegressor
+from fastens.combining.responses import with_weight_type
+from fastens.engine.elementary import exp, log
 from fastens.engine.parts import is_coded
-from fastens.parameters import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
-from fastens.table.arrays import check_places, checked_array
-from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.forests.random_forest import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from fastens.modelfile.storage import replacing
+from fastens.monitoring.callbacks import CallbackEnv, StopTraining
+from fastens.params.rules import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
+from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
-from fastens.table.sample_weights import WEIGHT_TYPE, check_weights, weights_to_count
 from fastens.table.sources import is_source
 from fastens.table.spread import in_memory_only
-from fastens.tuning.search import CLASSIFICATION, LOSS, Data, Deadline, TimeIsUpError, fold_rows, run_trial
-from fastens.tuning.spaces import BOOSTING, EXTRA_TREES, SPACES, drawn
-from fastens.tuning.state import SearchFile, Trial, fingerprint
+from fastens.table.tables import check_places, checked_array
+from fastens.table.training_data import WEIGHT_TYPE, check_weights, shuffled_folds, weights_to_count
+
+Draw = Callable[[np.random.Generator], Any]
+BOOSTING, EXTRA_TREES = "boosting", "extra-trees"
+
+
+def uniform(low: float, high: float) -> Draw:
+    """Any number between two."""
+    return lambda generator: float(generator.uniform(low, high))
+
+
+def log_uniform(low: float, high: float) -> Draw:
+    """Any number between two, each order of magnitude alike."""
+    return lambda generator: float(exp(generator.uniform(log(low), log(high))))
+
+
+def log_whole(low: int, high: int) -> Draw:
+    """The same for whole numbers."""
+    return lambda generator: int(exp(generator.uniform(log(low), log(high + 1))))
+
+
+@dataclass(frozen=True)
+class Space:
+    """A kind of model: its estimators, its share of the draws, what all of its models have, and what is drawn."""
+
+    classifier: Callable[..., Any]
+    regressor: Callable[..., Any]
+    share: float
+    fixed: Mapping[str, Any]
+    drawn: Mapping[str, Draw]
+
+
+# LightGBM's and forests' spaces of TabArena (Erickson et al. 2025), as far as fastens has the parameters.
+_OF_FORESTS = {
+    "max_features": uniform(0.4, 1.0),
+    "max_samples": uniform(0.5, 1.0),
+    "min_impurity_decrease": log_uniform(1e-5, 1e-3),
+}
+SPACES = {
+    BOOSTING: Space(
+        GradientBoostingClassifier,
+        GradientBoostingRegressor,
+        4.0,
+        {},
+        {
+            "learning_rate": log_uniform(5e-3, 0.1),
+            "max_features_per_tree": uniform(0.4, 1.0),
+            "subsample": uniform(0.7, 1.0),
+            "max_leaf_nodes": log_whole(2, 200),
+            "min_samples_leaf": log_whole(1, 64),
+            "l2_regularization": log_uniform(1e-5, 2.0),
+            "categories__min_samples": log_whole(2, 100),
+            "categories__l2": log_uniform(5e-3, 2.0),
+            "categories__smoothing": log_uniform(1e-3, 100.0),
+            "categories__one_hot_max_size": log_whole(8, 100),
+        },
+    ),
+    "forest": Space(RandomForestClassifier, RandomForestRegressor, 1.0, {}, _OF_FORESTS),
+    EXTRA_TREES: Space(ExtraTreesClassifier, ExtraTreesRegressor, 1.0, {"bootstrap": True}, _OF_FORESTS),
+}
+
+
+def drawn(index: int, families: tuple[str, ...], random_state: int) -> tuple[str, dict[str, Any]]:
+    """The kind and the parameters of a trial: first each kind with its defaults, then at random.
+
+    A trial depends on its index alone, so that a search that is taken up again goes on as it would have.
+    """
+    if index < len(families):
+        return families[index], {}
+    generator = np.random.default_rng([random_state, index])
+    shares = np.array([SPACES[name].share for name in families])
+    family = families[int(generator.choice(len(families), p=shares / shares.sum()))]
+    space = SPACES[family]
+    return family, {**space.fixed, **{name: draw(generator) for name, draw in space.drawn.items()}}
+
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model that was tried.
+
+    Attributes
+    ----------
+    index : int
+        Its number, from 0.
+    family : str
+        The kind of model.
+    params : dict
+        The parameters that are not the defaults.
+    losses : list of float
+        The loss on each fold; fewer than there are folds where the model was given up as worse than most.
+    n_estimators : list of int
+        Of each fold, the rounds or trees.
+    seconds : float
+        Of all fits and predictions.
+    is_complete : bool
+        Whether it was fitted on all folds.
+
+    Examples
+    --------
+    >>> from fastens import Trial
+    >>> Trial(0, "boosting", {"learning_rate": 0.05}, losses=[0.31, 0.29]).is_complete
+    False
+    """
+
+    index: int
+    family: str
+    params: dict[str, Any]
+    losses: list[float] = field(default_factory=list)
+    n_estimators: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+    is_complete: bool = False
+
+    @property
+    def loss(self) -> float:
+        """The mean loss over the folds."""
+        return float(np.mean(self.losses)) if self.losses else float("inf")
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of that mean; NaN where there are fewer than two folds."""
+        n_folds = len(self.losses)
+        return float(np.std(self.losses, ddof=1) / np.sqrt(n_folds)) if n_folds > 1 else float("nan")
+
+
+class SearchStateError(ValueError):
+    """The file of a search is of another search, or is none."""
+
+
+def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Mapping[str, Any]) -> str:
+    """What tells searches apart: the target, the shape and columns of the table, and what is searched how."""
+    found = hashlib.sha256(json.dumps([settings, _columns_of(X), len(y)], sort_keys=True).encode())
+    for values in (y, sample_weight):
+        if values is not None:
+            plain = "\0".join(map(str, values)).encode() if values.dtype == object else values.tobytes()
+            found.update(plain)
+    return found.hexdigest()
+
+
+def _columns_of(X: Any) -> list[Any]:
+    """The names of columns, their types where they have their own, and how many cells an Arrow table lacks in each."""
+    if hasattr(X, "column_names"):
+        columns = zip(X.column_names, X.columns, strict=True)
+        return [(name, str(column.type), column.null_count) for name, column in columns]
+    names, types = list(map(str, getattr(X, "columns", ()))), list(map(str, getattr(X, "dtypes", ())))
+    return [names, types if len(types) == len(names) else []]
+
+
+class SearchFile:
+    """Trials in a file, those of an earlier run first; without a path, nowhere."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, of: str) -> None:
+        self.path, self.trials = path, list[Trial]()
+        if path is None:
+            return
+        if os.path.exists(path) and os.path.getsize(path):
+            self.trials = _read(path, of)
+        header = json.dumps({"fastens search": VERSION, "of": of})
+        with replacing(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in (header, *map(_line, self.trials)))
+
+    def append(self, trial: Trial) -> None:
+        """Keep a trial."""
+        self.trials.append(trial)
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(_line(trial) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def _line(trial: Trial) -> str:
+    return json.dumps(asdict(trial))
+
+
+def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
+    name = os.fspath(path)
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().split("\n")[:-1]  # what follows the last line end is cut
+    try:
+        header = json.loads(lines[0])
+        is_ours, known = header["fastens search"] == VERSION, header["of"]
+    except (IndexError, KeyError, TypeError, ValueError):
+        is_ours, known = False, ""
+    if not is_ours:
+        raise SearchStateError(f"state must be the file of a search, or a new one; {name} holds something else.")
+    if known != of and any(lines[1:]):  # one that failed before its first trial stands in nobody's way
+        raise SearchStateError(
+            f"state must be of a search of the same rows and settings; {name} is of another one: choose another file, "
+            "or remove it."
+        )
+    try:
+        return [Trial(**json.loads(line)) for line in lines[1:]]
+    except (TypeError, ValueError) as error:
+        raise SearchStateError(f"state is damaged: {name} holds a line that is no trial.") from error
+
+
+CLASSIFICATION = "classification"
+LOSS = "loss"
+# Rounds of boosting, which early stopping ends; one in so many trees is grown first to see how long all take.
+MOST_ROUNDS, PROBE = 10_000, 10
+# A trial is given up once its mean loss is worse than the median of so many others on the same folds
+# (the median stopping rule of Golovin et al. 2017).
+FEWEST_FOR_MEDIAN = 5
+
+
+class TimeIsUpError(Exception):
+    """A fit would have gone beyond the time."""
+
+
+class Deadline:
+    """A callback of boosting that ends the training at a moment, and remembers that it did."""
+
+    def __init__(self, moment: float) -> None:
+        self.moment, self.has_ended = moment, False
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """End the training once the moment has come."""
+        if time.monotonic() >= self.moment:
+            self.has_ended = True
+            raise StopTraining
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return self.moment - time.monotonic()
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows, targets and weights, and how models of them are judged and made."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: NDArray[np.float64] | None
+    task: str
+    metric: str
+    patience: int
+    random_state: int
+    n_jobs: int | None
+
+    def model(self, family: str, params: dict[str, Any]) -> Any:
+        """The estimator of a trial."""
+        space = SPACES[family]
+        kind = space.classifier if self.task == CLASSIFICATION else space.regressor
+        model = kind(random_state=self.random_state, n_jobs=self.n_jobs).set_params(**params)
+        return model if self.weight is None else with_weight_type(model, self.weight)
+
+    def rows(self, rows: NDArray[np.intp]) -> dict[str, Any]:
+        """Some rows as arguments of `fit`."""
+        weight = None if self.weight is None else self.weight[rows]
+        return {"X": take_rows(self.X, rows), "y": self.y[rows], "sample_weight": weight}
+
+    def loss(self, model: Any, rows: dict[str, Any]) -> float:
+        """How wrong a model is on rows: log loss, root mean squared error, or a score with its sign turned."""
+        X, y, weight = rows["X"], rows["y"], rows["sample_weight"]
+        if self.metric != LOSS:
+            return -self._score(model, X, y, weight)
+        if self.task != CLASSIFICATION:
+            return float(np.sqrt(np.average((model.predict(X) - y) ** 2, weights=weight)))
+        places = np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
+        chances = model.predict_proba(X)[np.arange(len(y)), places]
+        chances = np.where(model.classes_[places] == y, chances, 0.0)  # of a class that the fold did not have
+        return float(np.average(-np.log(np.clip(chances, np.finfo(float).eps, None)), weights=weight))
+
+    def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+        try:
+            score = float(get_scorer(self.metric)(model, X, y, sample_weight=weight))
+        except (AttributeError, TypeError, ValueError) as error:
+            weighted = "" if weight is None else " with sample_weight"
+            rule = f"metric must be loss or a scorer that can judge {self.task} of this table{weighted}"
+            raise ValueError(f"{rule}; got {self.metric!r}: {error}") from error
+        if np.isnan(score):
+            raise ValueError(f"metric must judge models by the rows of each fold; {self.metric!r} has no value on one.")
+        return score
+
+
+def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Rows to fit on and to judge by, the same for every trial; of each class the same share."""
+    if data.task != CLASSIFICATION:
+        return shuffled_folds(data.y, n_folds, data.random_state, stratified=False)
+    if np.unique(data.y, return_counts=True)[1].max() < n_folds:
+        raise ValueError(f"y must have a class of {n_folds} rows or more, one for each fold to judge models by.")
+    folds = shuffled_folds(data.y, n_folds, data.random_state, stratified=True)
+    if any(np.all(data.y[train] == data.y[train[0]]) for train, _ in folds):
+        raise ValueError("y must have two classes among the rows that each fold trains on; one has a single class.")
+    return folds
+
+
+def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], moment: float) -> Trial:
+    """Fit a model on every fold, or until it is worse than most; TimeIsUpError once the moment has come."""
+    losses, rounds = list[float](), list[int]()
+    start = time.monotonic()
+    for train, test in folds:
+        model = data.model(trial.family, trial.params)
+        held_out = data.rows(test)
+        _fit(model, trial.family, data, (data.rows(train), held_out), Deadline(moment))
+        losses.append(data.loss(model, held_out))
+        rounds.append(int(getattr(model, "best_iteration_", model.n_estimators)))
+        if len(losses) < len(folds) and _is_worse_than_most(losses, others):
+            break
+    is_complete = len(losses) == len(folds)
+    return Trial(trial.index, trial.family, trial.params, losses, rounds, time.monotonic() - start, is_complete)
+
+
+def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[str, Any]], deadline: Deadline) -> None:
+    """Fit on the rows of a fold; boosting stops early by the other rows."""
+    train, held_out = parts
+    if deadline.left <= 0:
+        raise TimeIsUpError
+    if family != BOOSTING:
+        _check_time(model, train, deadline)
+        model.fit(**train)
+        return
+    model.set_params(
+        n_estimators=MOST_ROUNDS, early_stopping=True, n_iter_no_change=data.patience, callbacks=[deadline]
+    )
+    watched = _of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
+    model.fit(**train, X_val=watched["X"], y_val=watched["y"], sample_weight_val=watched["sample_weight"])
+    if deadline.has_ended:
+        raise TimeIsUpError
+
+
+def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
+    """The rows whose classes a model can know; a rare class may be in one fold only."""
+    known = np.flatnonzero(np.isin(held_out["y"], y))
+    weight = held_out["sample_weight"]
+    return {
+        "X": take_rows(held_out["X"], known),
+        "y": held_out["y"][known],
+        "sample_weight": None if weight is None else weight[known],
+    }
+
+
+def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:
+    """Grow a tenth of a forest, to see whether all of it can be grown in time."""
+    n_trees, start = model.n_estimators, time.monotonic()
+    model.set_params(n_estimators=max(1, n_trees // PROBE)).fit(**train)
+    seconds = (time.monotonic() - start) * n_trees / model.n_estimators
+    model.set_params(n_estimators=n_trees)
+    if seconds > deadline.left:
+        raise TimeIsUpError
+
+
+def _is_worse_than_most(losses: list[float], others: list[Trial]) -> bool:
+    n = len(losses)
+    means = [np.mean(other.losses[:n]) for other in others if len(other.losses) >= n]
+    return len(means) >= FEWEST_FOR_MEDIAN and bool(np.mean(losses) > np.median(means))
+
 
 TASKS = (CLASSIFICATION, "regression")
 FAMILIES = Rule(

@@ -11,8 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from fastens import AdaBoostClassifier, GradientBoostingClassifier, Growth
-from fastens.adaboost.weak_learners import BinnedRows, Stumps
-from fastens.adaboost.weak_rounds import VotingRules, VotingRun
+from fastens.adaboost.weak_learners import BinnedRows, Stumps, VotingRules, VotingRun
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.stumps import StumpLearner
 from reference.adaboost import (

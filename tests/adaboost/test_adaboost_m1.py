@@ -11,8 +11,7 @@ from sklearn.tree import DecisionTreeClassifier as PeerTree
 
 import fastens
 from fastens import AdaBoostClassifier, DecisionTreeClassifier
-from fastens.adaboost.weak_rounds import MAX_RESTARTS
-from fastens.adaboost.weights import RowWeights, content_order
+from fastens.adaboost.weak_learners import MAX_RESTARTS, RowWeights, content_order
 from fastens.engine.rows.sampling import stream_seeds
 from reference.adaboost import adaboost_m1, naive_stump, notes_with_restarts
 

@@ -100,7 +100,7 @@ def test_a_network_without_a_class(tmp_path):
 
 
 def test_large_families_are_counted_over_all_ranks(tmp_path, monkeypatch):
-    monkeypatch.setattr("fastens.bayes.networks.family_scores.DENSE_CELLS", 20)
+    monkeypatch.setattr("fastens.bayes.networks.structures.DENSE_CELLS", 20)
     path = tmp_path / "model"
     BayesianNetwork().fit(CATEGORIES, CLASSES).save(path)
     expected = path.read_bytes()
@@ -111,7 +111,7 @@ def test_large_families_are_counted_over_all_ranks(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rows", [7, 300, 1000, 5999])
 def test_moments_of_blocks_that_cross_ranks(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("fastens.bayes.naive.count_likelihoods._MOMENT_ROWS", rows)
+    monkeypatch.setattr("fastens.bayes.naive.likelihoods._MOMENT_ROWS", rows)
     path = tmp_path / "model"
     GaussianNB().fit(X, CLASSES, WEIGHTS["whole"]).save(path)
     expected = path.read_bytes()

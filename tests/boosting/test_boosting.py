@@ -11,7 +11,7 @@ import pytest
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.monitoring.callbacks import announce, logger
-from fastens.options import Goss, Growth, HuberLoss
+from fastens.params.options import Goss, Growth, HuberLoss
 from reference.models import LOSSES, make_model, make_target, outputs
 
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import Categories, Growth
+from fastens.params.options import Categories, Growth
 from reference.sklearn_checks import parametrize_with_checks
 
 ENCODED = {"categories": Categories(encoding="ordered", missing="category"), "random_state": 0}

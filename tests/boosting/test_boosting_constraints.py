@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import Dart, Growth
+from fastens.params.options import Dart, Growth
 from reference.sklearn_checks import parametrize_with_checks
 
 CONSTRAINED = {

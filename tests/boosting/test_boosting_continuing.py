@@ -20,7 +20,7 @@ from fastens import (
     GradientBoostingSurvival,
 )
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Categories, EarlyStopping, Growth
+from fastens.params.options import Categories, EarlyStopping, Growth
 from reference.models import LOSSES, make_model, make_target, outputs
 
 OPTIONS = {

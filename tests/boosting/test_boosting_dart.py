@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.boosting.dart import Dropout
+from fastens.boosting.rounds import Dropout
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Dart, EarlyStopping, Growth
+from fastens.params.options import Dart, EarlyStopping, Growth
 from reference.models import LOSSES, make_model, make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
 

@@ -10,10 +10,9 @@ from sklearn.model_selection import GroupKFold, KFold
 
 import fastens
 from fastens import GradientBoostingRanker, GradientBoostingSurvival
-from fastens.engine.losses.ranking_loss import Queries
-from fastens.engine.losses.survival_losses import concordance
+from fastens.engine.losses.ranking_loss import Queries, concordance
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Dart, EarlyStopping, Growth
+from fastens.params.options import Dart, EarlyStopping, Growth
 from reference.average_precision import average_precision
 from reference.sklearn_checks import parametrize_with_checks
 

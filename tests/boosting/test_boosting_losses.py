@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import Growth, TweedieLoss
+from fastens.params.options import Growth, TweedieLoss
 from reference.sklearn_checks import parametrize_with_checks
 
 QUICK = {"n_estimators": 40, "learning_rate": 0.2, "min_samples_leaf": 100, "random_state": 0}

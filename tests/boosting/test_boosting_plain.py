@@ -8,9 +8,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, make_classificat
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.engine.losses.least_squares import LeastSquares
+from fastens.engine.losses.column_losses import LeastSquares
 from fastens.engine.losses.losses import BinaryLogLoss, Poisson
-from fastens.options import Growth
+from fastens.params.options import Growth
 from reference import gradient_boosting
 
 N_ROUNDS, RATE = 15, 0.3

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss, mean_gamma_deviance, mean_pinball_loss, me
 from threadpoolctl import threadpool_limits
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import Growth
+from fastens.params.options import Growth
 
 MOST_ROWS = 9000
 # Table and target; what must be left out, for it tells the target.

@@ -13,7 +13,7 @@ from fastens import (
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
-from fastens.options import Dart, Growth, LinearLeaves
+from fastens.params.options import Dart, Growth, LinearLeaves
 from fastens.table.labels import learn_labels
 from reference.rank_fits import (
     BINARY,

@@ -18,7 +18,7 @@ from fastens import (
     StackingRegressor,
     StopTraining,
 )
-from fastens.options import EarlyStopping, Goss, Mvs
+from fastens.params.options import EarlyStopping, Goss, Mvs
 from reference.models import make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
-from fastens.options import EarlyStopping
+from fastens.params.options import EarlyStopping
 from reference.models import LOSSES, make_model, make_target, outputs, same_python
 
 

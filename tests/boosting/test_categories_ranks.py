@@ -7,7 +7,7 @@ import pytest
 
 from fastens import GradientBoostingClassifier, GradientBoostingRanker, GradientBoostingRegressor
 from fastens import GradientBoostingSurvival as Survival
-from fastens.options import Categories
+from fastens.params.options import Categories
 from fastens.table.target_statistics import Targets, TargetStatistics
 from reference.rank_fits import (
     BINARY,

@@ -14,7 +14,7 @@ from fastens import (
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
-from fastens.options import Categories, Dart, EarlyStopping
+from fastens.params.options import Categories, Dart, EarlyStopping
 from reference.rank_fits import (
     BINARY,
     CLASSES,

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import Growth
+from fastens.params.options import Growth
 from reference.sklearn_checks import parametrize_with_checks
 
 QUICK = {"n_estimators": 20, "min_samples_leaf": 10, "random_state": 0}

@@ -14,7 +14,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.engine.linear.linear_leaves import read_trees
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import Growth, LinearLeaves
+from fastens.params.options import Growth, LinearLeaves
 from reference import contributions as naive_shapley
 from reference.linear_leaves import predict, slopes_of_leaf
 from reference.models import make_model, make_target, outputs

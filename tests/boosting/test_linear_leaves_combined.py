@@ -15,8 +15,8 @@ from fastens import (
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
-from fastens.boosting.dart import Dropout
-from fastens.options import Dart, Growth
+from fastens.boosting.rounds import Dropout
+from fastens.params.options import Dart, Growth
 from reference.models import make_model, make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
-from fastens.options import Dart, Growth, LinearLeaves
+from fastens.params.options import Dart, Growth, LinearLeaves
 from reference.sklearn_checks import parametrize_with_checks
 
 LINEAR = {"linear_leaves": True}

@@ -20,7 +20,7 @@ from fastens import (
 )
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.options import SHORT_FORMS, Categories, Dart, Goss, Growth
+from fastens.params.options import SHORT_FORMS, Categories, Dart, Goss, Growth
 from reference.public_estimators import OneQueryRanker
 
 RULES = BoostedTrees._parameter_rules

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import fastens
 from fastens import GradientBoostingRanker
-from fastens.options import Growth, LambdaRankLoss
+from fastens.params.options import Growth, LambdaRankLoss
 from reference.public_estimators import OneQueryRanker
 from reference.sklearn_checks import parametrize_with_checks
 

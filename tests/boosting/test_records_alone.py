@@ -10,7 +10,7 @@ import fastens as fe
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.grow.near_columns import NearColumns
-from fastens.options import Categories
+from fastens.params.options import Categories
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(3000, 9)).round(2)

@@ -12,7 +12,7 @@ import pytest
 
 from fastens import GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
-from fastens.options import EarlyStopping
+from fastens.params.options import EarlyStopping
 
 
 def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):

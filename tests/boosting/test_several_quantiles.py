@@ -14,7 +14,7 @@ from sklearn.multioutput import MultiOutputRegressor
 
 import fastens
 from fastens import GradientBoostingRegressor
-from fastens.options import Dart, Growth
+from fastens.params.options import Dart, Growth
 
 LEVELS = [0.1, 0.5, 0.9]
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
-from fastens.options import Categories, Dart, EarlyStopping, Growth
+from fastens.params.options import Categories, Dart, EarlyStopping, Growth
 from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 5, "random_state": 0}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fastens import GradientBoostingClassifier
-from fastens.boosting import side_by_side
-from fastens.boosting.side_by_side import SideBySide
+from fastens.boosting import rounds as side_by_side
+from fastens.boosting.rounds import SideBySide
 from fastens.engine.grow.growth import TreeGrower
 
 

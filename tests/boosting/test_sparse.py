@@ -10,7 +10,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
 from fastens.engine.bins.sparse_binned import SparseCodes, SparseMatrix
-from fastens.options import EarlyStopping
+from fastens.params.options import EarlyStopping
 from reference.children import run_child
 
 N_ROWS, N_COLUMNS = 500, 60

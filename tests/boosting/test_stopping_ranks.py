@@ -16,7 +16,7 @@ from fastens import (
     GradientBoostingRegressor,
     GradientBoostingSurvival,
 )
-from fastens.options import EarlyStopping
+from fastens.params.options import EarlyStopping
 from reference.rank_fits import (
     BINARY,
     CLASSES,

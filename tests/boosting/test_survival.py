@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 import fastens
 from fastens import BinnedTable, GradientBoostingSurvival
-from fastens.boosting.times import checked_times, read_times
-from fastens.options import AFTLoss, EarlyStopping, Growth
+from fastens.boosting.survival import checked_times, read_times
+from fastens.params.options import AFTLoss, EarlyStopping, Growth
 from reference import survival as naive
 from reference.sklearn_checks import parametrize_with_checks
 

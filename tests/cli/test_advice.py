@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fastens.cli.inspecting.checks import formulas, scores_alone
 from fastens.cli.inspecting.columns import column_facts, missing_codes, share_text
-from fastens.cli.inspecting.leaks import formulas, scores_alone
 from fastens.cli.table.columns import column_kinds
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 
 from fastens.cli.compare import STACK
 from fastens.cli.models import models
-from fastens.cli.report.leaderboard import CONSTANT, Entry, ranked
+from fastens.cli.report.report import CONSTANT, Entry, ranked
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 import fastens
 from fastens.cli import entry
-from fastens.cli.table.errors import CommandError
+from fastens.cli.table.columns import CommandError
 from reference.children import COMMAND, run_child
 
 

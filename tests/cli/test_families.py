@@ -9,8 +9,16 @@ import pytest
 
 import fastens
 from fastens import Categories, Dart, EarlyStopping, Growth
-from fastens.cli.models.models import ELSEWHERE, FAMILIES, TEXT, estimator_class, families
-from fastens.cli.models.parameters import PARAMETERS, _signature, directions
+from fastens.cli.models.models import (
+    ELSEWHERE,
+    FAMILIES,
+    PARAMETERS,
+    TEXT,
+    _signature,
+    directions,
+    estimator_class,
+    families,
+)
 from fastens.cli.table.target import CLASSIFICATION
 from reference.cli_kinds import BOTH, OF_COLUMNS, quick
 from reference.report_pages import page

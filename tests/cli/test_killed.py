@@ -15,7 +15,7 @@ import time
 import pytest
 
 import fastens
-from fastens.tuning.state import SearchFile
+from fastens.tuning.tune import SearchFile
 from reference.children import COMMAND, KILL, LONG, run_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")

@@ -246,7 +246,7 @@ def test_a_disk_too_full_for_codes(run, large_files):
     least = re.search(r"at least ([\d.]+ ?[kMG]?B)", run(*given, "--max-memory", "1MB").err)[1]
     names = sorted(os.listdir(large_files))
     code = (
-        "from fastens.table.memory_limits import MemoryNeeds;"
+        "from fastens.table.source import MemoryNeeds;"
         "MemoryNeeds.in_memory = property(lambda needs: 1 << 60);"  # codes of so few rows would fit
     )
     done = run_child(LIMIT.format(500) + code + COMMAND, *given, "--max-memory", least, folder=large_files)

@@ -578,7 +578,7 @@ def test_contributions_beside_the_key(run, houses, write_csv, monkeypatch, targe
             np.testing.assert_allclose(raw, found["prediction"].to_numpy())
         if target == "sold":
             np.testing.assert_allclose(1 / (1 + np.exp(-raw)), found["probability yes"].to_numpy())
-    monkeypatch.setattr("fastens.cli.explaining.contributions.BATCH_CELLS", 200)
+    monkeypatch.setattr("fastens.cli.explaining.subject.BATCH_CELLS", 200)
     assert run(*command, "pieces.csv").code == 0
     assert Path("pieces.csv").read_bytes() == Path("out.csv").read_bytes()
 

@@ -32,7 +32,7 @@ from fastens import (
 )
 from fastens.distributed import DaskTable
 from fastens.distributed.leading import ClusterLostError
-from fastens.options import Categories, EarlyStopping
+from fastens.params.options import Categories, EarlyStopping
 from reference.cluster_rows import content, make_frame
 
 da = pytest.importorskip("dask.array")

@@ -11,7 +11,7 @@ import pytest
 from fastens import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
 from fastens.distributed.rank_fit import FitTask, Watcher, fit_rank
 from fastens.distributed.reduction import RanksComm
-from fastens.options import EarlyStopping
+from fastens.params.options import EarlyStopping
 
 SMALL = {"n_estimators": 3, "random_state": 1}
 RNG = np.random.default_rng(0)

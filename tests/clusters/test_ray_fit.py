@@ -16,7 +16,7 @@ from fastens import (
     StackingRegressor,
 )
 from fastens.distributed import RayTable
-from fastens.options import EarlyStopping
+from fastens.params.options import EarlyStopping
 from reference.cluster_rows import content, make_frame
 
 psutil = pytest.importorskip("psutil")

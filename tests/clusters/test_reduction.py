@@ -7,8 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from fastens.distributed.mailbox import Mailbox
-from fastens.distributed.reduction import RankLostError
+from fastens.distributed.reduction import Mailbox, RankLostError
 from reference.messages import by_messages
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 13)

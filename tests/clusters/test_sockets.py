@@ -8,8 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from fastens.distributed.reduction import RankLostError, RanksComm
-from fastens.distributed.sockets import Sockets
+from fastens.distributed.reduction import RankLostError, RanksComm, Sockets
 
 
 class Rank(Sockets):

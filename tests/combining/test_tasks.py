@@ -12,7 +12,7 @@ import pytest
 import sklearn
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fastens.combining.tasks import run_tasks
+from fastens.combining.responses import run_tasks
 from fastens.engine.threads import resolve_n_jobs
 
 

@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, VotingClassifier, VotingRegressor
-from fastens.combining.member_weights import OutOfFold, learn_weights, margin_weights
+from fastens.combining.voting import OutOfFold, learn_weights, margin_weights
 from fastens.engine.threads import resolve_n_jobs
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastens.conformal.quantiles import ConformalScores, upper_ends
+from fastens.conformal.scores import ConformalScores, upper_ends
 from reference import conformal as naive
 
 COVERAGES = st.sampled_from([0.07, 0.5, 0.8, 0.9, 0.95, 0.99])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastens.conformal.quantiles import ConformalScores, upper_ends
 from fastens.conformal.scores import (
     COVERAGE,
+    ConformalScores,
     Errors,
     SetScore,
     SetScores,
@@ -19,6 +19,7 @@ from fastens.conformal.scores import (
     middle_column,
     nearest_columns,
     sets,
+    upper_ends,
 )
 from reference import conformal as naive
 

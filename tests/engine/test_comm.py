@@ -13,10 +13,8 @@ from scipy.sparse import csr_matrix
 
 from fastens.engine import comm as seam
 from fastens.engine.bins.binning import BinningSketch, learn_binning
-from fastens.engine.comm import LOCAL
-from fastens.engine.comm_pool import CommPool
-from fastens.engine.losses.column_losses import ColumnLosses
-from fastens.engine.losses.least_squares import LeastSquares
+from fastens.engine.comm import LOCAL, CommPool
+from fastens.engine.losses.column_losses import ColumnLosses, LeastSquares
 from fastens.engine.losses.loss_names import regression_loss
 from fastens.engine.losses.losses import (
     BinaryLogLoss,

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fastens.bayes.naive.texts import index_type
+from fastens.bayes.naive.text import index_type
 from fastens.engine.bins.binning import Binning, learn_and_bin, learn_binning
 from fastens.engine.bins.sparse_binned import sparse_matrix
 from fastens.engine.limits import MAX_INT32, Limits
 from fastens.engine.parts import RowSource
-from fastens.engine.rows.sampling import hash_order
-from fastens.engine.rows.sparse_rows import columns_of
+from fastens.engine.rows.sampling import columns_of, hash_order
 
 
 class Rows(RowSource):

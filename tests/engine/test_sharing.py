@@ -9,7 +9,7 @@ import pandas as pd
 
 from fastens import GradientBoostingClassifier
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.sharing import shared_work
+from fastens.engine.comm import shared_work
 from fastens.engine.threads import limited_threads, resolve_n_jobs
 
 

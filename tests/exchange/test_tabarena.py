@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fastens.tuning.spaces import BOOSTING, SPACES
+from fastens.tuning.tune import BOOSTING, SPACES
 
 FOLDER = Path(__file__).resolve().parents[2] / "contrib" / "tabarena" / "fastens"
 RNG = np.random.default_rng(0)

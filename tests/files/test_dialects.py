@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from fastens.files import TableSchema  # noqa: E402
-from fastens.files.python_values import array_of  # noqa: E402
+from fastens.files.formats import array_of  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "40"))

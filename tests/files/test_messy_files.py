@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow")
 import fastens  # noqa: E402
 from fastens.files import TableFileError, TableSchema  # noqa: E402
 from fastens.files.csv_streams import CsvStream  # noqa: E402
-from fastens.files.json_tables import _Lines  # noqa: E402
+from fastens.files.formats import _Lines  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 DAY = datetime.date

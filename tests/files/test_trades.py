@@ -659,7 +659,7 @@ def test_texts_that_are_no_lists(tmp_path, monkeypatch, capsys, cells):
 
 
 def test_addresses_of_the_web_are_no_free_text():
-    from fastens.cli.table.identifiers import words_per_cell
+    from fastens.cli.table.notes import words_per_cell
 
     urls = [f"https://shop.example.org/en/a-long-name-of-a-product-{i}/reviews?page={i}&sort=new" for i in range(100)]
     assert words_per_cell(pa.chunked_array([urls])) == 0

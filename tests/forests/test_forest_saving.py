@@ -9,7 +9,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier as PeerForest
 
 import fastens
-from fastens import ModelFileError, RandomForestClassifier, RandomForestRegressor, storage
+from fastens import ModelFileError, RandomForestClassifier, RandomForestRegressor
+from fastens.modelfile import storage
 from reference.forests import CASES, FORESTS, make, make_table, make_targets, outputs
 
 

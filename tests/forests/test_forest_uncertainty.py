@@ -8,9 +8,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_
 
 import fastens
 from fastens import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
-from fastens.engine.trees.leaf_rows import LeafRows
-from fastens.forests import forest_regressor
-from fastens.forests.tree_errors import quantiles_of_trees
+from fastens.engine.trees.leaf_values import LeafRows
+from fastens.forests import random_forest as forest_regressor
+from fastens.forests.out_of_bag import quantiles_of_trees
 
 
 @pytest.fixture(scope="module")

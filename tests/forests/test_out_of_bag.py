@@ -359,7 +359,7 @@ def test_scores_of_members_of_numbers(rows):
 def test_permutation_importance_of_sparse_rows_is_that_of_an_array(kind, monkeypatch):
     """Only columns that a tree splits on become dense, of some rows at a time."""
     from fastens.engine.bins.binning import Binning
-    from fastens.engine.trees import walks
+    from fastens.engine.trees import contributions as walks
 
     table = random_sparse(300, 2000, density=0.05, format="csc", random_state=0)
     target = np.ravel(table[:, :9].sum(axis=1))

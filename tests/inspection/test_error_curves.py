@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 from fastens import AdaBoostClassifier, GradientBoostingClassifier
-from fastens.inspection.error_curves import plot_errors
+from fastens.inspection.diversity import plot_errors
 
 pytest.importorskip("matplotlib").use("Agg")
 

@@ -15,9 +15,10 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.linear_model import LogisticRegression
 
 import fastens
-from fastens.inspection import model_plots, theory
+from fastens.inspection import diversity as theory
+from fastens.inspection import model_plots
 from fastens.inspection.contribution_plots import plot_explanation
-from fastens.options import Categories
+from fastens.params.options import Categories
 
 TREES = {
     "boosting": (fastens.GradientBoostingClassifier, fastens.GradientBoostingRegressor, {"n_estimators": 20}),

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot
 
 from fastens.inspection.network_plot import plot_network
-from fastens.inspection.table_text import table_text
+from fastens.inspection.trees import table_text
 from reference.boxes import extents, overlaps
 
 mpl.use("Agg")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from fastens.inspection import theory
+from fastens.inspection import diversity as theory
 
 mpl.use("Agg")
 

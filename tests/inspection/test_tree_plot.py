@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot
 
 import fastens
-from fastens.options import Categories
+from fastens.params.options import Categories
 from reference.boxes import extents, overlaps
 
 mpl.use("Agg")

@@ -10,9 +10,8 @@ from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier, export_text
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestRegressor
-from fastens.inspection.tree_plot import plot_tree
-from fastens.inspection.tree_text import MOST_CATEGORIES, Names, split_at, to_dataframe, to_text, value_text
-from fastens.options import Categories
+from fastens.inspection.trees import MOST_CATEGORIES, Names, plot_tree, split_at, to_dataframe, to_text, value_text
+from fastens.params.options import Categories
 from reference.sklearn_trees import ensemble_of
 
 IRIS = load_iris()

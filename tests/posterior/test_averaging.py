@@ -12,6 +12,7 @@ from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, c
 from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.posterior.averaging import (
     PruningPrior,
+    TableSearch,
     TreeAverager,
     class_statistics,
     compact,
@@ -20,7 +21,6 @@ from fastens.posterior.averaging import (
     of_all_nodes,
 )
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior
-from fastens.posterior.split_priors import TableSearch
 
 N_ROWS = 3000
 COST = TableSearch(np.full(6, 50.0), None, random_thresholds=False)

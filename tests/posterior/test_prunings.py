@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from fastens.engine.grow.pruning import cut
-from fastens.posterior import pruning_passes as kernel
-from fastens.posterior.prunings import Prunings, depths
+from fastens.engine.grow.growth import cut
+from fastens.posterior import averages as kernel
+from fastens.posterior.averaging import Prunings, depths
 from reference import prunings as twin
 from reference.pruning import random_tree
 

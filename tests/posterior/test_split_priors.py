@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fastens.posterior.split_priors import (
+from fastens.posterior.averaging import (
     NodeSearch,
     TableSearch,
     n_splits_of,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import fastens
-from fastens import storage
+from fastens.modelfile import storage
 from properties.choices import Choices
 
 REFUSALS = (ValueError, TypeError, OverflowError)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import fastens
-from fastens import options
+from fastens.params import options
 
 ESTIMATORS = [name for name in fastens.__all__ if hasattr(getattr(fastens, name), "fit")]
 # The others take hypotheses or documents in place of a table.

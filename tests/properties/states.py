@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import fastens
-from fastens import storage
+from fastens.modelfile import storage
 from properties.choices import Choices
 from properties.parameters import ESTIMATORS
 from properties.trial import PREDICTIONS

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fastens.engine.losses.loss_names import REGRESSION
-from fastens.storage import load
+from fastens.modelfile.storage import load
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from reference.public_estimators import CLASSES, make, table_for

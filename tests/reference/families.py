@@ -1,4 +1,4 @@
-"""Families of columns, the plain way: the specification of fastens.bayes.counts.family_counts."""
+"""Families of columns, the plain way: the specification of fastens.bayes.counts.cube."""
 
 from __future__ import annotations
 

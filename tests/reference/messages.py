@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fastens.distributed.mailbox import Mailbox
-from fastens.distributed.reduction import RanksComm
+from fastens.distributed.reduction import Mailbox, RanksComm
 
 
 class Messages:

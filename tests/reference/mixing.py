@@ -1,4 +1,4 @@
-"""Posteriors over classifiers, the plain way: the specification of fastens.bayes.hypotheses.mixing."""
+"""Posteriors over classifiers, the plain way: the specification of fastens.bayes.hypotheses.combination."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import fastens as fe
-from fastens.engine.bins import places
-from fastens.table import binned_arrays
+from fastens.engine.bins import binned as places
+from fastens.table import binned_table as binned_arrays
 
 X = np.random.default_rng(0).normal(size=(50, 3))
 

@@ -15,8 +15,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import fastens as fe
 from fastens.engine.bins import binning as binning_module
-from fastens.engine.bins.bundles import bundled
-from fastens.options import Categories, EarlyStopping
+from fastens.engine.bins.sparse_binned import bundled
+from fastens.params.options import Categories, EarlyStopping
 
 RNG = np.random.default_rng(7)
 N_ROWS = 800

@@ -15,8 +15,8 @@ import pytest
 
 import fastens as fe
 from fastens.combining.responses import MemberError
-from fastens.engine.bins.places import TemporaryFiles
-from fastens.table.memory_limits import MemoryLimits
+from fastens.engine.bins.binned import TemporaryFiles
+from fastens.table.source import MemoryLimits
 from fastens.table.sources import open_batches
 from reference.full_disk import full_disk
 

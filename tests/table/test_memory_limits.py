@@ -14,9 +14,9 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 import fastens as fe
-from fastens.engine.bins.places import TemporaryFiles
-from fastens.options import EarlyStopping
-from fastens.table.memory_limits import in_bytes, shown_bytes
+from fastens.engine.bins.binned import TemporaryFiles
+from fastens.params.options import EarlyStopping
+from fastens.table.source import in_bytes, shown_bytes
 from reference.children import run_child
 
 RNG = np.random.default_rng(5)
@@ -45,12 +45,12 @@ def placed(monkeypatch):
         return zeros(self, shape, dtype)
 
     monkeypatch.setattr(TemporaryFiles, "zeros", noted)
-    monkeypatch.setattr("fastens.table.memory_limits._BESIDES", 0)
-    monkeypatch.setattr("fastens.table.memory_limits._SORTED", 0)
-    monkeypatch.setattr("fastens.table.memory_limits._BATCHES", dict.fromkeys(("files", "frame", "array"), 0))
-    monkeypatch.setattr("fastens.table.memory_limits._SAMPLED", 0)
-    monkeypatch.setattr("fastens.table.memory_limits._PAGES", 0)
-    monkeypatch.setattr("fastens.table.memory_limits._ARROW", 0)
+    monkeypatch.setattr("fastens.table.source._BESIDES", 0)
+    monkeypatch.setattr("fastens.table.source._SORTED", 0)
+    monkeypatch.setattr("fastens.table.source._BATCHES", dict.fromkeys(("files", "frame", "array"), 0))
+    monkeypatch.setattr("fastens.table.source._SAMPLED", 0)
+    monkeypatch.setattr("fastens.table.source._PAGES", 0)
+    monkeypatch.setattr("fastens.table.source._ARROW", 0)
     return shapes
 
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import fastens as fe
 from fastens.engine.parts import RowSource, as_array
-from fastens.options import Categories, EarlyStopping
+from fastens.params.options import Categories, EarlyStopping
 
 N_ROWS, MOST_ROWS = 1000, 130
 

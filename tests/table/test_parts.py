@@ -32,8 +32,8 @@ from fastens import (
 from fastens.combining.folds import _reads_tables
 from fastens.combining.responses import MemberError
 from fastens.table.encoder import InputEncoder
-from fastens.table.frames import table_from_frame
 from fastens.table.parts import beside, read_table, settled, take_columns, take_rows
+from fastens.table.tables import table_from_frame
 
 
 def frames():

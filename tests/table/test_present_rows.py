@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import fastens
 from fastens import BayesianNetwork, BinnedTable, GradientBoostingClassifier, IsolationForest, Source
-from fastens.table.present_rows import present_part, present_table
+from fastens.table.parts import present_part, present_table
 from fastens.table.training_data import TrainingData
 
 N_ROWS = 80

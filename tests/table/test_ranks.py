@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from fastens import GradientBoostingRegressor
-from fastens.options import Categories
+from fastens.params.options import Categories
 from fastens.table.encoder import InputEncoder, Reading
 from reference.threads_comm import on_ranks
 from tests.table.test_parted_tables import PartsOnly

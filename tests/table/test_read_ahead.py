@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fastens.engine import threads
-from fastens.table.read_ahead import ahead
+from fastens.table.sources import ahead
 
 
 def test_one_item_is_made_ahead_and_no_more():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastens.engine.whole import are_whole
-from fastens.table.sample_weights import as_multiples, check_weights, class_factors, multiplied, whole_multiples
+from fastens.table.training_data import as_multiples, check_weights, class_factors, multiplied, whole_multiples
 
 
 @pytest.mark.parametrize("weight", [[1.0, 2, 3], [0, 0.1, 1e20], [1e-20, 1e-25, 0]])

@@ -11,7 +11,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from fastens import EarlyStopping, GradientBoostingClassifier
-from fastens.table.shuffled_folds import shuffled_folds
+from fastens.table.training_data import shuffled_folds
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")

@@ -23,12 +23,11 @@ import pytest
 import fastens as fe
 from fastens.engine.parts import parts_of
 from fastens.files import csv_streams
-from fastens.options import Categories, EarlyStopping
+from fastens.params.options import Categories, EarlyStopping
 from fastens.table import sources
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.opening import open_table, split_columns
-from fastens.table.same_rows import SameRows
-from fastens.table.sources import is_source, open_batches
+from fastens.table.sources import SameRows, is_source, open_batches
 from reference.children import run_child
 
 N_ROWS, N_FILES = 1200, 3

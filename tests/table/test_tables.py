@@ -17,11 +17,9 @@ from sklearn.base import clone
 
 import fastens as fe
 from fastens.engine.parts import dense_blocks
-from fastens.table.arrays import ArrayTable
 from fastens.table.encoder import InputEncoder
-from fastens.table.frames import table_from_frame
 from fastens.table.sources import is_source
-from fastens.table.tables import joined_kinds
+from fastens.table.tables import ArrayTable, joined_kinds, table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastens
-from fastens import GradientBoostingClassifier, GradientBoostingRegressor, ModelFileError, storage
+from fastens import GradientBoostingClassifier, GradientBoostingRegressor, ModelFileError
+from fastens.modelfile import storage
 from reference.children import run_child
 from reference.models import LOSSES, make_model, make_target, outputs
 

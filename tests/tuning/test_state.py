@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fastens.tuning.state import SearchFile, SearchStateError, Trial, fingerprint
+from fastens.tuning.tune import SearchFile, SearchStateError, Trial, fingerprint
 
 TRIAL = Trial(0, "boosting", {"learning_rate": 0.1}, [0.5, 0.7], [10, 12], 1.5, True)
 

@@ -12,9 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 import fastens
-from fastens.tuning.search import Data, fold_rows, run_trial
-from fastens.tuning.spaces import SPACES, drawn
-from fastens.tuning.state import SearchStateError, Trial
+from fastens.tuning.tune import SPACES, Data, SearchStateError, Trial, drawn, fold_rows, run_trial
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 5))

@@ -7,7 +7,7 @@ from typing import Any
 from tabarena.models.fastens.model import FastensModel
 from tabarena.utils.config_utils import CustomAGConfigGenerator
 
-from fastens.tuning.spaces import BOOSTING, drawn
+from fastens.tuning.tune import BOOSTING, drawn
 
 
 def configurations(num_random_configs: int = 200) -> list[dict[str, Any]]:

@@ -97,7 +97,7 @@ class FastensModel(AbstractModel):
         """Bytes that a fit takes at most, by the arrays that it holds; the trees as if there were 1000 rounds."""
         from fastens import GradientBoostingRegressor
         from fastens.boosting.memory import boosting_needs
-        from fastens.table.memory_limits import TableShape
+        from fastens.table.source import TableShape
 
         params = (hyperparameters or {}) | {"n_estimators": 1000, "early_stopping": True}
         known = GradientBoostingRegressor().set_params(

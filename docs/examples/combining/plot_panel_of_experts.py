@@ -9,7 +9,7 @@ them err: 0.3^3 + 3 x 0.3^2 x 0.7 = 0.216. More experts reduce the error further
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fastens.inspection.theory import majority_error, plot_average_variance, plot_majority_error
+from fastens.inspection.diversity import majority_error, plot_average_variance, plot_majority_error
 
 assert np.isclose(majority_error(3, 0.3), 0.216)
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")

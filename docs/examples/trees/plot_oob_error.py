@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from fastens import RandomForestClassifier
-from fastens.inspection.theory import oob_share, plot_oob_share
+from fastens.inspection.diversity import oob_share, plot_oob_share
 
 X, X_test, y, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
 forest = RandomForestClassifier(n_estimators=200, oob_score=True, random_state=0).fit(X, y)

@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.bayes.posterior import check_prior, normalised
 from fastens.engine.elementary import xlog1py, xlogy
-from fastens.parameters import PROBABILITY, real, whole
-from fastens.table.arrays import dense
+from fastens.params.rules import PROBABILITY, real, whole
 from fastens.table.columns.factorize import is_missing
-from fastens.table.frames import is_frame
+from fastens.table.tables import dense, is_frame
 
 
 class _Any:

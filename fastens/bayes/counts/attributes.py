@@ -1,8 +1,10 @@
-"""Input of models over discrete attributes: every distinct value of a column is a value of the attribute."""
+"""Discrete attributes: declared values, bins of numeric columns, and codes for distinct values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,16 +12,191 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.base import BaseClassifier
-from fastens.bayes.counts.counting import encode, encode_all
-from fastens.bayes.counts.declared import declared_values, distinct_values, with_categories, with_values
-from fastens.bayes.counts.families import CodedRows, family_counts
-from fastens.table.arrays import ArrayTable, dense
-from fastens.table.at_sight import AtSight
-from fastens.table.columns.spellings import without_same
+from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode, encode_all, family_counts
+from fastens.engine.bins.binning import learn_binning
+from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.names import plain_name
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows
+from fastens.table.columns.factorize import Categories, is_missing, listed_values, sorted_categories, without_same
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.frames import is_frame
-from fastens.table.memory_limits import FitNeeds
-from fastens.table.tables import Table
+from fastens.table.parted import AtSight, PartedTable, move_positions
+from fastens.table.source import FitNeeds
+from fastens.table.tables import ArrayTable, Table, dense, is_frame, table_from_frame
+
+Array = NDArray[np.float64]
+Limits = list[Array | None]  # the upper ends of each column's bins but the last; None where it has categories
+WHOLE_FLOAT32 = 1 << 24  # smaller whole numbers are exact in float32
+
+
+def as_floats(X: Any) -> Any:
+    """Numbers as bins are learned from, in the smaller type where whole numbers allow it, or block by block."""
+    if X.dtype.kind == "f":
+        return X
+    if isinstance(X, np.ndarray) and X.size > CONVERTED_BLOCK:
+        return ConvertedRows.of_array(X)
+    is_small = X.size == 0 or -WHOLE_FLOAT32 < X.min() <= X.max() < WHOLE_FLOAT32
+    return X.astype(np.float32 if is_small else np.float64)
+
+
+def learn_limits(
+    X: Any,
+    weights: Array | None,
+    max_bins: int,
+    is_categorical: NDArray[np.bool_],
+    n_threads: int = 1,
+    comm: Comm = LOCAL,
+) -> Limits:
+    """Bin limits of each column of numbers: quantiles, or between distinct values where these are few.
+
+    Columns of categories have None. The limits do not depend on the number of threads.
+    """
+    if is_categorical.all():
+        return [None] * len(is_categorical)
+    binning = learn_binning(as_floats(X), weights, max_bins, is_categorical, n_threads, comm)
+    return [None if kind else limits for kind, limits in zip(is_categorical, binning.thresholds, strict=True)]
+
+
+def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
+    """A table with the positions of bins in the place of numbers; NaN stays."""
+    if all(found is None for found in limits):
+        return X
+    out = np.array(X, dtype=np.float64, order="F")
+    for index, found in enumerate(limits):
+        if found is not None:
+            column = out[:, index]
+            out[:, index] = np.where(np.isnan(column), np.nan, np.searchsorted(found, column))
+    return out
+
+
+def bin_names(limits: Array) -> list[str]:
+    """What the bins of a column are called."""
+    if not limits.size:
+        return ["any"]
+    ends = [f"{limit:g}" for limit in limits]
+    if len(set(ends)) < len(ends):
+        ends = [repr(limit) for limit in limits.tolist()]
+    between = [f"{low} to {high}" for low, high in pairwise(ends)]
+    return [f"<= {ends[0]}", *between, f"> {ends[-1]}"]
+
+
+def limits_to_arrays(limits: Limits) -> dict[str, NDArray[Any]]:
+    """For saving."""
+    found = [np.zeros(0) if each is None else each for each in limits]
+    return {
+        "limits": np.concatenate([np.zeros(0), *found]),
+        "n_limits": np.array([-1 if each is None else len(each) for each in limits], dtype=np.int64),
+    }
+
+
+def limits_from_arrays(arrays: dict[str, NDArray[Any]], is_categorical: NDArray[np.bool_]) -> Limits:
+    """From what `limits_to_arrays` gave; ValueError for anything else."""
+    limits, counts = arrays["limits"], arrays["n_limits"]
+    if counts.shape != is_categorical.shape or not np.array_equal(counts < 0, is_categorical):
+        raise ValueError("the limits of the bins are malformed")
+    if limits.dtype != np.float64 or limits.shape != (np.maximum(counts, 0).sum(),):
+        raise ValueError("the limits of the bins are malformed")
+    parts = np.split(limits, np.cumsum(np.maximum(counts, 0))[:-1])
+    if not all((np.diff(part) > 0).all() for part in parts):
+        raise ValueError("the limits of the bins are malformed")
+    return [None if kind else part for kind, part in zip(is_categorical, parts, strict=True)]
+
+
+Values = list[Any] | None  # of a column; None where they are not declared
+
+
+def declared_values(X: Any) -> list[Values]:
+    """The values that the type of each column lists; those of arrays and of tables in batches list none."""
+    if not is_frame(X) or isinstance(X, PartedTable):
+        return []
+    return [
+        column.declared if isinstance(column, Categories) else listed_values(getattr(column, "dtype", None))
+        for column in table_from_frame(X).arrays
+    ]
+
+
+def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, names: Sequence[str]) -> list[Values]:
+    """The same from what the user lists by column, in his order; `names` are the columns'.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column of categories, the list is empty or holds a value twice, or the column others.
+    """
+    out: list[Values] = [None] * len(names)
+    places: dict[Any, int] = {name: index for index, name in enumerate(names)}
+    places |= {name: index for index, name in enumerate(encoder.names or ())}
+    for name, values in states.items():
+        if plain_name(name) not in places:
+            raise ValueError(f"states must name columns of X, {list(names)}; got {name!r}.")
+        index = places[plain_name(name)]
+        known = encoder.categories[index]
+        if known is None:
+            raise ValueError(f"states must name columns of categories; {name!r} holds numbers that max_bins cuts.")
+        listed = distinct_values(f"states[{name!r}]", values)
+        among = set(listed)
+        unknown = [value for value in known if value not in among]
+        if unknown:
+            raise ValueError(
+                f"Column {name!r} must hold values of states[{name!r}], {listed}; it holds {unknown[0]!r}."
+            )
+        out[index] = listed
+    return out
+
+
+def distinct_values(name: str, values: Any) -> list[Any]:
+    """What a user lists as the values of a column; ValueError where that is no list of distinct ones."""
+    is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    listed = [value.item() if isinstance(value, np.generic) else value for value in values] if is_list else []
+    is_plain = all(isinstance(value, str | bool | int | float) and not is_missing(value) for value in listed)
+    if not listed or not is_plain or len(set(listed)) < len(listed):
+        raise ValueError(
+            f"{name} must be a list of distinct strings, numbers or booleans, none of them missing; got {values!r}."
+        )
+    return listed
+
+
+def with_values(
+    encoder: InputEncoder, rows: NDArray[Any], declared: Sequence[Values], first: int = 0, *, in_order: bool = False
+) -> tuple[InputEncoder, NDArray[Any]]:
+    """Add declared values to an encoder's categories and recode `rows` accordingly; the arguments stay as they are.
+
+    `rows` are positions of categories, or codes of which `first` is that of the first category; less is missing.
+    Categories are sorted, or with `in_order` those declared, in their order. `declared` may be empty: none for any
+    column.
+    """
+    categories = list(encoder.categories)
+    changed = [index for index, more in enumerate(declared) if _adds_values(categories[index], more, in_order=in_order)]
+    if not changed:
+        return encoder, rows
+    known = [categories[index] or [] for index in changed]
+    for index, old in zip(changed, known, strict=True):
+        more = list(declared[index] or [])
+        categories[index] = more if in_order else sorted_categories([*old, *more], str(index))
+    largest = max(len(found or ()) for found in categories)
+    rows = np.array(rows, dtype=_wide_enough(rows.dtype, largest), order="F")
+    for index, old in zip(changed, known, strict=True):
+        move_positions(rows[:, index], old, categories[index] or [], first)
+    return with_categories(encoder, categories), rows
+
+
+def with_categories(encoder: InputEncoder, categories: list[list[Any] | None]) -> InputEncoder:
+    """The same encoder with other categories."""
+    found = copy.copy(encoder)
+    found.categories = categories
+    return found
+
+
+def _adds_values(known: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
+    if known is None or declared is None:
+        return False
+    return known != list(declared) if in_order else not set(declared) <= set(known)
+
+
+def _wide_enough(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
+    if dtype.kind != "u":
+        return dtype
+    return next(found for found in CODE_DTYPES if found >= dtype and largest + 1 <= np.iinfo(found).max)
+
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000

@@ -1,13 +1,11 @@
-"""The count cube: the weight of each class in every cell of a table of discrete attributes, "any value" included.
-
-Cell = sum of digit_j * strides[j]; attribute j has sizes[j] values with digits 0, 1, ..., and "any" as the digit
-sizes[j]: a cell stands behind all cells that lie within it.
-"""
+"""The count cube of discrete attributes, and counts of families of columns."""
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int64_t
-
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.exact cimport exp, lgamma, log
+from fastens.bayes.counts.counted cimport any_code_t, count_t, first_of
+from fastens.engine.team cimport share_pieces
+
 
 cdef enum:
     MOST_ATTRIBUTES = 64
@@ -208,3 +206,323 @@ def tree_reach(
                         for v in range(1, shape.sizes[j] + 1):
                             reach[cell - v * shape.strides[j]] += through
             step(digits, &shape, -1)
+
+
+cdef enum:
+    BLOCK = 2048        # rows whose cells stay in the first-level cache while a family's columns go by
+    NEAR = 1024         # cells that are counted four times side by side, in 16 KB
+    SIDES = 4
+    EMPTYING = 1 << 20  # blocks after which 32 bits might not be enough
+
+cdef int64_t NOWHERE = -(1 << 55)       # several of them do not overflow, and no cell makes up for one
+
+
+cdef struct Family:
+    const int64_t* columns
+    const int64_t* strides
+    Py_ssize_t n_columns
+
+
+cdef struct Families:
+    const void* codes
+    int32_t code_size
+    Py_ssize_t n_rows
+    const int64_t* sizes
+    uint8_t* is_complete        # by column
+    Py_ssize_t n_families
+    const int64_t* starts
+    const int64_t* columns
+    const int64_t* strides
+    const int64_t* offsets
+    const float64_t* weight     # NULL: 1 each, and the counts are whole numbers
+    void* counts
+    const float64_t* table
+    Py_ssize_t width            # of the table and of `out`
+    float64_t* out
+
+
+cdef inline Family _family_of(const Families* all, Py_ssize_t index) noexcept nogil:
+    cdef int64_t start = all.starts[index]
+    return Family(all.columns + start, all.strides + start, all.starts[index + 1] - start)
+
+
+cdef inline void _add_column(
+    const any_code_t* codes, int64_t size, int64_t stride, Py_ssize_t n, int64_t* cells
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t position
+    for i in range(n):
+        position = <int64_t> codes[i] - 1
+        cells[i] += NOWHERE if position < 0 or position >= size else position * stride
+
+
+cdef inline void _find_cells(
+    const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, const int64_t* sizes, int64_t* cells
+) noexcept nogil:
+    cdef Py_ssize_t i, k
+    for i in range(n):
+        cells[i] = 0
+    for k in range(family.n_columns):
+        _add_column(codes + family.columns[k] * n_rows, sizes[family.columns[k]], family.strides[k], n, cells)
+
+
+cdef inline void _find_near_cells(
+    const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, uint16_t* cells
+) noexcept nogil:
+    # The same for few cells and nothing missing, in 16 bits, which the compiler adds eight at a time; sums wrap round,
+    # and the last is right.
+    cdef Py_ssize_t i, k
+    cdef const any_code_t* column
+    cdef uint16_t stride, first = 0
+    for k in range(family.n_columns):
+        first -= <uint16_t> family.strides[k]
+    for i in range(n):
+        cells[i] = first
+    for k in range(family.n_columns):
+        column = codes + family.columns[k] * n_rows
+        stride = <uint16_t> family.strides[k]
+        for i in range(n):
+            cells[i] += <uint16_t> (<uint16_t> column[i] * stride)
+
+
+cdef void _count_family(
+    const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, const int64_t* sizes,
+    count_t* out
+) noexcept nogil:
+    cdef int64_t[BLOCK] cells
+    cdef Py_ssize_t block, first, n, i
+    for block in range((n_rows + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        n = min(<Py_ssize_t> BLOCK, n_rows - first)
+        _find_cells(codes + first, n_rows, n, family, sizes, cells)
+        for i in range(n):
+            if cells[i] >= 0:
+                if count_t is int64_t:
+                    out[cells[i]] += 1
+                else:
+                    out[cells[i]] += weight[first + i]
+
+
+cdef void _count_near_family(
+    const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, Py_ssize_t n_cells, count_t* out
+) noexcept nogil:
+    # Neighbouring rows often have the same cell; counted side by side they do not wait for each other.
+    cdef uint16_t[BLOCK] cells
+    cdef uint32_t[SIDES * NEAR] sides
+    cdef Py_ssize_t block, first, n, i
+    cdef bint in_sides = count_t is int64_t and n_cells <= NEAR
+    if in_sides:
+        for i in range(SIDES * n_cells):
+            sides[i] = 0
+    for block in range((n_rows + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        n = min(<Py_ssize_t> BLOCK, n_rows - first)
+        _find_near_cells(codes + first, n_rows, n, family, cells)
+        if in_sides:
+            for i in range(n // SIDES):
+                sides[cells[4 * i]] += 1
+                sides[n_cells + cells[4 * i + 1]] += 1
+                sides[2 * n_cells + cells[4 * i + 2]] += 1
+                sides[3 * n_cells + cells[4 * i + 3]] += 1
+            for i in range(n - n % SIDES, n):
+                sides[cells[i]] += 1
+            if block % EMPTYING == EMPTYING - 1:
+                _empty(sides, n_cells, out)
+        else:
+            for i in range(n):
+                if count_t is int64_t:
+                    out[cells[i]] += 1
+                else:
+                    out[cells[i]] += weight[first + i]
+    if in_sides:
+        _empty(sides, n_cells, out)
+
+
+cdef inline void _empty(uint32_t* sides, Py_ssize_t n_cells, count_t* out) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n_cells):
+        out[i] += <count_t> sides[i] + sides[n_cells + i] + sides[2 * n_cells + i] + sides[3 * n_cells + i]
+    for i in range(SIDES * n_cells):
+        sides[i] = 0
+
+
+cdef inline void _count(const Families* all, Py_ssize_t index, const any_code_t* codes, count_t* out) noexcept nogil:
+    cdef Family family = _family_of(all, index)
+    cdef Py_ssize_t k, n_cells = all.offsets[index + 1] - all.offsets[index]
+    cdef bint near = n_cells <= 65536
+    out += all.offsets[index]
+    for k in range(family.n_columns):
+        near = near and all.is_complete[family.columns[k]]
+    if near:
+        _count_near_family(codes, all.weight, all.n_rows, family, n_cells, out)
+    else:
+        _count_family(codes, all.weight, all.n_rows, family, all.sizes, out)
+
+
+cdef inline void _count_codes_of(const Families* all, Py_ssize_t index, const any_code_t* codes) noexcept nogil:
+    if all.weight == NULL:
+        _count(all, index, codes, <int64_t*> all.counts)
+    else:
+        _count(all, index, codes, <float64_t*> all.counts)
+
+
+cdef void _count_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+    cdef const Families* all = <const Families*> job
+    if all.code_size == sizeof(uint8_t):
+        _count_codes_of(all, index, <const uint8_t*> all.codes)
+    elif all.code_size == sizeof(uint16_t):
+        _count_codes_of(all, index, <const uint16_t*> all.codes)
+    else:
+        _count_codes_of(all, index, <const uint32_t*> all.codes)
+
+
+cdef void _look_for_gaps(const any_code_t* codes, Py_ssize_t n, int64_t size, uint8_t* is_complete) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef any_code_t least = 1, most = 1
+    for i in range(n):
+        least = min(least, codes[i])
+        most = max(most, codes[i])
+    is_complete[0] = least == 1 and most <= size
+
+
+cdef inline void _look_at(const Families* all, Py_ssize_t j, const any_code_t* codes) noexcept nogil:
+    _look_for_gaps(codes + j * all.n_rows, all.n_rows, all.sizes[j], all.is_complete + j)
+
+
+cdef void _look_piece(void* job, Py_ssize_t j, int32_t thread) noexcept nogil:
+    cdef const Families* all = <const Families*> job
+    if all.code_size == sizeof(uint8_t):
+        _look_at(all, j, <const uint8_t*> all.codes)
+    elif all.code_size == sizeof(uint16_t):
+        _look_at(all, j, <const uint16_t*> all.codes)
+    else:
+        _look_at(all, j, <const uint32_t*> all.codes)
+
+
+def find_complete(
+    const any_code_t[:, ::1] codes, const int64_t[::1] sizes, uint8_t[::1] is_complete, int n_threads
+):
+    """Write in which columns every code is that of a position."""
+    cdef Families job
+    job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
+    job.sizes, job.is_complete = &sizes[0], &is_complete[0]
+    with nogil:
+        share_pieces(_look_piece, &job, codes.shape[0], n_threads)
+
+
+def count_families(
+    const any_code_t[:, ::1] codes,
+    const int64_t[::1] sizes,
+    const int64_t[::1] starts,
+    const int64_t[::1] columns,
+    const int64_t[::1] strides,
+    const int64_t[::1] offsets,
+    const float64_t[::1] weight,
+    uint8_t[::1] is_complete,
+    count_t[::1] out,
+    int n_threads,
+):
+    """Add to out[offsets[f] + cell] the weight of each row, or 1, for each family f; a thread owns whole families."""
+    cdef Families job
+    job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
+    job.sizes, job.is_complete, job.weight, job.counts = &sizes[0], &is_complete[0], first_of(weight), &out[0]
+    job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
+    with nogil:
+        share_pieces(_count_piece, &job, starts.shape[0] - 1, n_threads)
+
+
+cdef void _sum_out(
+    const int64_t* counts, const int64_t* sizes, const int64_t* strides, Py_ssize_t n_axes, int64_t n_cells,
+    int64_t* places, int64_t* out
+) noexcept nogil:
+    # The last axis changes fastest; `places`, all zeros, are those on each axis, and are so again in the end.
+    cdef int64_t i, cell = 0
+    cdef Py_ssize_t k
+    for i in range(n_cells):
+        out[cell] += counts[i]
+        k = n_axes - 1
+        while k >= 0:
+            places[k] += 1
+            cell += strides[k]
+            if places[k] < sizes[k]:
+                break
+            cell -= places[k] * strides[k]
+            places[k] = 0
+            k -= 1
+
+
+def add_margins(
+    const int64_t[::1] counts,
+    const int64_t[::1] begins,
+    const int64_t[::1] starts,
+    const int64_t[::1] sizes,
+    const int64_t[::1] strides,
+    const int64_t[::1] offsets,
+    int64_t[::1] places,
+    int64_t[::1] out,
+):
+    """Add to out[offsets[f] + cell] the counts of a joint table, whose other columns are summed out.
+
+    The table of family f stands in `counts` from begins[f] on. Its axes have `sizes` and, in the family's table, the
+    `strides` from starts[f] on; 0 where they are summed out. `places`, all zeros, has room for the axes of any table.
+    """
+    cdef Py_ssize_t f, k
+    cdef int64_t n_cells
+    with nogil:
+        for f in range(starts.shape[0] - 1):
+            n_cells = 1
+            for k in range(starts[f], starts[f + 1]):
+                n_cells *= sizes[k]
+            _sum_out(
+                &counts[begins[f]], &sizes[starts[f]], &strides[starts[f]], starts[f + 1] - starts[f], n_cells,
+                &places[0], &out[offsets[f]])
+
+
+cdef inline void _add_entries(
+    const int64_t* cells, Py_ssize_t n, Py_ssize_t width, const float64_t* table, float64_t* out
+) noexcept nogil:
+    cdef Py_ssize_t i, c
+    cdef const float64_t* entry
+    for i in range(n):
+        if cells[i] >= 0:
+            entry = table + cells[i] * width
+            for c in range(width):
+                out[i * width + c] += entry[c]
+
+
+cdef inline void _add_rows(const Families* all, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
+    cdef int64_t[BLOCK] cells
+    cdef Py_ssize_t f, n = min(<Py_ssize_t> BLOCK, all.n_rows - first)
+    for f in range(all.n_families):
+        _find_cells(codes + first, all.n_rows, n, _family_of(all, f), all.sizes, cells)
+        _add_entries(cells, n, all.width, all.table + all.offsets[f] * all.width, all.out + first * all.width)
+
+
+cdef void _add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Families* all = <const Families*> job
+    if all.code_size == sizeof(uint8_t):
+        _add_rows(all, block * BLOCK, <const uint8_t*> all.codes)
+    elif all.code_size == sizeof(uint16_t):
+        _add_rows(all, block * BLOCK, <const uint16_t*> all.codes)
+    else:
+        _add_rows(all, block * BLOCK, <const uint32_t*> all.codes)
+
+
+def add_family_entries(
+    const any_code_t[:, ::1] codes,
+    const int64_t[::1] sizes,
+    const int64_t[::1] starts,
+    const int64_t[::1] columns,
+    const int64_t[::1] strides,
+    const int64_t[::1] offsets,
+    const float64_t[:, ::1] table,
+    float64_t[:, ::1] out,
+    int n_threads,
+):
+    """Add to out[i] the rows table[offsets[f] + cell of row i] of all families f in which row i has a cell."""
+    cdef Families job
+    job.codes, job.code_size, job.n_rows, job.sizes = &codes[0, 0], sizeof(any_code_t), codes.shape[1], &sizes[0]
+    job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
+    job.n_families, job.table, job.width, job.out = starts.shape[0] - 1, &table[0, 0], table.shape[1], &out[0, 0]
+    with nogil:
+        share_pieces(_add_piece, &job, (job.n_rows + BLOCK - 1) // BLOCK, n_threads)

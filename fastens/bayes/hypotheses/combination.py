@@ -1,19 +1,308 @@
-"""Bayesian combination of any classifiers: each is a hypothesis, weighted by its likelihood on held-out rows."""
+"""Bayesian combination of classifiers: each is a hypothesis, weighted by its likelihood on held-out rows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metadata_routing import MetadataRouter
 
-from fastens.bayes.hypotheses.base_combination import BaseCombination
-from fastens.bayes.hypotheses.mixing import Evidence, pool, pseudo_bma
-from fastens.bayes.posterior import PosteriorMixin, draw_index, generator
-from fastens.checked_parameters import with_parameters
-from fastens.parameters import one_of, real
+from fastens.base import BaseClassifier
+from fastens.bayes.posterior import PosteriorMixin, check_prior, draw_index, generator, normalised
+from fastens.combining.folds import GivenRows, MemberData, known_rows
+from fastens.combining.responses import DOCS, RULES, joined_labels, labels_of_members, own_request
+from fastens.combining.voting import BaseWeightedMembers
+from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
+from fastens.params.docstrings import Docs, entries
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, real, whole
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Responses of the members (n_members, n_rows, n_classes), and the classes and weights of the rows.
+
+    Without noise the responses are probabilities, with it votes (1 and 0). A number is the probability of a wrong vote,
+    for any other class alike; a pair (a, b) is the Beta prior of each member's own.
+    """
+
+    responses: Array
+    y: NDArray[np.intp]
+    weight: Array
+    noise: float | tuple[float, float] | None
+
+    @property
+    def n_wrong_classes(self) -> int:
+        """Classes that a wrong vote may be for."""
+        return max(self.responses.shape[2] - 1, 1)
+
+    def errors(self) -> Array:
+        """Weight of the rows that each member votes wrong on."""
+        return ((1 - self._of_truth()) * self.weight).sum(axis=1)
+
+    def _of_truth(self) -> Array:
+        return self.responses[:, np.arange(len(self.y)), self.y]
+
+    def noise_of_members(self) -> Array | None:
+        """The probability of a wrong vote of each member: as given, or its posterior mean."""
+        n_members = len(self.responses)
+        if self.noise is None:
+            return None
+        if isinstance(self.noise, tuple | list):
+            a, b = self.noise
+            return (a + self.errors()) / (a + b + self.weight.sum())
+        return np.full(n_members, float(self.noise))
+
+    def log_likelihoods(self) -> Array:
+        """Log P(D | h) of each member."""
+        if not isinstance(self.noise, tuple | list):
+            return _weighed(self.by_row(), self.weight)
+        a, b = self.noise
+        # Summed apart: rounding may make the difference of the weights and the errors negative.
+        wrong, right = self.errors(), (self._of_truth() * self.weight).sum(axis=1)
+        return betaln(a + wrong, b + right) - betaln(a, b) - xlogy(wrong, self.n_wrong_classes)
+
+    def by_row(self) -> Array:
+        """Log probability of each row by each member, (n_members, n_rows); minus infinity where it is impossible."""
+        truth, noise = self._of_truth(), self.noise_of_members()
+        if noise is None:
+            return log(np.clip(truth, 0.0, 1.0))
+        wrong = 1 - truth
+        return xlogy(wrong, noise[:, None] / self.n_wrong_classes) + xlog1py(truth, -noise[:, None])
+
+
+def _weighed(by_row: Array, weight: Array) -> Array:
+    """Weighted sums over the rows; a row of no probability makes the sum minus infinity."""
+    return (by_row[:, weight > 0] * weight[weight > 0]).sum(axis=1)
+
+
+def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) -> tuple[Array, float]:
+    """P(h | D) of each hypothesis and log P(D), the likelihood to the power of 1 / temperature.
+
+    A hypothesis under which a row is impossible has the posterior 0. ValueError if that holds for every hypothesis of
+    positive prior.
+    """
+    best = log_likelihoods[prior > 0].max()
+    if np.isneginf(best):
+        raise ValueError(
+            "estimators must have a member of positive prior under which all rows are possible; every member gives the "
+            "class of some row the probability 0, so that all are refuted. Set noise above 0, such as noise=(1, 1), or "
+            "use members whose probabilities are never 0."
+        )
+    # Differences are divided: the logarithms themselves would overflow for a temperature next to 0.
+    with np.errstate(over="ignore"):  # to minus infinity: no share
+        less_than_best = np.minimum(log_likelihoods - best, 0) / temperature
+    shares, log_evidence = normalised(xlogy(1, prior) + less_than_best)
+    return shares, log_evidence + float(best) / temperature
+
+
+def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float = 1e-10, max_iter: int = 2000) -> Array:
+    """Weights of the most likely mixture by EM, under a Dirichlet(concentration) prior the most probable ones.
+
+    Some member must make all rows possible, as `posterior` checks. Each step multiplies a member's weight by the mean
+    share that it has in the mixture's probability of the rows; the likelihood never falls.
+    """
+    log_by_row, weight = log_by_row[:, weight > 0], weight[weight > 0]
+    p = exp(log_by_row - log_by_row.max(axis=0))
+    n_members = len(p)
+    found = np.full(n_members, 1 / n_members)
+    for _ in range(max_iter):
+        share = found[:, None] * p
+        mixture = share.sum(axis=0)  # 0 where a small concentration has dropped the members that a row needs
+        parts = np.divide(share, mixture, out=np.zeros_like(share), where=mixture > 0)
+        total = np.maximum((parts * weight).sum(axis=1) + concentration - 1, 0)
+        if not total.any():
+            # A concentration below 1, and rows of less weight: the prior wants one member alone.
+            return np.eye(n_members)[_weighed(log_by_row, weight).argmax()]
+        new = total / total.sum()
+        if np.abs(new - found).max() < tol:
+            return new
+        found = new
+    return found
+
+
+def pseudo_bma(
+    log_by_row: Array, weight: Array, prior: Array, random: np.random.Generator, n_draws: int = 1000
+) -> Array:
+    """Pseudo-BMA+ weights: the posterior, averaged over the Bayesian bootstrap of the rows (Yao et al. 2018)."""
+    shares = random.standard_gamma(weight, size=(n_draws, len(weight)))
+    shares[~shares.any(axis=1)] = weight  # tiny weights, whose draws vanish
+    shares *= weight.sum() / shares.sum(axis=1, keepdims=True)
+    # A refuted member has no share, also where the draw of the row that refutes it vanishes.
+    is_possible = ~np.isneginf(log_by_row[:, weight > 0]).any(axis=1)
+    weights = np.zeros(len(log_by_row))
+    likely = shares @ np.where(weight > 0, log_by_row[is_possible], 0.0).T
+    weights[is_possible] = softmax(xlogy(1, prior[is_possible]) + likely, axis=1).mean(axis=0)
+    return weights
+
+
+_BETA = Rule(
+    "a pair of numbers greater than 0",
+    lambda value: isinstance(value, tuple | list) and len(value) == 2 and all(map(real(0, open_low=True).holds, value)),
+)
+
+
+COMBINATION_DOCS = entries("""\
+cv : int, splitter, list of (train, test), "prefit" or None
+    The folds for the likelihood; None is 5. "prefit": the members are fitted, and `fit` gets rows that they were not
+    fitted on. With `X_val` the likelihood is that of these rows, and the members are fitted once, on all of `X`.
+refit : bool
+    Fit each member again on all rows; otherwise the folds' models are kept, and their predictions averaged.
+random_state : int, RandomState or None
+    Seeds the members whose own random_state is None, the draws of Gibbs and the bootstrap.
+posterior_ : array of shape (n_members,)
+    P(h | D), whatever the method.
+log_likelihoods_ : array of shape (n_members,)
+    Log P(D | h).
+log_evidence_ : float
+    Log P(D); with a temperature other than 1, of the likelihood to that power.
+prior_ : array of shape (n_members,)
+    The prior, summing to 1.
+noise_ : array of shape (n_members,)
+    The probability of a wrong vote, given or expected; empty for probabilities.
+chosen_index_ : int
+    Place of the member that predicts.
+""")
+
+
+@with_parameters
+class BaseCombination(BaseClassifier, BaseWeightedMembers):
+    """Fits the members, computes their likelihoods on rows they were not fitted on, and the posterior."""
+
+    _parameter_rules: ClassVar = {
+        **RULES,
+        "prior": ANYTHING,
+        "noise": real(0, 1, open_high=True) | _BETA | NONE,
+        "temperature": real(0, open_low=True),
+        "refit": FLAG,
+    }
+    _docs: ClassVar[Docs] = {**DOCS, **COMBINATION_DOCS}
+    _prefix: ClassVar[str] = "members."
+    _of_members: ClassVar[tuple[str, ...]] = ("prior_", "log_likelihoods_", "posterior_")
+    _learned: ClassVar[str] = "posterior_"
+
+    prior: ArrayLike | None = None
+    noise: float | tuple[float, float] | None = None
+    temperature: float = 1.0
+    refit: bool = True
+
+    prior_: Array = field(init=False)
+    noise_: Array = field(init=False)
+    log_likelihoods_: Array = field(init=False)
+    posterior_: Array = field(init=False)
+    log_evidence_: float = field(init=False)
+
+    def _response_method(self) -> str:
+        return "predict_proba" if self.noise is None else "predict"
+
+    def _remedy(self) -> str:
+        return (
+            " With noise all members vote by their labels: noise=0.1 is the probability of a wrong vote, noise=(1, 1) "
+            "learns it for each member."
+        )
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        known = labels_of_members(self._levels()[0]) if self._is_prefit else []
+        if not known:
+            return super()._learn_target(y)
+        # The fitted members know the classes; the rows given need not have them all.
+        self.classes_ = joined_labels(known)
+        return self._encode_target(y)
+
+    # Fit --------------------------------------------------
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit` passes on to which member; it reads validation rows itself."""
+        return super().get_metadata_routing().add_self_request(own_request(self, reads_validation_rows=True))
+
+    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        """Fit the members and compute their posterior."""
+        (specs,) = self._specs()
+        prior = check_prior("prior", self.prior, len(specs))
+        if self._is_prefit:
+            members = self._prefit_members(specs, data)
+        else:
+            folds = [] if data.validation is not None else self._folds(data, rows)
+            members, responses = self._fit_level(specs, data, folds, self.refit)
+        if self._is_prefit or data.validation is not None:
+            data = self._held_out(data)
+            responses = [member.respond(data.X) for member in members]
+        self._members = members
+        self._weigh(_evidence(responses, data, self.noise), prior)
+
+    def _held_out(self, data: MemberData) -> MemberData:
+        """The rows whose likelihood counts: those to validate on, where there are any."""
+        if data.validation is None:
+            return data
+        X_val, y_val = data.validation
+        return MemberData(X_val, self._encode_target(y_val), data.classes, None)
+
+    def _weigh(self, evidence: Evidence, prior: Array) -> None:
+        self.prior_ = prior
+        self.log_likelihoods_ = evidence.log_likelihoods()
+        noise = evidence.noise_of_members()
+        self.noise_ = np.empty(0) if noise is None else noise
+        self.posterior_, self.log_evidence_ = posterior(prior, self.log_likelihoods_, float(self.temperature))
+
+    # Members --------------------------------------------------
+
+    @property
+    def map_index_(self) -> int:
+        """Place of the most probable member, the first of equals."""
+        self._check_fitted()
+        return int(self.posterior_.argmax())
+
+    @property
+    def ml_index_(self) -> int:
+        """Place of the member of the greatest likelihood, the first of equals."""
+        self._check_fitted()
+        return int(self.log_likelihoods_.argmax())
+
+    @property
+    def map_estimator_(self) -> Any:
+        """The most probable member, fitted."""
+        return self.estimators_[self.map_index_]
+
+    @property
+    def ml_estimator_(self) -> Any:
+        """The member of the greatest likelihood, fitted."""
+        return self.estimators_[self.ml_index_]
+
+    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
+        """Draw fitted members, each by its posterior probability."""
+        whole(0).check("n", n)
+        models = self.estimators_
+        random = generator(self.random_state if random_state is None else random_state)
+        return [models[place] for place in draw_index(self.posterior_, n, random).tolist()]
+
+    def _proba_of(self, place: int, X: Any) -> Array:
+        """P(y | x, h) of one member on checked rows, with its noise where it votes."""
+        found = self._members[place].respond(X)
+        if not len(self.noise_):
+            return found
+        noise = self.noise_[place]
+        # The models of several folds have shares of the votes.
+        return found * (1 - noise) + (1 - found) * noise / max(found.shape[1] - 1, 1)
+
+    # Saving --------------------------------------------------
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "noise_", "log_evidence_")
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        if self.noise_.shape != ((0,) if self.noise is None else (len(self._members),)):
+            raise ValueError("the noise is malformed")
+
+
+def _evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
+    """The rows that every member has a response for, with their labels and weights."""
+    rows = known_rows(responses)
+    return Evidence(np.stack(responses)[:, rows], data.y[rows].astype(np.intp), data.weight[rows], noise)
 
 
 @with_parameters

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
-from fastens.checked_parameters import with_parameters
 from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
 from fastens.inspection.plotting import axes, plain, shortened, whole_ticks
-from fastens.parameters import ANYTHING, one_of, whole
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, one_of, whole
 from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
-from fastens.table.memory_limits import MemoryNeeds, TableShape, needs_without_files
+from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
 # Bytes of an outcome, and for each hypothesis.

@@ -1,9 +1,9 @@
-"""Base of the naive Bayes classifiers: statistics that add up, the posterior of the classes, merging and saving."""
+"""Base of the naive Bayes classifiers: shared parameters, additive statistics, merging and saving."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial, reduce
 from typing import Any, ClassVar
 
@@ -11,25 +11,112 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, TrainingData
-from fastens.bayes.counts.declared import declared_values
-from fastens.bayes.counts.memory import naive_bayes_needs
+from fastens.bayes.counts.attributes import declared_values
+from fastens.bayes.counts.counting import naive_bayes_needs
+from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
-from fastens.bayes.naive.parameters import DOCS
 from fastens.bayes.posterior import ParameterPosteriorMixin
-from fastens.docstrings import Docs
 from fastens.engine.elementary import exp, log, logsumexp, sum_in_order
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import resolve_n_jobs
+from fastens.modelfile.saving import SavedEstimator
+from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, entries
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, real
 from fastens.rollback import keeps_model
-from fastens.saving import SavedEstimator
-from fastens.table.arrays import dense
-from fastens.table.at_sight import AtSight
 from fastens.table.columns.numbers import has_large_numbers
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import check_classes, read_classes
-from fastens.table.memory_limits import FitNeeds, MemoryNeeds, TableShape
-from fastens.table.present_rows import present_rows
-from fastens.table.read_ahead import read_together
+from fastens.table.parted import AtSight
+from fastens.table.parts import present_rows
+from fastens.table.source import FitNeeds, MemoryNeeds, TableShape
+from fastens.table.sources import read_together
+from fastens.table.tables import dense
+
+
+def _is_vector_of_numbers(value: Any) -> bool:
+    return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
+
+
+PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
+COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
+FINITE = Rule("a finite number", real(-np.inf).holds)
+UNSEEN = one_of("ignore", "smooth", "error")
+
+DOCS = WEIGHT_TYPE_DOCS | entries("""\
+alpha : float or array of shape (n_features,)
+    Pseudo-count with smoothing="laplace".
+fit_prior : bool
+    Learn the prior of the classes from the rows; otherwise it is uniform.
+class_prior : array of shape (n_classes,) or None
+    Prior of the classes.
+smoothing : {"laplace", "m", "kt", "bdeu", "none"}
+    The pseudo-counts of the Dirichlet priors, each of r values for each of q groups: `alpha`; `m` / r; 1/2;
+    `ess` / (r q); 0. For a column of r categories, q is the number of classes, times the categories of the column's
+    parent where it has one; 1 where it does not depend on the class.
+m : float
+    With smoothing="m": imagined rows, or events, of each group (the m-estimate with a uniform prior).
+ess : float
+    With smoothing="bdeu": imagined rows, or events, of all groups together, the equivalent sample size.
+binarize : float or None
+    Values of a binary column above it count as 1; None is 0.
+var_smoothing : float
+    This share of the largest variance of a column of numbers is added to all their variances.
+max_bins : int
+    Most bins of a column of numbers: one for each distinct value, or quantiles where there are more. Bins are those of
+    the first rows. The default was chosen on 12 tables: see docs/networks.md.
+categorical_features : "from_dtype", "all", array or None
+    Columns of categories: by their type, all, a mask, indices or names, or none. The others hold numbers.
+unseen : {"ignore", "smooth", "error"}
+    A category that `fit` did not see: treated as missing, given the probability of one with count 0, or ValueError.
+feature_prior : float or None
+    Prior probability that a column of categories depends on the class. With it, predictions are averages over the
+    models of all subsets of these columns, each weighted by its posterior probability.
+n_jobs : int or None
+    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+classes_ : array of shape (n_classes,)
+    The labels, sorted.
+class_count_, class_log_prior_ : arrays of shape (n_classes,)
+    Rows of each class, and the log of its prior.
+n_categories_ : array of shape (n_features,)
+    Categories, or bins, of each column.
+bin_limits_ : list of n_features arrays or None
+    The upper ends of the bins of a column of numbers, but for the last.
+log_evidence_ : float
+    Log probability of the columns given the classes, the parameters averaged out; only where their priors are proper.
+n_features_in_ : int
+    Number of columns.
+feature_names_in_ : array of shape (n_features_in_,)
+    Their names, where they have some.
+""")
+
+
+@with_parameters
+class SmoothingParameters:
+    """Pseudo-counts, and the prior of the classes."""
+
+    _parameter_rules: ClassVar[Mapping[str, Rule]] = {**COMMON_RULES, **SMOOTHING_RULES}
+
+    alpha: Any = 1.0
+    fit_prior: bool = True
+    class_prior: Any = None
+    smoothing: str = "laplace"
+    m: float = 1.0
+    ess: float = 1.0
+    n_jobs: int | None = None
+
+
+def check_alpha(alpha: Any, n_features: int) -> Any:
+    """The pseudo-count, or an array of one for each column."""
+    if np.ndim(alpha) and len(alpha) != n_features:
+        raise ValueError(f"alpha must be a number or have one for each of the {n_features} columns; got {len(alpha)}.")
+    return alpha
+
+
+def smoothing_of(model: Any) -> Smoothing:
+    """The smoothing that a model's parameters describe."""
+    return Smoothing(model.smoothing, check_alpha(model.alpha, model.n_features_in_), model.m, model.ess)
+
 
 Array = NDArray[np.float64]
 IN_ORDER = 8  # NumPy adds rows of fewer values from the first to the last

@@ -1,33 +1,97 @@
-"""Naive Bayes for categories, and for tables whose columns are of several kinds."""
+"""Naive Bayes for categorical columns and for tables with columns of several kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.base import TrainingData
+from fastens.bayes.counts.attributes import declared_values, with_categories, with_values
 from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
-from fastens.bayes.counts.declared import with_categories
 from fastens.bayes.counts.dirichlet import Smoothing
-from fastens.bayes.naive.base_naive_bayes import Array, PosteriorNaiveBayes
-from fastens.bayes.naive.category_input import CategoryInput
-from fastens.bayes.naive.count_likelihoods import BernoulliLikelihood, GaussianLikelihood, MultinomialLikelihood
-from fastens.bayes.naive.likelihoods import CategoricalLikelihood, Likelihood, NotPositionsError
-from fastens.bayes.naive.parameters import FINITE, UNSEEN, SmoothingParameters, check_alpha, smoothing_of
-from fastens.checked_parameters import with_parameters
+from fastens.bayes.naive.base_naive_bayes import (
+    FINITE,
+    UNSEEN,
+    Array,
+    BaseNaiveBayes,
+    PosteriorNaiveBayes,
+    SmoothingParameters,
+    check_alpha,
+    pieces_of,
+    smoothing_of,
+)
+from fastens.bayes.naive.likelihoods import (
+    BernoulliLikelihood,
+    CategoricalLikelihood,
+    GaussianLikelihood,
+    Likelihood,
+    MultinomialLikelihood,
+    NotPositionsError,
+)
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
-from fastens.parameters import NONE, Rule, one_of, real, whole
-from fastens.table.arrays import ArrayTable, checked_array
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import NONE, Rule, one_of, real, whole
 from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
-from fastens.table.frames import is_frame
-from fastens.table.memory_limits import FitNeeds
 from fastens.table.opening import open_table
-from fastens.table.tables import Table, column_positions
+from fastens.table.parted import AtSight
+from fastens.table.source import FitNeeds
+from fastens.table.tables import ArrayTable, Table, checked_array, column_positions, is_frame, table_from_frame
+
+
+class CategoryInput(BaseNaiveBayes):
+    """A naive Bayes with columns of categories, and a policy for unseen ones."""
+
+    _keeps_integers = True
+    categorical_features: Any = "from_dtype"
+    unseen: str
+
+    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
+        table = super()._learn_table(X, needs)
+        if isinstance(table, AtSight):
+            self._encoder.unseen = -1.0
+            return table
+        # A copy: models of one table may share what was learned of it.
+        encoder = with_categories(self._encoder, list(self._encoder.categories))
+        encoder.unseen = -1.0
+        self._encoder, table = with_values(encoder, table, declared_values(X))
+        return table
+
+    def _restore_encoder(self, state: dict[str, Any]) -> None:
+        super()._restore_encoder(state)
+        self._encoder.unseen = -1.0
+
+    def _check_categories(self, table: Any, X: Any) -> None:
+        asked = [likelihood for likelihood in self._likelihoods if likelihood.unseen == "error"]
+        for start, part in pieces_of(table) if asked else ():
+            for likelihood in asked:
+                found = likelihood.first_unseen(part)
+                if found is not None:
+                    row, column = start + found[0], found[1]
+                    names = self._encoder.names
+                    name = repr(names[column]) if names else str(column)
+                    value = _value_at(X, row, column, names)
+                    raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
+
+
+def _value_at(X: Any, row: int, column: int, names: list[Any] | None) -> Any:
+    if is_frame(X):
+        table = table_from_frame(X)
+        known = table.names or []
+        place = known.index(names[column]) if names and names[column] in known else column
+        return nw.from_native(table.native, eager_only=True)[:, place].to_list()[row]
+    if sparse.issparse(X):
+        values = X.tocsr()[row : row + 1].toarray()[0]
+    else:
+        values = (X if isinstance(X, list | tuple) else np.asarray(X))[row]
+    value = values[column]
+    return value.item() if isinstance(value, np.generic) else value
+
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
 KINDS_OF_COLUMNS = Rule(

@@ -7,25 +7,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
-from fastens.bayes.naive.base_naive_bayes import Array, BaseNaiveBayes, PosteriorNaiveBayes
-from fastens.bayes.naive.count_likelihoods import (
-    BernoulliLikelihood,
-    ComplementLikelihood,
-    GaussianLikelihood,
-    MultinomialLikelihood,
-)
-from fastens.bayes.naive.likelihoods import Likelihood
-from fastens.bayes.naive.parameters import (
+from fastens.bayes.naive.base_naive_bayes import (
     COMMON_RULES,
     FINITE,
     PRIOR,
+    Array,
+    BaseNaiveBayes,
+    PosteriorNaiveBayes,
     SmoothingParameters,
     check_alpha,
     smoothing_of,
 )
-from fastens.checked_parameters import with_parameters
+from fastens.bayes.naive.likelihoods import (
+    BernoulliLikelihood,
+    ComplementLikelihood,
+    GaussianLikelihood,
+    Likelihood,
+    MultinomialLikelihood,
+)
 from fastens.engine.elementary import exp
-from fastens.parameters import ANYTHING, FLAG, NONE, real
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, FLAG, NONE, real
 
 
 @with_parameters

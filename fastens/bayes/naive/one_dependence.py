@@ -1,29 +1,504 @@
-"""Naive Bayes with one or two more dependences a column: trees (TAN) and averages over parents (AODE, A2DE)."""
+"""Naive Bayes with one or two parents per column: trees (TAN) and averages over parents (AODE, A2DE)."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.bayes.counts.column_bins import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
-from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
-from fastens.bayes.counts.memory import pairs_needs
-from fastens.bayes.naive.averaged_likelihoods import OneDependenceLikelihood, TwoDependenceLikelihood
-from fastens.bayes.naive.base_naive_bayes import PosteriorNaiveBayes
-from fastens.bayes.naive.category_input import CategoryInput
-from fastens.bayes.naive.likelihoods import Likelihood
-from fastens.bayes.naive.pair_likelihoods import PairLikelihood, TreeLikelihood
-from fastens.bayes.naive.parameters import UNSEEN, SmoothingParameters, smoothing_of
-from fastens.checked_parameters import with_parameters
-from fastens.engine.threads import resolve_n_jobs
-from fastens.parameters import ANYTHING, NONE, instance, parameter, real, whole
-from fastens.table.at_sight import AtSight
-from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.sample_weights import WEIGHT_TYPE
+from fastens.bayes.counts.attributes import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
+from fastens.bayes.counts.counting import (
+    Counts,
+    LabelledCodes,
+    check_pairs,
+    encode_all,
+    offsets_of,
+    pair_counts,
+    pairs_needs,
+    without_missing,
+)
+from fastens.bayes.counts.counts import add_entries, count_triples
+from fastens.bayes.counts.dirichlet import (
+    ROOT,
+    SMOOTHING_RULES,
+    Groups,
+    Smoothing,
+    class_information,
+    maximum_spanning_tree,
+    mutual_information,
+)
+from fastens.bayes.naive.base_naive_bayes import UNSEEN, PosteriorNaiveBayes, SmoothingParameters, smoothing_of
+from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, Likelihood
+from fastens.bayes.naive.mixed import CategoryInput
+from fastens.bayes.naive.moments import add_families, average_parents
+from fastens.engine.bins.binning import Binning
+from fastens.engine.comm import counted
+from fastens.engine.elementary import log
+from fastens.engine.threads import resolve_n_jobs, threads_for
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, NONE, instance, parameter, real, whole
+from fastens.table.parted import AtSight
+from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.tables import column_positions
+from fastens.table.training_data import WEIGHT_TYPE
+
+
+class PairLikelihood(CellLikelihood):
+    """Counts of the categories of every two columns; columns of numbers have bins, at `limits`, as categories."""
+
+    statistics: ClassVar[tuple[str, ...]] = ("counts",)
+    tables: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, smoothing: Smoothing, limits: Limits, sizes: NDArray[np.int64], unseen: str = "ignore") -> None:
+        super().__init__(smoothing)
+        self.limits = limits
+        self.sizes = sizes
+        self.unseen = unseen
+
+    def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
+        # One category more than there are: numbers have no code for it, but every column room.
+        categories = [
+            np.arange(1, size + 2, dtype=np.uint16) if limits is None else None
+            for limits, size in zip(self.limits, self.sizes.tolist(), strict=True)
+        ]
+        limits = [np.zeros(0) if limits is None else limits for limits in self.limits]
+        binning = Binning(limits, categories)
+        codes = binning.codes(as_floats(X), n_threads)
+        if self.unseen != "ignore":
+            for index in np.flatnonzero(binning.is_categorical):
+                codes[index, X[:, index] < 0] = self.sizes[index] + 1
+        return codes
+
+    def count(self, batch: Batch) -> None:
+        check_pairs(self.sizes + 1, batch.n_classes)
+        is_known = not isinstance(batch.X, AtSight) or batch.X.is_known
+        codes = [self._codes_of(block, is_known=is_known) for block in batch.blocks()]
+        self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
+
+    def _codes_of(self, block: Batch, *, is_known: bool) -> NDArray[Any]:
+        if is_known:
+            return self.codes(block.X, block.n_threads)
+        found = encode_all(block.X, block.n_threads)  # categories alone, of which some may be new
+        self.sizes = np.maximum(self.sizes, found.largest + 1)
+        return found.codes
+
+    def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
+        counts = pair_counts(batch.coded(codes), self.sizes + 1, batch.n_classes)
+        self.counts = without_missing(counts, self.sizes + 1)
+
+    def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
+        counts = np.zeros((len(self.counts), n_cells, n_cells), dtype=self.counts.dtype)
+        counts[:, targets[:, None], targets] = self.counts[:, sources[:, None], sources]
+        self.counts = counts
+
+    def singles(self) -> NDArray[Any]:
+        """Counts by class and category."""
+        return np.diagonal(self.counts, axis1=1, axis2=2)
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        counts, n_cells = self.counts, self.sizes.sum()
+        if counts.shape != (n_classes, n_cells, n_cells) or not np.isfinite(counts).all() or (counts < 0).any():
+            raise ValueError("the counts are malformed")
+
+
+class TreeLikelihood(PairLikelihood):
+    """Each column depends on the class and its parent in a tree of all columns (Friedman, Geiger & Goldszmidt 1997).
+
+    Where the parent is missing, or of a category never seen, the column depends on the class alone.
+    """
+
+    tables: ClassVar[tuple[str, ...]] = ("parents", "log_prob")
+
+    def __init__(self, *arguments: Any, root: int | None = None) -> None:
+        super().__init__(*arguments)
+        self.root = root
+        self.parents: Any = None
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """See Likelihood: the tree is the same in every mode."""
+        self.parents = self._learn_tree()
+        blocks = [self._family_table(column, mode, rng) for column in range(len(self.sizes))]
+        self.log_prob = np.concatenate([np.zeros((0, len(self.counts))), *blocks])
+
+    def _learn_tree(self) -> NDArray[np.int64]:
+        information = mutual_information(self.counts, self.sizes)
+        root = self.root
+        if root is None:
+            root = int(class_information(self.singles(), self.sizes).argmax())
+        return maximum_spanning_tree(information, root)
+
+    def _family_table(self, column: int, mode: str, rng: np.random.Generator | None) -> Array:
+        """Log probabilities of a column by the codes of its parent, its own codes, and the class."""
+        n_classes, size = len(self.counts), int(self.sizes[column])
+        cells = self._cells(column)
+        n_parent = self._parent_sizes()[column]
+        table = np.zeros((n_classes, n_parent + 2 * (self.parents[column] >= 0) or 1, size + 2))
+        table[:, :, 1:] = self._estimated(self.singles()[:, cells], column, n_classes, mode, rng)[:, None]
+        if n_parent:
+            known = self._estimated(self._family_counts(column), column, n_classes * n_parent, mode, rng)
+            table[:, 1:-1, 1:] = known.reshape(n_classes, n_parent, size + 1)
+        return table.reshape(n_classes, -1).T
+
+    def _estimated(
+        self, counts: Array, column: int, n_groups: int, mode: str, rng: np.random.Generator | None
+    ) -> Array:
+        """Log probabilities of a column's categories, and of one never seen, in each row of counts."""
+        groups = self._groups_of(column, n_groups)
+        known = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
+        unseen = groups.unseen(counts, mode) if self.unseen == "smooth" else np.ones((len(counts), 1))
+        return log(np.hstack([known, unseen]))
+
+    def _groups_of(self, column: int, n_groups: int) -> Groups:
+        pseudo = self.smoothing.of_groups(self.sizes, n_groups)[column]
+        return Groups(self.sizes[column : column + 1], np.full(self.sizes[column], pseudo))
+
+    def _cells(self, column: int) -> slice:
+        return slice(*offsets_of(self.sizes)[column : column + 2])
+
+    def _parent_sizes(self) -> NDArray[np.int64]:
+        """Categories of each column's parent; 0 for the root."""
+        return np.where(self.parents == ROOT, 0, self.sizes[self.parents])
+
+    def _family_counts(self, column: int) -> NDArray[Any]:
+        """Counts by class and category of the parent, and category of the column."""
+        counts = self.counts[:, self._cells(int(self.parents[column])), self._cells(column)]
+        return counts.reshape(counts.shape[0] * counts.shape[1], counts.shape[2])
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        codes = self.codes(X, n_threads)
+        n_threads = threads_for(codes.size * out.shape[1], n_threads, GRAIN)
+        add_families(codes, self.parents, self.sizes + 2, self._starts(), self.log_prob, out, n_threads)
+
+    def _starts(self) -> NDArray[np.int64]:
+        heights = np.where(self.parents == ROOT, 1, self.sizes[self.parents] + 2)
+        return offsets_of(heights * (self.sizes + 2))
+
+    def n_parameters(self) -> int:
+        per_group = len(self.counts) * np.maximum(self.sizes - 1, 0)
+        return int((per_group * np.maximum(self._parent_sizes(), 1)).sum())
+
+    def log_evidence(self) -> float | None:
+        """See Likelihood: of the tree, over the rows in which the column and its parent are known."""
+        total = 0.0
+        for column, parent in enumerate(self.parents.tolist()):
+            counts = self.singles()[:, self._cells(column)] if parent == ROOT else self._family_counts(column)
+            groups = self._groups_of(column, max(len(counts), 1))
+            if (groups.pseudo <= 0).any():
+                return None
+            total += float(groups.log_evidence(counts).sum())
+        return total
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        super().check(n_classes, n_features)
+        parents, log_prob = self.parents, self.log_prob
+        if parents.dtype != np.int64 or parents.shape != (n_features,):
+            raise ValueError("the tree is malformed")
+        if (parents < ROOT).any() or (parents >= n_features).any():
+            raise ValueError("the tree is malformed")
+        if log_prob.shape != (self._starts()[-1], n_classes) or not (log_prob <= 0).all():
+            raise ValueError("the log probabilities are malformed")
+
+
+MOST_TRIPLES = 1 << 28  # cells of a table of all columns by pairs of columns: 2 GiB
+LARGEST = 3  # columns that an error names
+
+
+class Pair(NamedTuple):
+    """Two columns, and where the block of their counts with later columns is."""
+
+    one: int
+    other: int
+    cells: slice
+
+
+class TripleLayout:
+    """Where counts of triples stand: a block for each pair of columns i < j, one after another.
+
+    A block's rows are the cells of i and j, that of j counting fast; its columns the cells of all columns after j. A
+    cell is a category of a column.
+    """
+
+    def __init__(self, sizes: NDArray[np.int64]) -> None:
+        self.sizes = sizes
+        self.offsets = offsets_of(sizes)
+        columns = list(combinations(range(len(sizes)), 2))
+        heights = [int(sizes[one] * sizes[other]) for one, other in columns]
+        starts = offsets_of(np.array([h * self.width(j) for h, (_, j) in zip(heights, columns, strict=True)], np.int64))
+        self.pairs = [
+            Pair(*both, slice(*cells)) for both, cells in zip(columns, pairwise(starts.tolist()), strict=True)
+        ]
+        self._pairs_of = {pair[:2]: pair for pair in self.pairs}
+        self.heights = np.array(heights, dtype=np.int64)
+        self.n_cells = int(starts[-1])
+
+    def width(self, column: int) -> int:
+        """Cells of the columns after one."""
+        return int(self.offsets[-1] - self.offsets[column + 1])
+
+    def block(self, counts: Counts, pair: Pair) -> Counts:
+        """A pair's block, (n_classes, categories of one, categories of the other, cells of the columns after)."""
+        one, other = self.sizes[pair.one], self.sizes[pair.other]
+        return counts[:, pair.cells].reshape(len(counts), one, other, self.width(pair.other))
+
+    def expanded(self, counts: Counts, pair: Pair) -> Counts:
+        """A pair's counts with the cells of all columns, 0 in those of the two.
+
+        They have the shape (n_classes, cells of the pair, cells of all columns).
+        """
+        one, other, _ = pair
+        shape = len(counts), self.sizes[one], self.sizes[other], self.offsets[-1]
+        out: Any = np.zeros(shape, dtype=counts.dtype)
+        out[..., self.offsets[other + 1] :] = self.block(counts, pair)
+        for third in range(other):
+            if third != one:
+                first = self._pairs_of[min(third, one), max(third, one)]
+                part = self.block(counts, first)[..., self._after(first.other, other)]
+                axes = (0, 2, 3, 1) if third < one else (0, 1, 3, 2)
+                out[..., self.offsets[third] : self.offsets[third + 1]] = part.transpose(axes)
+        return out.reshape(len(counts), -1, self.offsets[-1])
+
+    def _after(self, column: int, later: int) -> slice:
+        """The cells of a later column among those of the columns after one."""
+        start = self.offsets[column + 1]
+        return slice(self.offsets[later] - start, self.offsets[later + 1] - start)
+
+    def moved(self, counts: Counts, places: list[NDArray[np.intp]], wider: TripleLayout) -> Counts:
+        """The counts in a layout with more categories: those of column j go to places[j]."""
+        out: Any = np.zeros((len(counts), wider.n_cells), dtype=counts.dtype)
+        for old, new in zip(self.pairs, wider.pairs, strict=True):
+            start = wider.offsets[old.other + 1]
+            later = [found + wider.offsets[j] - start for j, found in enumerate(places) if j > old.other]
+            columns = np.concatenate([np.zeros(0, dtype=np.intp), *later])
+            target = np.ix_(np.arange(len(counts)), places[old.one], places[old.other], columns)
+            wider.block(out, new)[target] = self.block(counts, old)
+        return out
+
+
+def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int) -> Counts:
+    """Count the rows, or sum their weights, by class and the categories of every three columns, where all are known.
+
+    As `class_counts`, but `sizes` are numbers of categories, and cells are in the order of `TripleLayout`.
+    """
+    layout = TripleLayout(sizes)
+
+    def add(sums: Counts) -> None:
+        if rows.codes.size and sums.size:
+            pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
+            n_threads = threads_for(rows.codes.size * len(rows.codes) ** 2 / 6, rows.n_threads, GRAIN)
+            count_triples(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, n_threads)
+
+    out = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if rows.weights is None else np.float64)
+    found: Counts = counted(rows.comm, out, add)
+    return found
+
+
+def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | None) -> None:
+    """Raise ValueError where probabilities given pairs of columns would take too much memory; it names the largest."""
+    n_cells, squares = int(sizes.sum()), int((sizes**2).sum())
+    n_triples = n_classes * (n_cells**2 - squares) // 2 * n_cells
+    if n_triples > MOST_TRIPLES:
+        largest = np.argsort(-sizes, kind="stable")[:LARGEST].tolist()
+        top = ", ".join(f"{names[column] if names else column!r} ({sizes[column]})" for column in largest)
+        raise ValueError(
+            f"order=2 must have at most {MOST_TRIPLES} probabilities, categories of all pairs of columns x categories "
+            f"of all columns x classes; here it has {n_triples}. The columns with the most categories are {top}: join "
+            "rare ones, leave such columns out, take fewer max_bins, or order=1."
+        )
+
+
+# Rows that a thread scores at a time. A model of two parents has a larger part of the table, which more rows must use.
+SINGLE_ROWS, PAIR_ROWS = 256, 4096
+
+
+class Average(NamedTuple):
+    """Models, as `fastens.bayes.naive.moments.average_parents` has them."""
+
+    models: NDArray[np.int64]
+    place: NDArray[np.int64]
+    table: Array
+    n_rows: int  # to score at a time
+
+    def write(self, codes: NDArray[Any], offsets: NDArray[np.int64], out: Array, n_threads: int) -> NDArray[np.intp]:
+        """Write the log of the models' mean to `out`; return the rows that no model applies to, which stay."""
+        if not len(self.table):
+            return np.arange(len(out))
+        n_threads = threads_for(codes.size * len(self.models) * out.shape[1], n_threads, GRAIN)
+        averaged, totals = np.full(out.shape, -np.inf), np.zeros(out.shape)
+        n_parents = np.zeros(len(out), dtype=np.int32)
+        scores = np.empty((n_threads, self.n_rows * out.shape[1]))
+        places = np.empty((n_threads, self.n_rows), dtype=np.int64)
+        given = self.models, self.place, self.table
+        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places)
+        applies = n_parents > 0
+        out[applies] = averaged[applies] - log(n_parents[applies])[:, None]
+        return np.flatnonzero(~applies)
+
+
+class OneDependenceLikelihood(PairLikelihood):
+    """The average of the models in which one column is the parent of all others (Webb, Boughton & Wang 2005).
+
+    A row's parents are the columns whose value there came in at least `min_count` rows of `fit`. A row without any has
+    the probability that naive Bayes gives it.
+    """
+
+    def __init__(self, *arguments: Any, min_count: float = 1.0) -> None:
+        super().__init__(*arguments)
+        self.min_count = min_count
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """See Likelihood: the posterior means, in every mode."""
+        singles, offsets = self.singles(), offsets_of(self.sizes + 2)
+        self.by_class = self._logs(self.groups(), singles[:, None])[0]
+        chosen = np.flatnonzero(singles.sum(axis=0) >= self.min_count)
+        known = self._known_cells()[chosen]
+        table = self._logs(Groups(self.sizes, self._pseudo_of_pairs()[chosen]), self.counts[:, chosen])
+        table[np.arange(len(known)), known] = self._log_joint(singles, self.sizes, self.smoothing.alpha)[chosen]
+        place = np.full(offsets[-1], -1, dtype=np.int64)
+        place[known] = np.arange(len(known))
+        columns = np.arange(len(self.sizes))
+        models = np.column_stack([columns, np.full_like(columns, -1), offsets[:-1], np.ones_like(columns)])
+        self.by_one = Average(models, place, table, SINGLE_ROWS)
+
+    def _known_cells(self) -> NDArray[np.int64]:
+        """Where the categories are among the codes of all columns."""
+        return np.arange(self.sizes.sum()) + np.repeat(2 * np.arange(len(self.sizes)) + 1, self.sizes)
+
+    def _logs(self, groups: Groups, counts: NDArray[Any]) -> Array:
+        """Log probabilities of all columns' codes, and classes, from counts by class, parents and cell."""
+        offsets, known = offsets_of(self.sizes + 2), self._known_cells()
+        table = np.zeros((counts.shape[1], offsets[-1], len(counts)))
+        for index, found in enumerate(counts):
+            table[:, known, index] = log(groups.estimate(found, "bayes"))
+            if self.unseen == "smooth":
+                table[:, offsets[1:] - 1, index] = log(groups.unseen(found, "bayes"))
+        return table
+
+    def _log_joint(self, counts: NDArray[Any], sizes: NDArray[np.int64], alpha: Any) -> Array:
+        """Log P(class, value of the parents), by value and class, from counts of the values of each set of parents."""
+        size = np.repeat(sizes, sizes) * len(counts)
+        pseudo = np.repeat(replace(self.smoothing, alpha=alpha).of_groups(len(counts) * sizes, 1), sizes)
+        groups = Groups(sizes, pseudo)
+        total = groups.spread(groups.sums(counts).sum(axis=0)) + pseudo * size
+        return log(
+            np.divide(counts + pseudo, total, out=np.zeros(counts.shape), where=total > 0)
+        ).T  # by value, as tables are
+
+    def _pseudo_of_pairs(self) -> Array:
+        """Pseudo-counts of the categories of a column, by category of the parent."""
+        by_parent = [self._pseudo_given(max(size, 1)) for size in self.sizes.tolist()]
+        return np.repeat(by_parent, self.sizes, axis=0)
+
+    def _pseudo_given(self, n_values: int) -> Array:
+        """Pseudo-counts of all cells, where the parents have so many values."""
+        return np.repeat(self.smoothing.of_groups(self.sizes, len(self.counts) * n_values), self.sizes)
+
+    def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """See Likelihood. `out` comes with the prior of the classes, which only rows without parents need."""
+        self._write_average(self.codes(X, n_threads), out, n_threads)
+
+    def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
+        offsets = offsets_of(self.sizes + 2)
+        orphans = self.by_one.write(codes, offsets, out, n_threads)
+        if orphans.size:
+            plain = np.ascontiguousarray(out[orphans])
+            add_entries(np.ascontiguousarray(codes[:, orphans]), offsets, self.by_class, plain, n_threads)
+            out[orphans] = plain
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        super().check(n_classes, n_features)
+        self.estimate("bayes")
+
+
+class TwoDependenceLikelihood(OneDependenceLikelihood):
+    """The average of the models in which two columns are parents of all others (Webb et al. 2012).
+
+    Two columns are parents of a row where their values came together in at least `min_count` rows of `fit`. A row
+    without any has the average over single parents.
+    """
+
+    statistics: ClassVar[tuple[str, ...]] = ("counts", "triples")
+
+    def count(self, batch: Batch) -> None:
+        check_triples(self.sizes, batch.n_classes, batch.names)
+        super().count(batch)
+
+    def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
+        check_triples(self.sizes, batch.n_classes, batch.names)  # known now, if not before
+        super()._count_codes(codes, batch)
+        self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
+
+    def add(self, other: Any) -> None:
+        if not isinstance(other, TwoDependenceLikelihood):
+            raise ValueError(
+                "order must be 2 from the first rows on, or in both models; some were counted with order 1."
+            )
+        super().add(other)
+        self.triples = self.triples + other.triples
+
+    def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
+        old, targets = self.sizes, self._targets(places)
+        super().widen(sizes, places)
+        if self.sizes is not old:
+            self.triples = TripleLayout(old).moved(self.triples, targets, TripleLayout(sizes))
+
+    def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        super().estimate(mode, rng)
+        layout = TripleLayout(self.sizes)
+        cells = [self._pair_cells(pair.one, pair.other) for pair in layout.pairs]
+        counts = np.concatenate([self.counts[:, :0, 0], *(self.counts[:, one, other] for one, other in cells)], axis=1)
+        joint = self._log_joint(counts, layout.heights, self._alpha_of_pairs(layout))
+        is_parent = counts.sum(axis=0) >= self.min_count
+        table = np.empty((int(is_parent.sum()), int((self.sizes + 2).sum()), len(counts)))
+        padded = np.array([(self.sizes[pair.one] + 2) * (self.sizes[pair.other] + 2) for pair in layout.pairs])
+        starts, firsts = offsets_of(padded.astype(np.int64)), offsets_of(layout.heights)
+        place = np.full(starts[-1], -1, dtype=np.int64)
+        models = np.zeros((len(layout.pairs), 4), dtype=np.int64)
+        known, n_filled = self._known_cells(), 0
+        for index, (pair, (one, other)) in enumerate(zip(layout.pairs, cells, strict=True)):
+            chosen = np.flatnonzero(is_parent[firsts[index] : firsts[index + 1]])
+            groups = Groups(self.sizes, self._pseudo_given(max(int(layout.heights[index]), 1)))
+            part = self._logs(groups, layout.expanded(self.triples, pair)[:, chosen])
+            rows = np.arange(len(chosen))
+            part[rows, known[one[chosen]]] = joint[firsts[index] + chosen]
+            part[rows, known[other[chosen]]] = 0
+            table[n_filled : n_filled + len(chosen)] = part
+            width = self.sizes[pair.other] + 2
+            models[index] = pair.one, pair.other, starts[index], width
+            codes = np.divmod(chosen, self.sizes[pair.other])
+            place[starts[index] + (codes[0] + 1) * width + codes[1] + 1] = n_filled + rows
+            n_filled += len(chosen)
+        self.by_two = Average(models, place, table, PAIR_ROWS)
+
+    def _pair_cells(self, one: int, other: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The cells of either column in each combination of their values."""
+        offsets = offsets_of(self.sizes)
+        first, second = np.indices((self.sizes[one], self.sizes[other]))
+        return offsets[one] + first.ravel(), offsets[other] + second.ravel()
+
+    def _alpha_of_pairs(self, layout: TripleLayout) -> Any:
+        """That of a pair's values: the mean of the two columns'."""
+        alpha = np.broadcast_to(np.asarray(self.smoothing.alpha, dtype=np.float64), self.sizes.shape)
+        return np.array([(alpha[pair.one] + alpha[pair.other]) / 2 for pair in layout.pairs])
+
+    def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
+        left = self.by_two.write(codes, offsets_of(self.sizes + 2), out, n_threads)
+        if left.size:
+            plain = np.ascontiguousarray(out[left])
+            super()._write_average(np.ascontiguousarray(codes[:, left]), plain, n_threads)
+            out[left] = plain
+
+    def check(self, n_classes: int, n_features: int) -> None:
+        triples = self.triples
+        if triples.shape != (n_classes, TripleLayout(self.sizes).n_cells):
+            raise ValueError("the counts of triples are malformed")
+        if not np.isfinite(triples).all() or (triples < 0).any():
+            raise ValueError("the counts of triples are malformed")
+        super().check(n_classes, n_features)
+
 
 PAIR_RULES = {
     **SMOOTHING_RULES,

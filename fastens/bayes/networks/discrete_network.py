@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.networks.graphs import Parents, check_acyclic, children_of, topological_order
+from fastens.bayes.networks.structures import Parents, check_acyclic, children_of, topological_order
 from fastens.cached import cached_property
 
 Array = NDArray[np.float64]

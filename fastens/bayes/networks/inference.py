@@ -1,25 +1,350 @@
-"""Exact inference: probabilities of rows and of variables in them, joint distributions, samples, explanations."""
+"""Exact inference by variable elimination: factors, independent groups of missing values, and queries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.families import add_family_logs
-from fastens.bayes.networks.components import (
-    blocks_of,
-    evidence_factor,
-    evidence_factors,
-    find_components,
-    posterior_of,
-)
+from fastens.bayes.counts.counting import MOST_CELLS, add_family_logs
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
-from fastens.bayes.networks.factors import Array, Factor, best_backwards, draw_backwards, eliminate, marginal
-from fastens.bayes.networks.graphs import ancestors
+from fastens.bayes.networks.structures import ancestors
 from fastens.engine.elementary import log
+
+Array = NDArray[np.float64]
+UNSCALED = 16  # factors whose product does not underflow
+
+
+class Factor(NamedTuple):
+    """A table over the variables of `scope`."""
+
+    scope: tuple[int, ...]
+    values: Array  # (n_rows or 1, sizes of the scope...)
+
+
+class Elimination(NamedTuple):
+    """What is left after variables were summed out, and what they were summed out of."""
+
+    factors: list[Factor]
+    log_scale: Array  # (n_rows or 1,): the logs of what rescaling took away
+    steps: list[tuple[int, Factor]]  # each variable with the product that it was removed from
+
+
+def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
+    """The product of factors, rescaled row by row, and the log of what it was divided by."""
+    scope = tuple(sorted({variable for factor in factors for variable in factor.scope}))
+    values, log_scale = np.ones((1,) * (len(scope) + 1)), np.zeros(1)
+    for count, factor in enumerate(sorted(factors, key=lambda factor: factor.values.size)):
+        sizes = dict(zip(factor.scope, factor.values.shape[1:], strict=True))
+        aligned = factor.values.reshape(-1, *[sizes.get(variable, 1) for variable in scope])
+        _check_size(values.shape, aligned.shape)
+        values = values * aligned if count else aligned
+        if count % UNSCALED == UNSCALED - 1:
+            values, log_peak = _rescaled(values)
+            log_scale = log_scale + log_peak
+    return Factor(scope, values), log_scale
+
+
+def _check_size(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    n_cells = math.prod(map(max, one, other))
+    if n_cells > MOST_CELLS:
+        raise ValueError(
+            f"Exact inference here needs a table of {n_cells:.3g} cells, more than the {MOST_CELLS} allowed: too many "
+            "variables depend on each other."
+        )
+
+
+def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], sizes: Sequence[int]) -> list[int]:
+    """In which order to sum variables out: next the one whose neighbours need the fewest new edges (min-fill).
+
+    Of equal ones, the one whose product is the smallest table.
+    """
+    neighbours = _neighbours(scopes)
+    waiting = set(remove)
+    costs = {variable: _fill_cost(variable, neighbours, sizes) for variable in waiting}
+    order = []
+    queue = [(cost, variable) for variable, cost in costs.items()]  # and those that have changed since
+    heapify(queue)
+    while waiting:
+        cost, best = heappop(queue)
+        if best not in waiting or cost != costs[best]:
+            continue
+        waiting.remove(best)
+        order.append(best)
+        around = neighbours.pop(best, set())
+        if cost[0] == 0:  # all of them are neighbours of each other already
+            for variable in around:
+                gone = len(neighbours[variable]) - len(around)  # edges that were missing to the one that is removed
+                neighbours[variable].remove(best)
+                if variable in waiting:
+                    costs[variable] = costs[variable][0] - gone, _table_size(variable, neighbours[variable], sizes)
+            changed = around
+        else:
+            for variable in around:
+                neighbours[variable] |= around
+                neighbours[variable] -= {variable, best}
+            changed = around.union(*(neighbours[variable] for variable in around))
+            costs |= {variable: _fill_cost(variable, neighbours, sizes) for variable in changed & waiting}
+        for variable in changed & waiting:
+            heappush(queue, (costs[variable], variable))
+    return order
+
+
+def _neighbours(scopes: Iterable[Sequence[int]]) -> dict[int, set[int]]:
+    neighbours: dict[int, set[int]] = {}
+    for scope in scopes:
+        for variable in scope:
+            neighbours.setdefault(variable, set()).update(scope)
+    for variable, around in neighbours.items():
+        around.discard(variable)
+    return neighbours
+
+
+def _fill_cost(variable: int, neighbours: dict[int, set[int]], sizes: Sequence[int]) -> tuple[int, float]:
+    around = neighbours.get(variable, set())
+    missing = sum(len(around - neighbours[other]) - 1 for other in around) // 2
+    return missing, _table_size(variable, around, sizes)
+
+
+def _table_size(variable: int, around: Iterable[int], sizes: Sequence[int]) -> float:
+    try:
+        return float(math.prod(sizes[other] for other in around) * sizes[variable])
+    except OverflowError:
+        return math.inf
+
+
+def eliminate(
+    factors: Sequence[Factor], remove: Iterable[int], sizes: Sequence[int], *, by_max: bool = False
+) -> Elimination:
+    """Sum variables out of a product of factors, or with `by_max` take the maximum over them."""
+    left = dict(enumerate(factors))  # in the order of their numbers
+    numbers: dict[int, list[int]] = {}  # of the factors whose scope a variable is in, also of those that are gone
+    for number, factor in left.items():
+        for variable in factor.scope:
+            numbers.setdefault(variable, []).append(number)
+    log_scale = np.zeros(1)
+    steps: list[tuple[int, Factor]] = []
+    constants = [number for number, factor in left.items() if not factor.scope]
+    for variable in elimination_order([factor.scope for factor in factors], remove, sizes):
+        joined, log_peak = product([left.pop(number) for number in numbers.pop(variable, []) if number in left])
+        axis = 1 + joined.scope.index(variable)
+        values = joined.values.max(axis=axis) if by_max else joined.values.sum(axis=axis)
+        values, log_message = _rescaled(values)
+        number = len(factors) + len(steps)
+        left[number] = Factor(tuple(other for other in joined.scope if other != variable), values)
+        for other in left[number].scope:
+            numbers[other].append(number)
+        log_scale = log_scale + log_peak + log_message
+        steps.append((variable, joined))
+        constants += [] if left[number].scope else [number]
+        log_scale = log_scale + _sum_of_logs(left.pop(constant) for constant in constants)
+        constants = []
+    log_scale = log_scale + _sum_of_logs(left.pop(constant) for constant in constants)
+    return Elimination(list(left.values()), log_scale, steps)
+
+
+def _sum_of_logs(constants: Iterable[Factor]) -> Array:
+    with np.errstate(divide="ignore"):
+        return sum((np.log(factor.values) for factor in constants), np.zeros(1))
+
+
+def _rescaled(values: Array) -> tuple[Array, Array]:
+    """Values whose largest in each row is 1, and the log of what they were divided by; rows of zeros stay."""
+    peak = values.reshape(len(values), -1).max(axis=1)
+    peak = np.where(peak > 0, peak, 1.0)
+    return values / peak.reshape(-1, *(1,) * (values.ndim - 1)), log(peak)
+
+
+def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int]) -> tuple[Factor, Array]:
+    """The product of the factors summed over all variables but `keep`, divided by its total; and the log of that.
+
+    Rows whose total is 0 have log -inf and zeros.
+    """
+    kept = set(keep)
+    remove = {variable for factor in factors for variable in factor.scope} - kept
+    found = eliminate(factors, remove, sizes)
+    joined, log_peak = product(found.factors)
+    total = joined.values.reshape(len(joined.values), -1).sum(axis=1)
+    log_total = log(total) + log_peak + found.log_scale
+    safe = np.where(total > 0, total, 1.0)
+    values = joined.values / safe.reshape(-1, *(1,) * len(joined.scope))
+    if (log_total == -np.inf).any():
+        values = values * (log_total > -np.inf).reshape(-1, *(1,) * len(joined.scope))
+    return Factor(joined.scope, values), log_total
+
+
+def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.random.Generator) -> dict[int, NDArray]:
+    """Draw `n` joint values of all variables that were summed out, by the last first; factors have one row.
+
+    Given the values of those removed later, a variable has the distribution of the product that it was removed from.
+    """
+    drawn: dict[int, NDArray] = {}
+    for variable, joined in reversed(steps):
+        weights = np.moveaxis(_at(joined, variable, drawn, n), 0, -1)
+        cumulative = np.cumsum(weights, axis=0)
+        drawn[variable] = (cumulative < random.random(n) * cumulative[-1]).sum(axis=0)
+    return drawn
+
+
+def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
+    """The most probable joint values of all variables that were removed by maxima; the first of equals."""
+    found: dict[int, NDArray] = {}
+    for variable, joined in reversed(steps):
+        found[variable] = _at(joined, variable, found, 1).argmax(axis=1)
+    return {variable: int(values[0]) for variable, values in found.items()}
+
+
+def _at(joined: Factor, variable: int, known: dict[int, NDArray], n: int) -> Array:
+    """The table's entries for each value of a variable, shape (n, size), the others being known."""
+    others = tuple(other for other in joined.scope if other != variable)
+    values = np.moveaxis(joined.values[0], joined.scope.index(variable), -1)
+    entries = values[tuple(known[other] for other in others)]
+    return np.broadcast_to(entries, (n, entries.shape[-1]))
+
+
+BLOCK_CELLS = 1 << 20  # of the joint table of a block of rows: 8 MB
+JOINT_CELLS = 1 << 12  # of a small joint table
+
+
+class Component(NamedTuple):
+    """Connected missing variables, the variables whose tables they touch, and the rows they are missing in."""
+
+    variables: tuple[int, ...]
+    touched: tuple[int, ...]
+    rows: NDArray[np.intp]
+
+
+def find_components(
+    network: DiscreteNetwork, is_missing: NDArray[np.bool_], wanted: int | None = None, *, prune: bool = True
+) -> list[Component]:
+    """The components of all rows, or those with the variable `wanted`.
+
+    With `prune`, missing variables without a known or wanted descendant are left out: their tables sum to 1.
+    """
+    packed = np.packbits(is_missing, axis=0)
+    patterns, first, pattern_of_row = np.unique(packed, axis=1, return_index=True, return_inverse=True)
+    by_pattern = np.argsort(pattern_of_row.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(pattern_of_row.ravel(), minlength=patterns.shape[1]))
+    rows_of: dict[tuple[tuple[int, ...], tuple[int, ...]], list[NDArray[np.intp]]] = {}
+    for index, row in enumerate(first):
+        missing = np.flatnonzero(is_missing[:, row]).tolist()
+        rows = by_pattern[ends[index - 1] if index else 0 : ends[index]]
+        for found in _components_of(network, missing, wanted, prune):
+            if wanted is None or wanted in found[0]:
+                rows_of.setdefault(found, []).append(rows)
+    return [Component(*found, np.sort(np.concatenate(rows))) for found, rows in sorted(rows_of.items())]
+
+
+def _components_of(
+    network: DiscreteNetwork, missing: list[int], wanted: int | None, prune: bool
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    unknown = set(missing)
+    needed = set(range(len(network.names)))
+    if prune:
+        roots = needed - unknown if wanted is None else (needed - unknown) | {wanted}
+        needed = ancestors(network.parents, roots)
+    waiting = unknown & needed
+    while waiting:
+        component, touched, new = set(), set(), [min(waiting)]
+        while new:
+            variable = new.pop()
+            component.add(variable)
+            families = {variable, *network.children[variable]} & needed
+            around = {other for family in families for other in network.families[family]} & unknown
+            new += [other for other in around if other not in component and other not in new]
+            touched |= families
+        waiting -= component
+        yield tuple(sorted(component)), tuple(sorted(touched))
+
+
+def evidence_factors(
+    network: DiscreteNetwork, component: Component, codes: NDArray[Any], rows: NDArray[np.intp]
+) -> list[Factor]:
+    """The tables that a component touches, at the known values of the rows."""
+    return [
+        evidence_factor(network, variable, set(component.variables), codes[:, rows]) for variable in component.touched
+    ]
+
+
+def evidence_factor(network: DiscreteNetwork, variable: int, unknown: set[int], codes: NDArray[Any]) -> Factor:
+    """A variable's table at the known values of rows: a factor of the unknown ones in its family."""
+    family = network.families[variable]
+    table, scope, known = split_axes(network.tables[variable], family, unknown)
+    if not known:
+        return Factor(scope, table[None])
+    return Factor(scope, table[tuple(codes[other].astype(np.intp) - 1 for other in known)])
+
+
+def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tuple[Array, tuple[int, ...], list[int]]:
+    """A view with the axes of the known variables first, then the unknown ones in ascending order; and both."""
+    known = [variable for variable in family if variable not in unknown]
+    scope = tuple(sorted(variable for variable in family if variable in unknown))
+    return table.transpose([family.index(variable) for variable in (*known, *scope)]), scope, known
+
+
+def blocks_of(network: DiscreteNetwork, component: Component) -> Iterator[NDArray[np.intp]]:
+    """The rows of a component in blocks whose tables fit the cache."""
+    n_cells = min(np.prod(network.sizes[list(component.variables)], dtype=np.float64), JOINT_CELLS)
+    step = BLOCK_CELLS // max(int(n_cells), 1)
+    for first in range(0, len(component.rows), step):
+        yield component.rows[first : first + step]
+
+
+def posterior_of(
+    network: DiscreteNetwork, component: Component, keep: tuple[int, ...], factors: list[Factor], n_rows: int
+) -> tuple[Array, Array]:
+    """P(keep | what is known of each row), zeros where that is impossible; and the log of the touched tables' sum."""
+    found, log_total = marginal(factors, keep, network.sizes.tolist())
+    shape = tuple(network.sizes[sorted(keep)])
+    return np.broadcast_to(found.values, (n_rows, *shape)), np.broadcast_to(log_total, n_rows)
+
+
+def expected_counts(
+    network: DiscreteNetwork, components: list[Component], codes: NDArray[Any], weights: Array | None
+) -> tuple[list[Array], float]:
+    """What the missing values add to each family's counts in expectation, and the sum of log probabilities of the rest.
+
+    The log probabilities are those of the tables that components touch; rows in which a family is known are counted
+    elsewhere. Impossible rows add nothing, and make the sum -inf.
+    """
+    counts = [np.zeros(table.shape) for table in network.tables]
+    total = 0.0
+    for component in components:
+        joint_size = np.prod(network.sizes[list(component.variables)], dtype=np.float64)
+        # A small joint table is made once, and summed for each family.
+        keep = component.variables if joint_size <= JOINT_CELLS else ()
+        for rows in blocks_of(network, component):
+            weight = np.ones(len(rows)) if weights is None else weights[rows]
+            factors = evidence_factors(network, component, codes, rows)
+            joint, log_total = posterior_of(network, component, keep, factors, len(rows))
+            total += float((weight * log_total).sum())
+            for variable in component.touched:
+                family = network.families[variable]
+                view, scope, known = split_axes(counts[variable], family, set(component.variables))
+                if keep:
+                    others = [1 + axis for axis, other in enumerate(keep) if other not in scope]
+                    share = joint.sum(axis=tuple(others))
+                else:
+                    share = posterior_of(network, component, scope, factors, len(rows))[0]
+                _add_shares(view, [codes[other][rows] for other in known], share, weight)
+    return counts, total
+
+
+def _add_shares(view: Array, known: list[NDArray[Any]], share: Array, weight: Array) -> None:
+    """Add each row's weighted share to the cells of the known values."""
+    n_known = view.shape[: len(known)]
+    cells = np.zeros(len(weight), dtype=np.intp)
+    for size, code in zip(n_known, known, strict=True):
+        cells = cells * size + (code.astype(np.intp) - 1)
+    n_cells = int(np.prod(n_known))
+    flat = share.reshape(len(weight), -1)
+    sums = [np.bincount(cells, weights=flat[:, k] * weight, minlength=n_cells) for k in range(flat.shape[1])]
+    view += np.stack(sums, axis=1).reshape(view.shape)
+
 
 # Rows --------------------------------------------------
 

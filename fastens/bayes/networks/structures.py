@@ -1,23 +1,424 @@
-"""Structure learning: hill-climbing, Chow-Liu trees, TAN and KDB."""
+"""Structure learning: graphs, family scores, hill climbing, Chow-Liu trees, TAN and KDB."""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.chow_liu import class_information, maximum_spanning_tree, mutual_information
-from fastens.bayes.counts.counting import LabelledCodes, class_counts, pair_counts, without_missing
-from fastens.bayes.counts.families import CodedRows
-from fastens.bayes.networks.family_scores import FamilyScores
-from fastens.bayes.networks.graphs import Parents
-from fastens.bayes.networks.hill_climbing import hill_climb
+from fastens.bayes.counts.counting import (
+    CodedRows,
+    LabelledCodes,
+    class_counts,
+    family_counts,
+    n_cells,
+    offsets_of,
+    pair_counts,
+    without_missing,
+)
+from fastens.bayes.counts.dirichlet import class_information, maximum_spanning_tree, mutual_information
+from fastens.engine.elementary import gammaln, log, xlogy
+
+SCORES = ("bic", "aic", "bdeu", "k2")
+DENSE_CELLS = 1 << 16  # larger tables are counted by the combinations that come
+BATCH_CELLS = 1 << 22
+
+Candidate = tuple[int, tuple[int, ...]]  # a variable and its parents, in ascending order
+Addition = tuple[Candidate, int]  # one of the parents
+
+
+class FamilyScores:
+    """Local scores of families on coded rows, the larger the better; the score of a network is their sum.
+
+    bic, aic: log likelihood less log(n) / 2, or 1, for each free parameter (Schwarz 1978; Akaike 1974). bdeu, k2: log
+    evidence under Dirichlet priors with `ess` / (r q) or 1 for each of the r q cells (Heckerman, Geiger & Chickering
+    1995, eq. 28; Cooper & Herskovits 1992, eq. 12).
+
+    Where values are missing, a family's counts are those of the rows in which it is known. What a parent adds is judged
+    on the rows in which the family with it is known: scores of other rows differ by chance, and by more than parents
+    add. A parent that no row shows beside the variable adds -infinity: nothing speaks for it.
+    """
+
+    def __init__(self, rows: CodedRows, score: str = "bic", ess: float = 1.0) -> None:
+        self.rows, self.sizes, self.n_rows = rows, rows.sizes, rows.n_copies()
+        self._per_parameter = {"bic": 0.5 * log(max(self.n_rows, 1.0)), "aic": 1.0}.get(score)
+        self._ess = ess if score == "bdeu" else None
+        self._found: dict[Candidate, float] = {}
+        self._added: dict[Addition, float] = {}
+        self._is_complete = all(rows.comm.gather(bool(rows.codes.all())))
+
+    def bound(self, candidate: Candidate) -> float:
+        """No score of this family can be larger; infinite where values are missing."""
+        if not self._is_complete:
+            return np.inf
+        if self._per_parameter is None:
+            return 0.0
+        child, parents = candidate
+        return -self._per_parameter * n_cells(parents, self.sizes.tolist()) * (int(self.sizes[child]) - 1)
+
+    def of(self, candidates: Iterable[Candidate]) -> list[float]:
+        """The scores of families; those not seen before are counted together."""
+        candidates = list(candidates)
+        new = [candidate for candidate in dict.fromkeys(candidates) if candidate not in self._found]
+        for batch, counts in self._counted(new):
+            found, _ = self._of_counts(batch, counts)
+            self._found.update(zip(batch, found.tolist(), strict=True))
+        return [self._found[candidate] for candidate in candidates]
+
+    def added(self, additions: Iterable[Addition]) -> list[float]:
+        """What one of the parents of a family adds to its score, for each of some families and one of their parents."""
+        additions = list(additions)
+        if self._is_complete:
+            scores = self.of(candidate for candidate, _ in additions)
+            others = self.of(_without(*addition) for addition in additions)
+            return [score - other for score, other in zip(scores, others, strict=True)]
+        new = [addition for addition in dict.fromkeys(additions) if addition not in self._added]
+        first = 0
+        for batch, counts in self._counted([candidate for candidate, _ in new]):
+            own = new[first : first + len(batch)]
+            first += len(batch)
+            fewer = [self._counts_without(*addition, table) for addition, table in zip(own, counts, strict=True)]
+            found, n_known = self._of_counts(batch, counts)
+            found -= self._of_counts([_without(*addition) for addition in own], fewer)[0]
+            found[n_known == 0] = -np.inf
+            self._added.update(zip(own, found.tolist(), strict=True))
+        return [self._added[addition] for addition in additions]
+
+    def _counted(self, candidates: list[Candidate]) -> Iterator[tuple[list[Candidate], list[NDArray[Any]]]]:
+        """Families and their counts, in batches: tables with an axis for each variable, large ones by combinations."""
+        sizes = self.sizes.tolist()
+        batch: list[Candidate] = []
+        waiting = 0
+        for candidate in candidates:
+            cells = n_cells(candidate[1], sizes) * sizes[candidate[0]]
+            if batch and (cells > DENSE_CELLS or waiting + cells > BATCH_CELLS):
+                yield batch, self._dense_counts(batch)
+                batch, waiting = [], 0
+            if cells > DENSE_CELLS:
+                yield [candidate], [self._sparse_counts(candidate)]
+            else:
+                batch.append(candidate)
+                waiting += cells
+        if batch:
+            yield batch, self._dense_counts(batch)
+
+    def _dense_counts(self, batch: list[Candidate]) -> list[NDArray[Any]]:
+        return list(family_counts(self.rows, [(*parents, child) for child, parents in batch]))
+
+    def _counts_without(self, candidate: Candidate, parent: int, counts: NDArray[Any]) -> NDArray[Any]:
+        """Counts of a family without one of its parents, in the rows in which that is known too."""
+        if counts.ndim == len(candidate[1]) + 1:
+            summed: NDArray[Any] = counts.sum(axis=candidate[1].index(parent))
+            return summed
+        return self._sparse_counts(_without(candidate, parent), parent)
+
+    def _sparse_counts(self, candidate: Candidate, *known_too: int) -> Array:
+        """Counts by the combinations of the parents' values that come, and the child's value."""
+        child, parents = candidate
+        self.rows = self.rows.of_all_ranks()  # combinations are numbered over all of them
+        codes, weights = self.rows.codes, self.rows.weights
+        known = (codes[[*parents, child, *known_too]] > 0).all(axis=0)
+        if not known.any():
+            return np.zeros((1, int(self.sizes[child])))
+        combination = np.zeros(int(known.sum()), dtype=np.int64)
+        for parent in parents:
+            # Numbered anew after each parent: the product of all sizes need not fit an integer.
+            keys = combination * self.sizes[parent] + codes[parent][known]
+            combination = np.unique(keys, return_inverse=True)[1].ravel()
+        n_combinations, size = int(combination.max()) + 1, int(self.sizes[child])
+        weights = None if weights is None else weights[known]
+        cells = combination * size + codes[child][known] - 1
+        return np.bincount(cells, weights, minlength=n_combinations * size).reshape(-1, size).astype(np.float64)
+
+    def _of_counts(self, batch: list[Candidate], counts: Sequence[NDArray[Any]]) -> tuple[Array, Array]:
+        """The scores of families, and their rows, by their counts; combinations that never come may be left out."""
+        sizes = self.sizes.tolist()
+        n_values = self.sizes[[child for child, _ in batch]]
+        n_combinations = np.array([n_cells(parents, sizes) for _, parents in batch], dtype=np.float64)
+        n_rows = np.array([found.size for found in counts]) // n_values  # of the tables given
+        flat = np.concatenate([found.ravel() for found in counts]).astype(np.float64)
+        cells, rows = offsets_of(n_rows * n_values)[:-1], offsets_of(n_rows)[:-1]
+        total = np.add.reduceat(flat, cells)
+        of_parents = np.add.reduceat(flat, offsets_of(np.repeat(n_values, n_rows))[:-1])
+        if self._per_parameter is not None:
+            found = np.add.reduceat(xlogy(flat, flat), cells) - np.add.reduceat(xlogy(of_parents, of_parents), rows)
+            found -= self._per_parameter * n_combinations * (n_values - 1)
+        else:
+            pseudo = np.ones(len(batch)) if self._ess is None else self._ess / (n_values * n_combinations)
+            of_cells, of_rows = np.repeat(pseudo, n_rows * n_values), np.repeat(pseudo * n_values, n_rows)
+            found = np.add.reduceat(gammaln(flat + of_cells) - gammaln(of_cells), cells)
+            found += np.add.reduceat(gammaln(of_rows) - gammaln(of_rows + of_parents), rows)
+        return found, total
+
+
+def _without(candidate: Candidate, parent: int) -> Candidate:
+    child, parents = candidate
+    return child, tuple([other for other in parents if other != parent])
+
+
+Parents = tuple[tuple[int, ...], ...]
+
+
+class CycleError(ValueError):
+    """The graph has a directed cycle."""
+
+
+def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
+    """The variables, every one after its parents, otherwise in the order of their numbers.
+
+    CycleError, with the variables that cannot be ordered in its args, if there is a cycle.
+    """
+    waiting = [len(set(found)) for found in parents]
+    children = children_of(parents)
+    order = [node for node, count in enumerate(waiting) if count == 0]
+    for node in order:
+        for child in children[node]:
+            waiting[child] -= 1
+            if waiting[child] == 0:
+                order.append(child)
+    if len(order) < len(parents):
+        raise CycleError([node for node, count in enumerate(waiting) if count])
+    return order
+
+
+def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The children of each variable."""
+    children: list[list[int]] = [[] for _ in parents]
+    for node, found in enumerate(parents):
+        for parent in dict.fromkeys(found):
+            children[parent].append(node)
+    return children
+
+
+def ancestors(parents: Sequence[Sequence[int]], nodes: Iterable[int]) -> set[int]:
+    """The variables given and all from which a directed path leads to one of them."""
+    found = set(nodes)
+    waiting = list(found)
+    while waiting:
+        new = set(parents[waiting.pop()]) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def check_acyclic(parents: Sequence[Sequence[int]], names: Sequence[Any]) -> None:
+    """Raise ValueError, with the names of the variables, where there is a directed cycle."""
+    try:
+        topological_order(parents)
+    except CycleError as error:
+        among = [names[node] for node in error.args[0]]
+        raise ValueError(f"the structure must have no directed cycle; there is one among {among}.") from None
+
+
+def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
+    """Read a structure: a dict of parents by child, or edges (parent, child); variables by name or number.
+
+    ValueError if a variable is unknown, its own parent or a parent twice, or there is a cycle.
+    """
+    if isinstance(structure, Mapping):
+        edges = [(parent, child) for child, found in structure.items() for parent in _as_list(found)]
+        variables = [*structure, *(parent for parent, _ in edges)]
+    else:
+        edges = [_pair(edge) for edge in structure]
+        variables = [node for edge in edges for node in edge]
+    numbers = {name: number for number, name in enumerate(names)}
+    place = {variable: _number_of(variable, numbers) for variable in map(_hashable, variables)}
+    parents: list[list[int]] = [[] for _ in names]
+    for parent, child in edges:
+        if place[parent] == place[child] or place[parent] in parents[place[child]]:
+            raise ValueError(f"structure must name each edge between two variables once; got {parent!r} -> {child!r}.")
+        parents[place[child]].append(place[parent])
+    check_acyclic(parents, names)
+    return tuple(map(tuple, parents))
+
+
+def _as_list(parents: Any) -> list[Any]:
+    return list(parents) if isinstance(parents, list | tuple | set | frozenset) else [parents]
+
+
+def _pair(edge: Any) -> tuple[Any, Any]:
+    if not isinstance(edge, list | tuple) or len(edge) != 2:
+        raise ValueError(f"structure must be a dict of parents by child, or pairs (parent, child); got {edge!r}.")
+    return tuple(edge)
+
+
+def _hashable(variable: Any) -> Any:
+    if not isinstance(variable, Hashable):
+        raise ValueError(f"structure must name variables of the network; got {variable!r}.")
+    return variable
+
+
+def _number_of(variable: Any, numbers: Mapping[Any, int]) -> int:
+    if variable in numbers:
+        return numbers[variable]
+    if isinstance(variable, int) and not isinstance(variable, bool) and 0 <= variable < len(numbers):
+        return variable
+    raise ValueError(f"structure must name variables of the network, {list(numbers)}; got {variable!r}.")
+
+
+Array = NDArray[np.float64]
+LEAST_GAIN = 1e-9  # relative to the score: what rounding may make of a gain of zero
+
+
+class Move(NamedTuple):
+    """A change of one edge, and what it adds to the score."""
+
+    gain: float
+    kind: str
+    parent: int
+    child: int
+
+
+def hill_climb(
+    scores: FamilyScores, n_variables: int, *, max_parents: int = 3, tabu: int = 0, max_moves: int = 10_000
+) -> Parents:
+    """Hill-climbing from the empty graph, always by the best change of one edge; returns the parents of each variable.
+
+    With `tabu`, so many changes in a row may fail to improve on the best structure; none is visited twice (Glover
+    1986). Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of knowledge and
+    statistical data", section 7.2.
+    """
+    climb = _Search(scores, n_variables, max_parents)
+    best, best_score, since = climb.parents, climb.score, 0
+    visited = {best}
+    for _ in range(max_moves):
+        move = climb.best_move(visited, -np.inf if tabu else climb.least_gain)
+        if move is None:
+            break
+        climb.make(move)
+        visited.add(climb.parents)
+        if climb.score > best_score + climb.least_gain:
+            best, best_score, since = climb.parents, climb.score, 0
+        else:
+            since += 1
+            if since >= max(tabu, 1):
+                break
+    return best
+
+
+def _rank(move: Move) -> tuple[float, str, int, int]:
+    return -move.gain, move.kind, move.parent, move.child
+
+
+def _descendants(parents: Parents) -> list[int]:
+    """For each variable itself and all below it, as bits of a number."""
+    below = [1 << node for node in range(len(parents))]
+    for node in reversed(topological_order(parents)):
+        for parent in parents[node]:
+            below[parent] |= below[node]
+    return below
+
+
+class _Search:
+    """A structure, and what each change of an edge would add to its score."""
+
+    def __init__(self, scores: FamilyScores, n_variables: int, max_parents: int) -> None:
+        self._scores, self._max_parents = scores, max_parents
+        self.parents: Parents = ((),) * n_variables
+        self._current = np.array(scores.of((child, ()) for child in range(n_variables)))
+        # By parent and child: what the edge adds, to be there or to be away.
+        self._gains = np.full((n_variables, n_variables), -np.inf)
+        self._learn(range(n_variables))
+
+    @property
+    def score(self) -> float:
+        """Of the structure."""
+        return float(self._current.sum())
+
+    @property
+    def least_gain(self) -> float:
+        """Smaller ones are rounding."""
+        return LEAST_GAIN * max(1.0, abs(self.score))
+
+    def _learn(self, children: range | list[int]) -> None:
+        """Score all changes of the parents of some variables."""
+        tried: list[tuple[int, int, Addition]] = []
+        for child in children:
+            self._gains[:, child] = -np.inf
+            for other in range(len(self.parents)):
+                candidate = (child, self._changed(other, child))
+                # Reversing an edge adds a parent too, so every variable but the child is tried.
+                is_there = other in self.parents[child]
+                if other != child and self._may_help(candidate, is_there):
+                    tried.append((other, child, ((child, self.parents[child]) if is_there else candidate, other)))
+        found = self._scores.added(addition for _, _, addition in tried)
+        for (other, child, _), gain in zip(tried, found, strict=True):
+            self._gains[other, child] = -gain if other in self.parents[child] else gain
+
+    def _changed(self, other: int, child: int) -> tuple[int, ...]:
+        return tuple(sorted(set(self.parents[child]) ^ {other}))
+
+    def _may_help(self, candidate: Candidate, is_removal: bool) -> bool:
+        child, parents = candidate
+        if is_removal:
+            return True
+        return len(parents) <= self._max_parents and self._scores.bound(candidate) > self._current[child]
+
+    def best_move(self, visited: set[Parents], above: float) -> Move | None:
+        """The move of the greatest gain to a structure without a cycle that was not visited; the first of equals."""
+        below = _descendants(self.parents)
+        moves = heapq.merge(
+            self._additions(above),
+            sorted(self._changes(above), key=_rank),
+            key=_rank,
+        )
+        return next((m for m in moves if not self._closes_cycle(m, below) and self._after(m) not in visited), None)
+
+    def _additions(self, above: float) -> Iterator[Move]:
+        """New edges, the best first."""
+        gains = self._gains.copy()
+        for child, found in enumerate(self.parents):
+            gains[list(found), child] = -np.inf
+        while True:
+            parent, child = map(int, np.unravel_index(gains.argmax(), gains.shape))
+            gain = float(gains[parent, child])
+            if gain <= above or gain == -np.inf:
+                return
+            yield Move(gain, "add", parent, child)
+            gains[parent, child] = -np.inf
+
+    def _changes(self, above: float) -> Iterator[Move]:
+        """Edges removed, and turned around."""
+        for child, found in enumerate(self.parents):
+            for parent in found:
+                removed = float(self._gains[parent, child])
+                if removed > above:
+                    yield Move(removed, "remove", parent, child)
+                turned = removed + float(self._gains[child, parent])
+                if turned > above:
+                    yield Move(turned, "turn", parent, child)
+
+    def _closes_cycle(self, move: Move, below: list[int]) -> bool:
+        if move.kind == "add":
+            return bool(below[move.child] >> move.parent & 1)
+        if move.kind == "remove":
+            return False
+        # Another way from the parent to the child than the edge itself.
+        others = (c for c, found in enumerate(self.parents) if move.parent in found and c != move.child)
+        return any(below[other] >> move.child & 1 for other in others)
+
+    def _after(self, move: Move) -> Parents:
+        parents = list(self.parents)
+        parents[move.child] = self._changed(move.parent, move.child)
+        if move.kind == "turn":
+            parents[move.parent] = self._changed(move.child, move.parent)
+        return tuple(parents)
+
+    def make(self, move: Move) -> None:
+        """Change the structure."""
+        self._current[move.child] += self._gains[move.parent, move.child]
+        if move.kind == "turn":
+            self._current[move.parent] += self._gains[move.child, move.parent]
+        self.parents = self._after(move)
+        self._learn([move.child, move.parent] if move.kind == "turn" else [move.child])
+
 
 LEARNED = ("hill-climb", "chow-liu", "tan", "kdb")
 WITH_CLASS = ("tan", "kdb")
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,202 @@
-"""Estimates of the conditional probability tables: from counts, by EM where values are missing; their posterior."""
+"""Conditional probability tables from counts, or by EM and gradient ascent if values are missing."""
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from fastens.bayes.counts.counting import MOST_CELLS, CodedRows, FamilyLayout, complete_columns, family_counts, n_cells
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
-from fastens.bayes.counts.families import MOST_CELLS, CodedRows, FamilyLayout, complete_columns, n_cells
-from fastens.bayes.networks.discrete_network import DiscreteNetwork, joined
-from fastens.bayes.networks.em import objective, run_em, run_gradient_ascent
-from fastens.bayes.networks.initial_tables import initial_tables
+from fastens.bayes.networks.discrete_network import DiscreteNetwork, as_table, check_table, joined
+from fastens.bayes.networks.inference import expected_counts, find_components, missing_in
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
 from fastens.engine.comm import is_any
+from fastens.engine.elementary import exp, log
+from fastens.params.rules import instance, one_of
 from fastens.table.encoder import InputEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
+ROUNDING = 1e-10  # relative; a fall of more than that is none of rounding
+LONGEST, SHORTEST = 1e6, 1e-12  # steps along the gradient
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The tables of the greatest likelihood found."""
+
+    network: DiscreteNetwork
+    counts: list[Array]  # expected counts of each family, under the network
+    history: Array  # the objective before each step, and at the end
+    converged: bool
+
+
+def objective(table: Array, counts: Array, pseudo: Array) -> float:
+    """Log likelihood of counts, plus the pseudo-counts times the logs of the probabilities; arrays of all cells."""
+    mass = counts + pseudo
+    counted = mass > 0
+    return float((log(table[counted]) * mass[counted]).sum())
+
+
+class _Objective:
+    """Log likelihood of rows, plus the pseudo-counts times the logs of the probabilities."""
+
+    def __init__(self, network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float]) -> None:
+        self._rows, self._pseudo = rows, pseudo
+        known = family_counts(rows, network.families)
+        self._known = [counts.astype(np.float64) for counts in known]
+        self._known_cells = joined(self._known)
+        self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known])
+        self._components = find_components(network, missing_in(network, rows.codes), prune=False)
+        self.weight = rows.n_copies()
+
+    def at(self, network: DiscreteNetwork) -> tuple[float, list[Array]]:
+        """Its value, and the expected counts without pseudo-counts."""
+        hidden, value = expected_counts(network, self._components, self._rows.codes, self._rows.weights)
+        counts = [known + expected for known, expected in zip(self._known, hidden, strict=True)]
+        return value + objective(joined(network.tables), self._known_cells, self._pseudo_cells), counts
+
+    def check_rise(self, before: float, after: float) -> None:
+        """ArithmeticError where a step lowers it by more than rounding does, of the value and of each probability."""
+        most = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._known) * self.weight
+        if after < before - most:
+            raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")
+
+    def with_pseudo(self, counts: Sequence[Array]) -> list[Array]:
+        """Counts and pseudo-counts."""
+        return [found + pseudo for found, pseudo in zip(counts, self._pseudo, strict=True)]
+
+
+def run_em(network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
+    """Expectation-maximisation from the tables of `network`: expected counts make the next tables.
+
+    `pseudo` holds the pseudo-count of a cell of each table. Every step must raise the objective, and that is checked.
+    It stops where a step raises it by less than `tol` for each row.
+
+    References
+    ----------
+    Dempster, Laird & Rubin (1977), "Maximum likelihood from incomplete data via the EM algorithm"; Lauritzen (1995),
+    "The EM algorithm for graphical association models with missing data", eq. 4.
+    """
+    objective = _Objective(network, rows, pseudo)
+    value, counts = objective.at(network)
+    history, converged = [value], False
+    while len(history) <= max_iter and not converged:
+        mass = objective.with_pseudo(counts)
+        network = network.with_tables([shares(found, table) for found, table in zip(mass, network.tables, strict=True)])
+        value, counts = objective.at(network)
+        objective.check_rise(history[-1], value)
+        history.append(value)
+        converged = value - history[-2] < tol * objective.weight
+    return Optimum(network, counts, np.array(history), converged)
+
+
+def run_gradient_ascent(
+    network: DiscreteNetwork,
+    rows: CodedRows,
+    pseudo: Sequence[float],
+    *,
+    max_iter: int,
+    tol: float,
+    learning_rate: float | None = None,
+) -> Optimum:
+    """Gradient ascent of the same objective, in the logs of unnormalised probabilities.
+
+    The derivative by the log of cell k of a distribution is N_k - N theta_k, with expected counts N_k (Binder, Koller,
+    Russell & Kanazawa 1997, eq. 9, by the chain rule); it is divided by N, the distribution's expected rows. A step
+    that does not raise the objective is undone and halved, one that does doubles the next. With a `learning_rate`, at
+    most 1, all steps are that times the derivative. They always raise the objective: as a function of the logs, the
+    second derivative of the expected log likelihood is at most N / 2. They stop where one raises it by less than
+    `tol` times the learning rate for each row.
+    """
+    objective = _Objective(network, rows, pseudo)
+    value, counts = objective.at(network)
+    history, converged, step = [value], False, learning_rate or 1.0
+    least_rise = tol * objective.weight * step
+    while len(history) <= max_iter and not converged:
+        slopes = _slopes(network.tables, objective.with_pseudo(counts))
+        while True:
+            trial = network.with_tables(
+                [_moved(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
+            )
+            value, trial_counts = objective.at(trial)
+            if value >= history[-1] or step < SHORTEST or learning_rate is not None:
+                break
+            step /= 2
+        if value < history[-1]:  # no step raises it: the maximum, up to rounding
+            converged = True
+            break
+        network, counts = trial, trial_counts
+        history.append(value)
+        step = min(2 * step, LONGEST) if learning_rate is None else learning_rate
+        converged = value - history[-2] < least_rise
+    return Optimum(network, counts, np.array(history), converged)
+
+
+def shares(mass: Array, otherwise: Array) -> Array:
+    """Distributions along the last axis; where there is no mass, those of `otherwise`."""
+    total = mass.sum(axis=-1, keepdims=True)
+    return np.divide(mass, total, out=otherwise.copy(), where=total > 0)
+
+
+def _slopes(tables: Sequence[Array], mass: Sequence[Array]) -> list[Array]:
+    return [shares(found, table) - table for table, found in zip(tables, mass, strict=True)]
+
+
+def _moved(table: Array, change: Array) -> Array:
+    logits = log(table) + change
+    logits -= logits.max(axis=-1, keepdims=True)
+    moved = exp(logits)
+    return moved / moved.sum(axis=-1, keepdims=True)
+
+
+START = one_of("counts", "random") | instance(Mapping, "a dict of tables by variable")
+SYMMETRY = 0.5  # how far the first tables of hidden variables are from even ones: even ones never part
+
+
+def initial_tables(
+    start: Any, network: DiscreteNetwork, counts: Sequence[Array], hidden: set[int], rng: np.random.Generator
+) -> list[Array]:
+    """Initial tables of the optimisation, without zeros, which it would never change.
+
+    "counts": the shares of the rows in which a family is known, after one more of each, with some noise for hidden
+    variables. "random": uniformly drawn distributions. A dict: tables by name, of other variables as with "counts";
+    ValueError if one names no variable, has another shape, or holds no probabilities greater than 0.
+    """
+    if isinstance(start, str) and start == "random":
+        return [shares(mass, mass) for mass in (rng.standard_exponential(found.shape) for found in counts)]
+    tables = []
+    for family, found in zip(network.families, counts, strict=True):
+        mass = found + 1
+        if hidden & set(family):
+            mass = mass * (1 + SYMMETRY * rng.uniform(-1, 1, mass.shape))
+        tables.append(shares(mass, mass))
+    for name, given in {} if isinstance(start, str) else start.items():
+        if name not in network.names:
+            raise ValueError(f"start must name variables of the network, {list(network.names)}; got {name!r}.")
+        number = network.names.index(name)
+        tables[number] = _given_table(name, given, tables[number].shape)
+    return tables
+
+
+def _given_table(name: str, given: Any, shape: tuple[int, ...]) -> Array:
+    table = as_table(f"start[{name!r}]", given)
+    try:
+        check_table(name, table, shape)
+    except ValueError as error:
+        raise ValueError(f"start must hold tables of the variables, but {error}") from None
+    if not table.all():
+        raise ValueError(f"start[{name!r}] must hold probabilities greater than 0: EM never changes a zero.")
+    return shares(table, table)
+
+
 OPTIMISERS = {"em": run_em, "gradient": run_gradient_ascent}
 
 

@@ -1,32 +1,384 @@
-"""The exact Bayesian average over all decision trees on a few binary features, without search or sampling."""
+"""The exact Bayesian average over all decision trees on a few selected binary features."""
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any, ClassVar
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
-from fastens.bayes.counts.memory import tree_average_needs
+from fastens.bayes.counts.counting import MOST_QUESTIONS, CountCube, tree_average_needs
+from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from fastens.bayes.posterior import PosteriorMixin, generator
-from fastens.bayes.trees.binary_features import AT_MOST, MISSING, BinaryFeatures, candidate_features, select_features
-from fastens.bayes.trees.tree_cube import Tree, TreeCube, n_trees
-from fastens.checked_parameters import with_parameters
-from fastens.docstrings import Docs, entries
-from fastens.engine.comm import in_turn
-from fastens.engine.parts import RowSource, map_parts
-from fastens.parameters import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
-from fastens.saving import SavedEstimator
-from fastens.table.arrays import dense
-from fastens.table.memory_limits import MemoryNeeds, TableShape
-from fastens.table.sample_weights import WEIGHT_TYPE
-from fastens.table.training_data import TrainingData
-from fastens.tree_model.docs import DOCS as TREE_DOCS
+from fastens.engine.comm import LOCAL, Comm, in_turn, max_floats
+from fastens.engine.elementary import exp, gammaln, log, log1p
+from fastens.engine.parts import RowSource, map_parts, parts_of
+from fastens.modelfile.saving import SavedEstimator
+from fastens.params.docstrings import Docs, entries
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
+from fastens.table.source import MemoryNeeds, TableShape
+from fastens.table.tables import dense
+from fastens.table.training_data import WEIGHT_TYPE, TrainingData
+from fastens.tree_model.tree_model import DOCS as TREE_DOCS
+
+Floats = NDArray[np.float64]
+# Sums that ranks hand on at a time.
+_COUNTED = 1 << 20
+
+
+class BinaryFeatures(NamedTuple):
+    """Whether the value of a column is at most a number, equal to a category, or missing."""
+
+    column: NDArray[np.int64]
+    kind: NDArray[np.int64]  # AT_MOST, EQUAL or MISSING
+    value: NDArray[np.float64]
+
+    def answers(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        """The features of each row, 1 or 0; a missing value is neither at most nor equal to anything."""
+        found = np.empty((len(X), len(self.column)), dtype=np.int64)
+        for i, (column, kind, value) in enumerate(zip(*self, strict=True)):
+            x = X[:, column]
+            found[:, i] = np.isnan(x) if kind == MISSING else x <= value if kind == AT_MOST else x == value
+        return found
+
+    def take(self, places: list[int]) -> BinaryFeatures:
+        """Some of them."""
+        return BinaryFeatures(self.column[places], self.kind[places], self.value[places])
+
+
+AT_MOST, EQUAL, MISSING = 0, 1, 2
+
+
+def candidate_features(
+    X: Any, is_categorical: NDArray[np.bool_], weight: Floats, n_thresholds: int, comm: Comm = LOCAL
+) -> BinaryFeatures:
+    """All features: at most `n_thresholds` of each column of numbers, at weighted quantiles.
+
+    X is a row source with the rows of this rank; all ranks find the features of the whole table.
+    """
+    found: list[tuple[int, int, float]] = []
+    columns = _distinct_values(X, comm)
+    totals = np.split(_totals(X, columns, weight, comm), np.cumsum([len(values) for values in columns]))
+    has_missing = np.zeros(X.shape[1], dtype=np.int64)
+    for _, part in parts_of(X):
+        has_missing |= np.isnan(part).any(axis=0)
+    comm.max(has_missing)
+    for column, (values, of_values) in enumerate(zip(columns, totals, strict=False)):
+        if is_categorical[column]:
+            heaviest = (
+                np.argsort(-of_values, kind="stable")[:MOST_QUESTIONS] if len(values) > 2 else range(len(values) - 1)
+            )
+            found += [(column, EQUAL, float(values[place])) for place in sorted(heaviest)]
+        else:
+            found += [(column, AT_MOST, value) for value in _thresholds(values, of_values, n_thresholds)]
+        if has_missing[column] and len(values):
+            found.append((column, MISSING, 0.0))
+    # Where all columns are constant, one constant feature.
+    chosen, kinds, numbers = zip(*(found or [(0, MISSING, 0.0)]), strict=True)
+    return BinaryFeatures(np.array(chosen, np.int64), np.array(kinds, np.int64), np.array(numbers, np.float64))
+
+
+def _distinct_values(X: Any, comm: Comm) -> list[NDArray[np.floating]]:
+    """The values of each column on all ranks, ascending, without those that are missing."""
+    own: list[NDArray[np.floating]] = [np.empty(0) for _ in range(X.shape[1])]
+    for _, part in parts_of(X):
+        for column, values in enumerate(part.T):
+            new = np.unique(values[~np.isnan(values)])
+            own[column] = np.union1d(own[column], new) if len(own[column]) else new
+    return [np.unique(np.concatenate(of_ranks)) for of_ranks in zip(*comm.gather(own), strict=True)]
+
+
+def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: Comm) -> Floats:
+    """The weights of the columns' values, one column after another."""
+    starts = np.cumsum([0, *map(len, columns)])
+
+    def add(sums: Floats) -> None:
+        for first, part in parts_of(X):
+            for column, values in enumerate(part.T):
+                there = np.flatnonzero(~np.isnan(values))
+                places = starts[column] + np.searchsorted(columns[column], values[there])
+                np.add.at(sums, places, weight[first + there])
+
+    return in_turn(comm, np.zeros(starts[-1]), add)
+
+
+def _thresholds(values: NDArray[np.floating], totals: Floats, most: int) -> list[float]:
+    """Numbers between neighbouring values: all of them, or the nearest to quantiles of the weight."""
+    places = np.arange(len(values) - 1)
+    if len(places) > most:
+        shares = np.cumsum(totals) * (most + 1) / totals.sum()
+        wanted = np.searchsorted(shares, np.arange(1, most + 1))
+        places = np.unique(np.minimum(wanted, len(values) - 2))
+    low, high = values[places].astype(np.float64), values[places + 1].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = low / 2 + high / 2
+    # Infinite values, and neighbours with nothing between them: the lower one divides as well.
+    return np.where((middle >= low) & (middle < high), middle, low).tolist()
+
+
+def select_features(
+    answers: NDArray[np.uint8], classes: NDArray[np.int64], weight: Floats, most: int, comm: Comm = LOCAL
+) -> list[int]:
+    """Greedy forward selection: each feature lowers the entropy of the class given all selected ones by the most."""
+    chosen: list[int] = []
+    n_classes = 1 + int(max_floats(comm, float(classes.max(initial=0)))[0])
+    cell, n_cells = np.zeros(len(answers), dtype=np.int64), 1
+    while len(chosen) < min(most, answers.shape[1]):
+        scores = np.array(
+            [
+                _entropy(counts, n_classes)
+                for counts in _counts(answers, cell * 2 * n_classes + classes, (2 * n_cells, n_classes), weight, comm)
+            ]
+        )
+        scores[chosen] = np.inf
+        best = int(scores.argmin())
+        below = 2 * cell + answers[:, best]
+        cells = np.unique(np.concatenate(comm.gather(np.unique(below))))
+        cell, n_cells = np.searchsorted(cells, below), len(cells)
+        chosen.append(best)
+    return chosen
+
+
+def _counts(
+    answers: NDArray[np.uint8], cell: NDArray[np.int64], shape: tuple[int, int], weight: Floats, comm: Comm
+) -> Iterator[Floats]:
+    """Yield for each feature the weights of all ranks' rows by cell and class, where rows without it have `cell`."""
+    step = max(1, _COUNTED // math.prod(shape))
+    for first in range(0, answers.shape[1], step):
+        block = answers.T[first : first + step]
+
+        def add(sums: Floats, block: NDArray[np.uint8] = block) -> None:
+            for of_feature, answer in zip(sums, block, strict=True):
+                np.add.at(of_feature, cell + answer.astype(np.int64) * shape[1], weight)
+
+        yield from in_turn(comm, np.zeros((len(block), math.prod(shape))), add)
+
+
+def _entropy(counts: Floats, n_classes: int) -> float:
+    """Weighted entropy of the class given the cell, from the weights by cell and class."""
+    n = -(-(int(np.flatnonzero(counts)[-1]) + 1) // n_classes) * n_classes
+    of_cells = counts[:n].reshape(-1, n_classes)
+    return float(_n_log_n(of_cells.sum(axis=1)).sum() - _n_log_n(of_cells).sum())
+
+
+def _n_log_n(x: Floats) -> Floats:
+    return x * log(np.where(x > 0, x, 1.0))
+
+
+LEAF = -1
+MOST_TABLED = 1 << 16  # counts whose log gamma is looked up: a megabyte
+CLASSES_AT_ONCE = 64  # whose probabilities in all cells are held
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree over binary features as plain arrays; node 0 is the root.
+
+    `question` is the feature that a node tests, -1 at leaves; `children` are the nodes for "no" and "yes"; `proba` are
+    the expected class probabilities of a row in the node; `names` describe the features.
+    """
+
+    question: NDArray[np.int64]
+    children: NDArray[np.int64]
+    proba: Floats
+    names: list[str]
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int(np.count_nonzero(self.question == LEAF))
+
+    def predict_proba(self, answers: ArrayLike) -> Floats:
+        """Class probabilities of rows of binary features, which `answers(X)` of the model makes of its columns."""
+        found = np.asarray(answers)
+        if found.ndim != 2 or found.shape[1] != len(self.names) or not np.isin(found, (0, 1)).all():
+            raise ValueError(
+                f"answers must be the model's answers(X), a 0 or 1 for each of the {len(self.names)} questions; "
+                f"got {answers!r}."
+            )
+        answers, node = found.astype(np.int64), np.zeros(len(found), dtype=np.int64)
+        for _ in range(len(self.names)):
+            tested = self.question[node]
+            below = self.children[node, answers[np.arange(len(answers)), np.maximum(tested, 0)]]
+            node = np.where(tested == LEAF, node, below)
+        return self.proba[node]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines(0, ""))
+
+    def _lines(self, node: int, indent: str) -> list[str]:
+        if self.question[node] == LEAF:
+            return [f"{indent}probabilities {np.round(self.proba[node], 3).tolist()}"]
+        no, yes = self.children[node].tolist()
+        name = self.names[self.question[node]]
+        return [
+            f"{indent}{name}: yes",
+            *self._lines(yes, indent + "    "),
+            f"{indent}{name}: no",
+            *self._lines(no, indent + "    "),
+        ]
+
+
+class TreeCube:
+    """The posterior over all trees on binary features, where no path tests one twice.
+
+    A node at depth d is a leaf with probability 1 - split[d], else it tests one of the other features, each equally
+    likely. Class probabilities of the leaves are Dirichlet(alpha). One number for each of the 3^p cells sums over all
+    trees on it:
+
+        q(cell) = (1 - g) f(cell) + g / |free| * sum over free j of q(cell, no) q(cell, yes)
+    """
+
+    def __init__(
+        self,
+        answers: NDArray[np.int64],
+        classes: NDArray[np.int64],
+        weight: Floats,
+        n_classes: int,
+        split: Floats,
+        alpha: float,
+    ) -> None:
+        n_questions = answers.shape[1]
+        self.cube = CountCube(answers, classes, weight, [2] * n_questions, n_classes)
+        self._layout = np.stack([self.cube.sizes, self.cube.strides])
+        n_free = n_questions - np.arange(n_questions)
+        log_split = log(split / n_free)
+        self._log_prior = np.stack([np.append(log1p(-split), 0.0), np.append(log_split, -np.inf)])
+        self._alpha = alpha
+        self._log_f, self._log_q = self._evidence(greatest=False)
+
+    def _evidence(self, *, greatest: bool) -> tuple[Floats, Floats]:
+        log_f, log_q = np.empty(len(self.cube)), np.empty(len(self.cube))
+        n = np.arange(min(self.cube.counts[-1].sum(), MOST_TABLED) + 1)
+        bases = np.array([[self._alpha], [self._alpha * self.cube.counts.shape[1]]])
+        tables = gammaln(bases + n) - gammaln(bases)
+        tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, tables, greatest, log_f, log_q)
+        return log_f, log_q
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the labels' probability, over all trees and all leaf values."""
+        return float(self._log_q[-1])
+
+    def leaf_proba(self, cells: Any, classes: slice = slice(None)) -> Floats:
+        """The expected probabilities of classes in leaves on these cells."""
+        counts = self.cube.counts[cells]
+        totals = counts.sum(axis=-1, keepdims=True) + self._alpha * counts.shape[-1]
+        return (counts[..., classes] + self._alpha) / totals
+
+    def predictions(self) -> Floats:
+        """For each of the 2^p combinations of answers, as binary numbers, the average prediction of all trees."""
+        return self._average(lambda classes: self.leaf_proba(slice(None), classes))
+
+    def votes(self) -> Floats:
+        """For each of them and each class the probability of the trees in whose leaf it is the most probable."""
+        best = self.cube.counts.argmax(axis=1)[:, None]
+        return self._average(lambda classes: best == np.arange(self.cube.counts.shape[1])[classes])
+
+    def _average(self, of_leaves: Callable[[slice], NDArray[Any]]) -> Floats:
+        """The average of what leaves on all cells have for some classes.
+
+        A row comes to a node on a cell with a probability that depends on the cell alone, so that one pass down and
+        one sum over cells around each give all predictions.
+        """
+        reach = np.zeros(len(self.cube))
+        reach[-1] = 1.0
+        tree_reach(self._log_q, self._layout, self._log_prior, reach)
+        log_stop = self._log_prior[0][self.cube.n_fixed()]
+        ends = reach * exp(log_stop + self._log_f - self._log_q)
+        every_answer = np.indices([2] * len(self.cube.sizes)).reshape(len(self.cube.sizes), -1).T
+        cells = self.cube.cells_of(every_answer)
+        found = np.empty((len(cells), self.cube.counts.shape[1]))
+        for first in range(0, found.shape[1], CLASSES_AT_ONCE):
+            some = slice(first, first + CLASSES_AT_ONCE)
+            found[:, some] = self.cube.spread(ends[:, None] * of_leaves(some))[cells]
+        return found / found.sum(axis=1, keepdims=True)
+
+    # One tree --------------------------------------------------
+
+    def map_tree(self, names: list[str]) -> tuple[Tree, float]:
+        """The most probable tree and the log of its joint probability with the labels; ties go to the smaller tree."""
+        log_f, log_m = self._evidence(greatest=True)
+
+        def choose(cell: int) -> int:
+            options, terms = self._terms(cell, log_f, log_m)
+            return options[int(terms.argmax())]
+
+        return self._build(choose, names), float(log_m[-1])
+
+    def random_tree(self, names: list[str], random: np.random.Generator) -> Tree:
+        """A tree drawn from the posterior."""
+
+        def choose(cell: int) -> int:
+            options, terms = self._terms(cell, self._log_f, self._log_q)
+            cumulative = np.cumsum(exp(terms - terms.max()))
+            return options[int(np.searchsorted(cumulative, random.random() * cumulative[-1], side="right"))]
+
+        return self._build(choose, names)
+
+    def _terms(self, cell: int, log_f: Floats, log_q: Floats) -> tuple[list[int], Floats]:
+        """The choices of a node on the cell, to be a leaf or to test a free feature, and the log weight of each."""
+        free = np.flatnonzero(self.cube.digits_of(cell) < 0)
+        depth = len(self.cube.sizes) - len(free)
+        no, yes = (cell - by * self.cube.strides[free] for by in (2, 1))
+        terms = self._log_prior[1, depth] + log_q[yes] + log_q[no]
+        return [LEAF, *free.tolist()], np.append(self._log_prior[0, depth] + log_f[cell], terms)
+
+    def random_leaves(self, answers: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+        """For each row the cell of its leaf in a tree of its own, drawn from the posterior."""
+        cells = np.full(len(answers), len(self.cube) - 1)
+        is_free = np.ones(answers.shape, dtype=bool)
+        moving = np.arange(len(answers))
+        while len(moving):
+            cell, free = cells[moving], is_free[moving]
+            depth = np.count_nonzero(~free, axis=1)
+            parts = [np.where(free, cell[:, None] - by * self.cube.strides, 0) for by in (1, 2)]
+            terms = self._log_prior[1, depth][:, None] + self._log_q[parts[0]] + self._log_q[parts[1]]
+            splits = exp(np.where(free, terms, -np.inf) - self._log_q[cell][:, None])
+            stops = exp(self._log_prior[0, depth] + self._log_f[cell] - self._log_q[cell])
+            cumulative = np.cumsum(np.column_stack([stops, splits]), axis=1)
+            chosen = (random.random(len(moving))[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1) - 1
+            moving, chosen = moving[chosen >= 0], chosen[chosen >= 0]
+            is_free[moving, chosen] = False
+            cells[moving] -= (2 - answers[moving, chosen]) * self.cube.strides[chosen]
+        return cells
+
+    def _build(self, choose: Callable[[int], int], names: list[str]) -> Tree:
+        cells, question, children = [len(self.cube) - 1], list[int](), list[list[int]]()
+        while len(question) < len(cells):
+            cell = cells[len(question)]
+            tested = choose(cell)
+            question.append(tested)
+            children.append([LEAF, LEAF])
+            if tested != LEAF:
+                stride = int(self.cube.strides[tested])
+                children[-1] = [len(cells), len(cells) + 1]
+                cells += [cell - 2 * stride, cell - stride]
+        return Tree(np.array(question), np.array(children), self.leaf_proba(np.array(cells)), names)
+
+
+def n_trees(n_questions: int) -> int:
+    """The number of trees in which no path tests a feature twice: t_p = 1 + p t_(p-1)^2.
+
+    Examples
+    --------
+    >>> from fastens.bayes.trees.tree_average import n_trees
+    >>> [n_trees(p) for p in range(5)]
+    [1, 2, 9, 244, 238145]
+    """
+    found = 1
+    for p in range(1, n_questions + 1):
+        found = 1 + p * found**2
+    return found
+
 
 Array = NDArray[np.float64]
-MOST_QUESTIONS = 15
+MAX_TREE_QUESTIONS = 15
 
 
 DOCS = TREE_DOCS | entries("""\
@@ -85,7 +437,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     _takes_parts = True
     _fits_codes = False
     _reads_parts = False
-    max_questions: int = parameter(whole(1, MOST_QUESTIONS), default=10, kw_only=False)
+    max_questions: int = parameter(whole(1, MAX_TREE_QUESTIONS), default=10, kw_only=False)
     n_thresholds: int = parameter(whole(1), default=16)
     split_prior: float | tuple[float, float] = parameter(PROBABILITY | DECLINE, default=0.5)
     alpha: float = parameter(POSITIVE, default=0.5)
@@ -264,7 +616,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 def _check_restored(questions: BinaryFeatures, answers: NDArray[np.int64], counts: Array) -> None:
     n_questions = len(questions.column)
     fits = answers.ndim == counts.ndim == 2 and len(answers) == len(counts) and answers.shape[1] == n_questions
-    if not fits or n_questions > MOST_QUESTIONS or any(array.shape != (n_questions,) for array in questions):
+    if not fits or n_questions > MAX_TREE_QUESTIONS or any(array.shape != (n_questions,) for array in questions):
         raise ValueError("the questions are malformed")
     if ((answers != 0) & (answers != 1)).any() or not (np.isfinite(counts) & (counts >= 0)).all():
         raise ValueError("the counts are malformed")

@@ -1,8 +1,12 @@
-"""What is explained: a model and rows of a table; permutation importance and partial dependence."""
+"""What an explanation page is about: a model, rows, importances and contributions."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import re
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.models.model_files import predicted_values
-from fastens.cli.report.scores import Truth, mean_loss
-from fastens.cli.table.card import ModelCard
-from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
-from fastens.files.python_values import python_values
+from fastens.cli.report.report import Truth, mean_loss, row_losses
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, WORDS, kind_of
+from fastens.cli.table.split import ModelCard
+from fastens.files.formats import python_value, python_values
+from fastens.inspection.contribution_plots import explained_quantity, output_labels
+from fastens.inspection.plotting import number_text
 from fastens.table.columns.dates import elapsed_days, times_of
 
 Array = NDArray[np.float64]
@@ -221,3 +227,201 @@ def as_texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
 
 def _is_missing(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(column.is_null(nan_is_null=pa.types.is_floating(column.type)).to_numpy())
+
+
+N_STEPS = 8
+N_OTHERS = 100
+NOTHING = 1e-3  # steps smaller than this share of the largest are not shown
+MOST_WORDS, QUOTED = 60, 300
+TINY = 1e-300
+ADDED = "Bars lead from the expected prediction to that of the row."
+REPLACED = "Bars show the mean change of the prediction when a column has the values of other rows."
+LEFT_OUT = "Bars show the contribution of each word: the change of the prediction when it is left out."
+Step = tuple[str, str, float]
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """How columns move the prediction of a row: steps (column, value, change), the largest first.
+
+    `start` is the expected prediction, None where the steps do not add up to the prediction; `rest` is the sum of the
+    columns not listed; `text` is the row's text for models of words.
+    """
+
+    row: int
+    choice: str
+    start: float | None
+    steps: list[Step]
+    rest: float | None
+    label: str
+    way: str
+    text: str | None = None
+
+
+def chosen_rows(subject: Subject) -> dict[int, str]:
+    """Positions of rows to show, and the reason for each."""
+    predicted, found = subject.predicted, {}
+    if subject.truth is not None:
+        losses = row_losses(predicted, subject.truth)
+        found[int(losses.argmax())] = "furthest from the truth"
+    if subject.classes is None:
+        places = {int(predicted.argmax()): "highest prediction", int(predicted.argmin()): "lowest prediction"}
+    else:
+        surest = predicted.max(axis=1)
+        places = {int(surest.argmin()): "least certain", int(surest.argmax()): "most certain"}
+    for row, choice in places.items():
+        found.setdefault(row, choice)
+    typical = np.argsort(subject.outputs[:, 0], kind="stable")[len(predicted) // 2]
+    found.setdefault(int(typical), "in the middle of all predictions")
+    return found
+
+
+def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Reasons:
+    """Exact contributions (n_outputs, n_columns + 1) if given; else changes with values of other rows."""
+    output = int(subject.outputs[row].argmax())
+    names = subject.X.column_names
+    if subject.card.kinds.get(names[0]) == WORDS:
+        return _of_words(subject, row, choice, output)
+    cells = [_cell(subject.X[name].slice(row, 1), subject.is_day(name)) for name in names]
+    if parts is None:
+        shown = _largest(list(zip(names, cells, _replaced(subject, row, output).tolist(), strict=True)))
+        return Reasons(row, choice, None, shown, None, f"change of the {_predicted_name(subject, output)}", REPLACED)
+    steps, start = parts[output, :-1], float(parts[output, -1])
+    shown = _largest(list(zip(names, cells, steps.tolist(), strict=True)))
+    rest = float(steps.sum()) - sum(step for _, _, step in shown) if len(shown) < len(steps) else None
+    if rest is not None and abs(rest) < NOTHING * max((abs(step) for _, _, step in shown), default=0.0):
+        rest = None
+    return Reasons(row, choice, start, shown, rest, explained_quantity(subject.model, output), ADDED)
+
+
+def _largest(steps: list[Step]) -> list[Step]:
+    """The largest steps, without those that are nothing beside the first."""
+    ordered = sorted(steps, key=lambda step: -abs(step[2]))[:N_STEPS]
+    return [step for step in ordered if abs(step[2]) >= NOTHING * abs(ordered[0][2])] if ordered else []
+
+
+def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
+    """Changes of the prediction without each word."""
+    name = subject.X.column_names[0]
+    text = str(subject.X.column(0)[row].as_py() or "")
+    words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MOST_WORDS]
+    shortened = [re.sub(rf"\b{re.escape(word)}\b", " ", text) for word in words]
+    changed = predicted_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
+    # Those of the other classes are added up: 1 - p has no digits left where p is nearly 1.
+    k = output if changed.shape[1] > 2 else 1
+    odds = np.log(np.maximum(changed[:, k], TINY)) - np.log(np.maximum(np.delete(changed, k, axis=1).sum(axis=1), TINY))
+    shown = _largest([(word, "", float(step)) for word, step in zip(words, odds[0] - odds[1:], strict=True)])
+    quote = text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
+    label = f"log odds of {subject.output_names[output]} that the word adds"
+    return Reasons(row, choice, None, shown, None, label, LEFT_OUT, quote)
+
+
+def _replaced(subject: Subject, row: int, output: int) -> Array:
+    """The prediction less its mean when a column has the values of other rows (Robnik-Šikonja & Kononenko 2008)."""
+    others = subject.sample(N_OTHERS)
+    itself = np.full(len(others), row)
+    steps = np.empty(subject.X.num_columns)
+    for column in range(len(steps)):
+        changed = as_outputs(subject.with_values_of(column, itself, others))
+        steps[column] = subject.outputs[row, output] - changed[:, output].mean()
+    return steps
+
+
+def moment(day: float, has_time: bool | None = None) -> str:
+    """Days since 1970 as a date, with hours and minutes if wanted; by default where they are no whole days."""
+    if has_time or (has_time is None and day != math.floor(day)):
+        return str(np.datetime64(round(day * 1440), "m")).replace("T", " ")
+    return str(np.datetime64(math.floor(day), "D"))
+
+
+def _predicted_name(subject: Subject, output: int) -> str:
+    if subject.classes is None:
+        return "prediction"
+    return f"probability of {subject.output_names[output]}"
+
+
+def _cell(cell: pa.ChunkedArray, is_day: bool) -> str:
+    """A column of one row as text."""
+    plain = as_numbers(cell).item() if is_day else python_value(cell[0])
+    if plain is None or (isinstance(plain, float) and math.isnan(plain)):
+        return "missing"
+    if is_day:
+        return moment(plain)
+    return number_text(plain) if isinstance(plain, float) else str(plain)
+
+
+BATCH_CELLS = 4_000_000
+# What rows cost is measured on so many, then on so many times more, until they take so long.
+FIRST_ROWS, MORE_ROWS, MEASURED_SECONDS = 4, 4, 0.2
+
+
+def explains(model: Any) -> bool:
+    """Whether the model has contributions of columns: where it is made of trees."""
+    return hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
+
+
+def affordable_rows(model: Any, X: pa.Table, seconds: float) -> int:
+    """How many rows of a table can be explained in about so many seconds, by the time that the first of them take."""
+    n_rows = FIRST_ROWS
+    while True:
+        start = time.perf_counter()
+        contributions(model, X.slice(0, n_rows))
+        taken = time.perf_counter() - start
+        if taken >= MEASURED_SECONDS or n_rows >= X.num_rows:
+            return max(1, int(seconds * min(n_rows, X.num_rows) / taken))
+        n_rows *= MORE_ROWS
+
+
+def contributions(model: Any, X: pa.Table) -> Array:
+    """Contributions and, last, the expected prediction: shape (n_rows, n_outputs, n_columns + 1)."""
+    parts = model.predict_contributions(X)
+    return parts[:, None] if parts.ndim == 2 else parts
+
+
+def rows_at_once(model: Any, n_columns: int) -> int:
+    """How many rows are explained at once, so that their contributions have room."""
+    return max(1, BATCH_CELLS // ((n_columns + 1) * max(len(getattr(model, "classes_", ())), 1)))
+
+
+def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
+    """The expected prediction and the contributions of all rows, a column each, for each class of each target."""
+    parts = contributions(model, X)
+    n_outputs = parts.shape[1]
+    ends = [""] if n_outputs == 1 else [f" for {_named(label)}" for label in output_labels(model, n_outputs)]
+    found = {}
+    for output, end in enumerate(ends):
+        found[f"expected prediction{end}"] = parts[:, output, -1]
+        for place, name in enumerate(X.column_names):
+            found[f"contribution of {name}{end}"] = parts[:, output, place]
+    return found
+
+
+def _named(label: Any) -> str:
+    """A class, or a class of one of several targets."""
+    return f"{label[1]} of target {label[0]}" if isinstance(label, tuple) else str(label)
+
+
+def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Iterator[pa.Table]:
+    """The contributions of some rows; with three or more classes a line for each row and class."""
+    n_at_once = rows_at_once(model, X.num_columns)
+    for start in range(0, len(rows), n_at_once):
+        some = rows[start : start + n_at_once]
+        yield _as_table(contributions(model, X.take(some)), X.column_names, some, getattr(model, "classes_", None))
+
+
+def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | None) -> pa.Table:
+    """Columns: the row's number from 1, the class if there are several, the expected prediction, each contribution."""
+    n_rows, n_outputs, _ = parts.shape
+    columns: dict[str, Any] = {_unlike("row", names): np.repeat(rows + 1, n_outputs)}
+    if n_outputs > 1 and classes is not None:
+        columns[_unlike("class", names)] = pa.array(classes.tolist() * n_rows)
+    flat = parts.reshape(n_rows * n_outputs, -1)
+    columns[_unlike("expected prediction", names)] = flat[:, -1]
+    return pa.table({**columns, **{name: flat[:, place] for place, name in enumerate(names)}})
+
+
+def _unlike(name: str, names: list[str]) -> str:
+    """The name, changed as long as a column has it."""
+    while name in names:
+        name += "_"
+    return name

@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 import fastens
-from fastens.cli.table.card import KEY, ModelCard
 from fastens.cli.table.columns import (
     BOOLEAN,
     NUMBER,
     TEXT,
     WORDS,
+    CommandError,
     column_kinds,
     features,
+    first_line,
     kind_of,
+    listed,
 )
-from fastens.cli.table.errors import CommandError, first_line, listed
-from fastens.cli.table.split import Split
+from fastens.cli.table.split import KEY, ModelCard, Split
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 from fastens.files import TableSchema
 

@@ -1,4 +1,4 @@
-"""The contents of a report: the sections that the model and the table allow."""
+"""Contents of the HTML report of a model and of a table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.explaining.contributions import affordable_rows, contributions, explains
-from fastens.cli.explaining.single_rows import chosen_rows, reasons
-from fastens.cli.explaining.subject import Subject, as_numbers, dependence, is_ordered, shuffled_importance
-from fastens.cli.page import sections
-from fastens.cli.page.document import document
-from fastens.cli.page.markup import Html
-from fastens.cli.page.svg import N_COLOURS
-from fastens.cli.report.scores import score, score_constant
+from fastens.cli.explaining.subject import (
+    Subject,
+    affordable_rows,
+    as_numbers,
+    chosen_rows,
+    contributions,
+    dependence,
+    explains,
+    is_ordered,
+    reasons,
+    shuffled_importance,
+)
+from fastens.cli.inspecting.checks import score_name
+from fastens.cli.inspecting.columns import ColumnFacts
+from fastens.cli.inspecting.inspection import KINDS, Inspection, contents, missing_share, table_facts
+from fastens.cli.page import charts, sections
+from fastens.cli.page.charts import N_COLOURS, Html, document, element, joined, wide_table
+from fastens.cli.page.sections import about, card, grid, section
+from fastens.cli.report.report import score, score_constant, shown
 from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity
 
@@ -178,3 +189,66 @@ def _about(subject: Subject) -> Html:
     return sections.section(
         "model", "The model", "What it is, and the parameters that differ from the defaults.", sections.about(facts)
     )
+
+
+MOST_PICTURES = 200
+
+
+def table_page(found: Inspection, table_file: str) -> str:
+    """The whole page."""
+    name = os.path.basename(table_file)
+    lead = f"{found.n_rows:,} rows and {len(found.columns):,} columns of {name}"
+    parts = [
+        section("table", "The table", "What was read.", about(table_facts(found, name))),
+        _findings(found),
+        *([_alone(found)] if found.alone else []),
+        _column_sections(found),
+    ]
+    return document("What the table holds", lead, [], parts, kicker="fastens · table report")
+
+
+def _findings(found: Inspection) -> Html:
+    hint = "What a model would stumble over, or what would make its scores too good to be true."
+    if not found.findings:
+        return section("findings", "What to look at", "Nothing stands out.")
+    rows = (element("tr", element("th", one.kind, scope="row"), element("td", one.text)) for one in found.findings)
+    return section("findings", "What to look at", hint, card(element("table", element("tbody", rows), class_="prose")))
+
+
+def _alone(found: Inspection) -> Html:
+    """A bar for each column's score alone."""
+    measure = score_name(found.target)
+    nothing = 0.5 if measure == "AUC" else 0.0
+    lines = []
+    for name, value in sorted(found.alone.items(), key=lambda pair: -np.nan_to_num(pair[1], nan=-np.inf)):
+        share = max(0.0, (value - nothing) / (1 - nothing)) if np.isfinite(value) else 0.0
+        meter = element("td", element("i", style=f"--share:{share:.3f}"), class_="meter")
+        lines.append(element("tr", element("th", name, scope="row"), meter, element("td", shown(measure, value))))
+    head = element("tr", (element("th", title, scope="col") for title in ("column", "", measure)))
+    hint = (
+        f"The {measure} of this column alone, on rows that it was not fitted on. Near 1 it gives the target "
+        f"away; at {nothing:g} or below it says nothing alone."
+    )
+    return section("alone", "What does each column say alone?", hint, card(wide_table(head, lines)))
+
+
+def _column_sections(found: Inspection) -> Html:
+    cards = [_picture(facts) for facts in found.columns[:MOST_PICTURES]]
+    n_more = len(found.columns) - MOST_PICTURES
+    more = [element("p", f"and {n_more:,} more columns", class_="caption")] if n_more > 0 else []
+    return section("columns", "The columns", "How the values of each column are spread.", grid(cards), *more)
+
+
+def _picture(facts: ColumnFacts) -> Html:
+    about_it = f"{KINDS.get(facts.kind, facts.kind)}, {facts.n_distinct:,} different, missing {missing_share(facts)}"
+    parts: list[Html] = [element("p", about_it, class_="outcome")]
+    if facts.values is not None and len(finite := facts.values[np.isfinite(facts.values)]):
+        parts.append(charts.histogram(finite, "value"))
+    elif facts.days is not None:
+        parts += [element("p", contents(facts), class_="caption"), charts.dates(facts.days)]
+    elif facts.frequent and facts.frequent[0][1] > 1:
+        parts.append(charts.frequencies(facts.frequent, facts.n_rows))
+    else:
+        parts.append(element("p", contents(facts), class_="caption"))
+    remarks = (element("p", f"It {remark.one}.", class_="note") for remark in facts.remarks)
+    return card(joined(parts, remarks), title=facts.name)

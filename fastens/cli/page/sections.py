@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cli.explaining.single_rows import Reasons
-from fastens.cli.explaining.subject import Dependence, Importance, Subject
+from fastens.cli.explaining.subject import Dependence, Importance, Reasons, Subject
 from fastens.cli.page import charts
-from fastens.cli.page.markup import Html, element, joined, table, wide_table
-from fastens.cli.page.svg import N_COLOURS, Range, short
-from fastens.cli.report.report import shown, with_error
-from fastens.cli.report.scores import Scores
+from fastens.cli.page.charts import N_COLOURS, Html, Range, element, joined, short, table, wide_table
+from fastens.cli.report.report import Scores, shown, with_error
 
 Array = NDArray[np.float64]
 # Beyond so many classes, the most frequent mistakes are listed instead of the whole table of them.

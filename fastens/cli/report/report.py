@@ -1,24 +1,32 @@
-"""What the commands print: tables of facts and scores, and bars."""
+"""What commands print: facts, scores, leaderboards and pictures."""
 
 from __future__ import annotations
 
 import errno
 import math
 import os
+import pickle
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+from sklearn import metrics
+from sklearn.base import clone
 
-from fastens.cli.table.errors import visible
-
-if TYPE_CHECKING:
-    from fastens.cli.report.leaderboard import Entry
-    from fastens.cli.report.scores import Scores
+from fastens.cli.models.model_files import probabilities
+from fastens.cli.table.columns import CommandError, first_line, listed, visible
+from fastens.cli.table.task import Rows, Task
+from fastens.inspection.plotting import axes
+from fastens.table.training_data import shuffled_folds
 
 MOST_DIGITS = 6  # equal scores of all folds may have an error of rounding
 NO_VALUE = "-"
@@ -218,3 +226,302 @@ def _grid(n_columns: int) -> Table:
     for _ in range(n_columns - 1):
         grid.add_column()
     return grid
+
+
+Scores = dict[str, float]
+DEVIANCES: dict[str, Callable[..., float]] = {
+    "poisson": metrics.mean_poisson_deviance,
+    "gamma": metrics.mean_gamma_deviance,
+}
+# Losses that are about the middle of what may come, not its mean.
+MEDIAN_LOSSES = ("absolute_error", "quantile", "pinball")
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true values of some rows; for classes also all classes in order, for numbers also the loss minimised."""
+
+    y: NDArray
+    weight: NDArray | None
+    classes: NDArray | None
+    loss: str | None
+
+    @property
+    def codes(self) -> NDArray[np.intp]:
+        """Where the true classes stand among all classes."""
+        assert self.classes is not None
+        return np.searchsorted(self.classes, self.y)
+
+    @property
+    def loss_name(self) -> str:
+        """The score that a model of this loss is judged by; lower is better."""
+        if self.classes is not None:
+            return "log loss"
+        return "MAE" if self.loss in MEDIAN_LOSSES else "RMSE"
+
+    def take(self, rows: NDArray) -> Truth:
+        """Some of the rows."""
+        return Truth(self.y[rows], None if self.weight is None else self.weight[rows], self.classes, self.loss)
+
+
+def constant_prediction(y: NDArray, weight: NDArray | None, classes: NDArray | None) -> NDArray[np.float64]:
+    """The best prediction that knows no column: the share of each class, or the mean."""
+    if classes is None:
+        return np.array([np.average(y, weights=weight)])
+    return np.array([np.average(y == label, weights=weight) for label in classes])
+
+
+def score(predicted: NDArray, truth: Truth) -> Scores:
+    """Scores by name: of probabilities, one column per class, where there are classes; else of predicted values."""
+    if truth.classes is None:
+        return _regression_scores(predicted, truth)
+    return _classification_scores(predicted, truth.codes, truth.weight)
+
+
+def row_losses(predicted: NDArray, truth: Truth) -> NDArray[np.float64]:
+    """Each row's part in the score that `Truth.loss_name` names; that of the RMSE is squared."""
+    if truth.classes is not None:
+        return _log_losses(predicted, truth.codes)
+    error = np.abs(predicted - truth.y)
+    return error if truth.loss_name == "MAE" else error**2
+
+
+def mean_loss(predicted: NDArray, truth: Truth) -> float:
+    """The score that `Truth.loss_name` names."""
+    mean = float(np.average(row_losses(predicted, truth), weights=truth.weight))
+    return mean**0.5 if truth.loss_name == "RMSE" else mean
+
+
+def score_constant(constant: NDArray, truth: Truth) -> Scores:
+    """The scores of the same prediction for every row."""
+    n_rows = len(truth.y)
+    return score(np.full(n_rows, constant[0]) if truth.classes is None else np.tile(constant, (n_rows, 1)), truth)
+
+
+def _classification_scores(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> Scores:
+    labels = np.arange(probabilities.shape[1])
+    name = "AUC" if len(labels) == 2 else "AUC (one against the rest)"
+    return {
+        "log loss": float(np.average(_log_losses(probabilities, codes), weights=weight)),
+        name: _area_under_curve(probabilities, codes, weight),
+        "accuracy": float(np.average(probabilities.argmax(axis=1) == codes, weights=weight)),
+    }
+
+
+def _log_losses(probabilities: NDArray, codes: NDArray) -> NDArray[np.float64]:
+    return -np.log(np.clip(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps, None))
+
+
+def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> float:
+    """The mean area under the curves of the classes that have rows; not a number where only one has any."""
+    n_classes = probabilities.shape[1]
+    present = np.unique(codes)
+    if len(present) < 2:
+        return float("nan")
+    compared = [1] if n_classes == 2 else present
+    areas = [metrics.roc_auc_score(codes == k, probabilities[:, k], sample_weight=weight) for k in compared]
+    return float(np.mean(areas))
+
+
+def area_notes(truth: Truth) -> list[str]:
+    """Why there is no AUC, or which classes it leaves out."""
+    if truth.classes is None:
+        return []
+    present = np.unique(truth.codes)
+    if len(present) < 2:
+        only = listed([str(truth.classes[k]) for k in present])
+        return [f"There is no AUC, as all rows scored are of one class, {only}."]
+    absent = [str(label) for label in np.delete(truth.classes, present)]
+    if not absent:
+        return []
+    return [f"The AUC is the mean of the classes that have rows among those scored; these have none: {listed(absent)}."]
+
+
+def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:
+    y, weight = truth.y, truth.weight
+    error = predicted - y
+    spread = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
+    squared = np.average(error**2, weights=weight)
+    scores = {
+        "RMSE": float(np.sqrt(squared)),
+        "MAE": float(np.average(np.abs(error), weights=weight)),
+        "R²": float(1 - squared / spread) if spread > 0 else float("nan"),
+    }
+    deviance = DEVIANCES.get(truth.loss or "")
+    is_defined = np.all(predicted > 0) and np.all(y > 0 if truth.loss == "gamma" else y >= 0)
+    if deviance is not None and is_defined:
+        scores = {f"{truth.loss} deviance": float(deviance(y, predicted, sample_weight=weight)), **scores}
+    return scores
+
+
+CONSTANT = "constant prediction"
+HIGHER_IS_BETTER = ("AUC", "accuracy", "R²")
+
+
+@dataclass
+class Entry:
+    """One model of the leaderboard: what each fold gave."""
+
+    name: str
+    scores: list[Scores] = field(default_factory=list)
+    fit_seconds: list[float] = field(default_factory=list)
+    predict_seconds: list[float] = field(default_factory=list)
+    n_predicted: int = 0
+    n_bytes: int = 0
+    failure: str | None = None
+
+    def mean(self, name: str) -> float:
+        """The mean of a score over the folds that have it."""
+        return float(np.mean(values)) if len(values := self._known(name)) else math.nan
+
+    def _known(self, name: str) -> NDArray[np.float64]:
+        values = np.array([scores[name] for scores in self.scores])
+        return values[np.isfinite(values)] if np.isfinite(values).any() else values
+
+    def error(self, name: str) -> float:
+        """The standard error of that mean."""
+        values = self._known(name)
+        return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+    @property
+    def fit_time(self) -> float:
+        """Median seconds of a fit."""
+        return float(np.median(self.fit_seconds)) if self.fit_seconds else math.nan
+
+    @property
+    def microseconds_per_row(self) -> float:
+        """Mean time of a prediction."""
+        return 1e6 * sum(self.predict_seconds) / self.n_predicted if self.n_predicted else math.nan
+
+
+def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray, NDArray]]:
+    """Rows to train on and to test on: by time or group, or shuffled, every class in the same share."""
+    if task.order is not None:
+        return task.order.folds(n_folds, random_state)
+    # Classes of fewer rows than folds are absent from some folds, which the scores allow for.
+    return shuffled_folds(task.rows.y, n_folds, random_state, stratified=task.is_classification)
+
+
+def cross_validate(
+    name: str, model: Any, task: Task, folds: list[tuple[NDArray, NDArray]], on_fold: Callable[[], None]
+) -> Entry:
+    """Fit and score a model on every fold; a model that fails is an entry with the error."""
+    entry = Entry(name)
+    for train, test in folds:
+        try:
+            _one_fold(entry, clone(model), _take(task.rows, train), _take(task.rows, test), task)
+        except Exception as error:
+            # An error of one model must not hide the results of the others.
+            return Entry(name, failure=first_line(error))
+        on_fold()
+    return entry
+
+
+def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
+    """What the best constant prediction of each fold gives."""
+    entry = Entry(CONSTANT)
+    classes = np.unique(task.rows.y) if task.is_classification else None
+    for train, test in folds:
+        rows, held_out = _take(task.rows, train), _take(task.rows, test)
+        constant = constant_prediction(rows.y, rows.weight, classes)
+        entry.scores.append(score_constant(constant, Truth(held_out.y, held_out.weight, classes, None)))
+    return entry
+
+
+def best_scores(entries: list[Entry]) -> Scores:
+    """The best mean of each score over all models."""
+    done = [entry for entry in entries if entry.scores]
+    best = {name: max if name.startswith(HIGHER_IS_BETTER) else min for name in (done[0].scores[0] if done else {})}
+    return {name: choose(entry.mean(name) for entry in done) for name, choose in best.items()}
+
+
+def ranked(entries: list[Entry]) -> list[Entry]:
+    """Best first, by the first score; failures last."""
+    done = [entry for entry in entries if entry.scores]
+    name = next(iter(done[0].scores[0])) if done else ""
+    sign = -1 if name.startswith(HIGHER_IS_BETTER) else 1
+    return sorted(done, key=lambda entry: sign * entry.mean(name)) + [entry for entry in entries if not entry.scores]
+
+
+def _one_fold(entry: Entry, model: Any, rows: Rows, held_out: Rows, task: Task) -> None:
+    weight = {} if rows.weight is None else {"sample_weight": rows.weight}
+    start = time.perf_counter()
+    model.fit(rows.X, rows.y, **weight)
+    entry.fit_seconds.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    predicted = probabilities(model, held_out.X) if task.is_classification else model.predict(held_out.X)
+    entry.predict_seconds.append(time.perf_counter() - start)
+    entry.n_predicted += len(held_out.y)
+    entry.n_bytes = len(pickle.dumps(model))
+    classes = np.unique(task.rows.y) if task.is_classification else None
+    if classes is not None:
+        predicted = _all_classes(predicted, model.classes_, classes)
+    entry.scores.append(score(predicted, Truth(held_out.y, held_out.weight, classes, None)))
+
+
+def _all_classes(probabilities: NDArray, known: NDArray, classes: NDArray) -> NDArray:
+    """Columns for all classes, also those that a fold lacked."""
+    out = np.zeros((len(probabilities), len(classes)))
+    out[:, np.searchsorted(classes, known)] = probabilities
+    return out
+
+
+def _take(rows: Rows, index: NDArray) -> Rows:
+    weight = None if rows.weight is None else rows.weight[index]
+    return Rows(rows.X.take(index), rows.y[index], weight)
+
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def check_picture(path: str) -> None:
+    """Fail early where the picture could not be drawn later."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise CommandError(f"--picture must end in {', '.join(FORMATS)}; got {path}")
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise CommandError("--picture needs matplotlib: pip install 'fastens[plot]'") from error
+    mpl.use("Agg")
+
+
+def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
+    """Draw each model's score with its standard error, and beside it what a fit costs."""
+    done = [entry for entry in entries if entry.scores]
+    score_name = next(iter(done[0].scores[0]))
+    left = axes(figsize=(9, 1.2 + 0.4 * len(done)))
+    figure = left.figure
+    left.remove()
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    limit = _limit(done, score_name)
+    for place, entry in enumerate(done):
+        colour = "0.6" if entry.name == CONSTANT else "C0"
+        mean = entry.mean(score_name)
+        if mean > limit:
+            left.annotate(f"{mean:.3g} →", (limit, place), ha="right", va="center", color=colour, fontsize=8)
+        else:
+            left.errorbar(mean, place, xerr=entry.error(score_name), fmt="o", color=colour, capsize=3)
+        if entry.fit_seconds:
+            right.barh(place, entry.fit_time, color=colour, height=0.5)
+            right.annotate(f" {entry.fit_time:.2g} s", (entry.fit_time, place), va="center", fontsize=8)
+    left.set_yticks(range(len(done)), [entry.name for entry in done])
+    left.invert_yaxis()
+    for part in (left, right):
+        part.spines[["top", "right", "left"]].set_visible(False)
+        part.tick_params(axis="y", length=0)
+    left.set_xlim(right=limit if np.isfinite(limit) else None)
+    left.set_xlabel(f"{score_name}, mean ± standard error")
+    left.grid(axis="x", color="0.9")
+    right.set_xscale("log")
+    right.margins(x=0.25)
+    right.set_xlabel("seconds of a fit")
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    figure.savefig(path, dpi=150)
+
+
+def _limit(done: list[Entry], score_name: str) -> float:
+    """Where to cut the axis off, so that one much worse than the constant does not press the others together."""
+    means = [entry.mean(score_name) for entry in done]
+    constant = next((entry.mean(score_name) for entry in done if entry.name == CONSTANT), means[-1])
+    limit = constant + max(constant - means[0], 0.0)
+    return limit if means[-1] > limit > means[0] else np.inf

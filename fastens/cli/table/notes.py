@@ -1,15 +1,149 @@
-"""Notes on the columns of a table: what was left out or converted, and what looks wrong."""
+"""Notes on columns, and identifiers that are left out."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import stats
 
-from fastens.cli.table.columns import DATE, ITEMS, TEXT, TIMESTAMP, UNUSABLE
-from fastens.cli.table.errors import listed
-from fastens.cli.table.identifiers import COUNTER, NAMES, words_per_cell
+from fastens.cli.table.columns import DATE, ITEMS, NUMBER, TEXT, TIMESTAMP, UNUSABLE, kind_of, listed, n_distinct
+from fastens.cli.table.target import CLASSIFICATION
+from fastens.files.numbers import number_format, whole_numbers
+
+# A text column is an identifier when at least this share of its values is distinct, of this many or more.
+IDENTIFIER_SHARE = 0.95
+IDENTIFIER_MINIMUM = 50
+NAMES, COUNTER, DRAWN = "a value of its own in nearly every row", "it counts the rows", "numbers drawn at random"
+INDEX, NAMED = (
+    "a running index without a name",
+    "a number of its own in each row, and the name of an identifier",
+)
+# Names that programs give to the index of a table, or to a column without a name; and words of names of identifiers.
+INDEX_NAME = re.compile(
+    r"|X|(?i:unnamed: ?\d+(_level_\d+)?|column ?1|index|level_0|\.\.\.1|_c0|row[ _.]?(names?|index|num|number))"
+)
+INDEX_MINIMUM, INDEX_STEPS = 10, 0.5
+ID_WORD = re.compile(
+    "id|ids|uid|uuid|guid|key|index|idx|serial|respondent|record|case|observation|fid|oid|objectid|rowid|caseid|respid|"
+    "kennung|lfdnr|laufnummer|nummer|identifiant|identificador|folio|number|no|nr|num|code|ref"
+)
+GROUP_WORD = re.compile("id|uid|uuid|respondent|subject|patient|customer|client|user|member|household|person")
+GROUP_MINIMUM = 20
+# Free text has so many words in a cell on average, and at least this share of its cells is distinct.
+TEXT_WORDS, TEXT_SHARE = 6.0, 0.5
+SAMPLE = 1000
+# The level of the tests below: what is drawn at random looks otherwise once in a hundred tables.
+LEVEL, KOLMOGOROV = 0.01, 1.63
+
+
+def identifier(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
+    """Why a column seems to do nothing but tell rows apart; None where it does not."""
+    n_values = len(column) - column.null_count
+    if kind == NUMBER and kind_of(column.type) == NUMBER:
+        has_index_name = n_values >= INDEX_MINIMUM and INDEX_NAME.fullmatch(name.strip())
+        if has_index_name and _is_running(column):
+            return INDEX
+        return _number_identifier(column, name) if n_values >= IDENTIFIER_MINIMUM else None
+    if kind != TEXT or n_values < IDENTIFIER_MINIMUM:
+        return None
+    is_own = n_distinct(column) >= IDENTIFIER_SHARE * n_values
+    return NAMES if is_own and not _is_spoilt_number(_texts(column)) else None
+
+
+def _number_identifier(column: pa.ChunkedArray, name: str) -> str | None:
+    """The same of numbers: all whole, and each there once."""
+    n_values = len(column) - column.null_count
+    is_whole = pa.types.is_integer(column.type) or whole_numbers(column.drop_null().cast(pa.float64()).chunks)
+    if n_distinct(column) < n_values or not is_whole:
+        return None
+    words = words_of(name)
+    named = NAMED if "id" in words or any(map(ID_WORD.fullmatch, words[-1:])) else None
+    if not pa.types.is_integer(column.type) or column.null_count:
+        return named
+    limits = pc.min_max(column).as_py()
+    if limits["max"] - limits["min"] == n_values - 1:
+        return COUNTER
+    values = np.asarray(column.to_numpy())
+    # Differences of numbers beyond 2^53 are as good as those of others.
+    return DRAWN if _drawn_at_random((values - values.min()).astype(np.float64)) else named
+
+
+def _is_running(column: pa.ChunkedArray) -> bool:
+    """If whole numbers mostly rise by one from row to row, as an index does of which rows were left out, or joined."""
+    values = np.asarray(column.drop_null().cast(pa.float64(), safe=False).to_numpy())
+    steps = np.diff(values)
+    return bool(np.all(values == np.floor(values)) and np.mean(steps == 1) >= INDEX_STEPS and np.mean(steps > 0) > 0.9)
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name, written with blanks, underscores or capitals."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", " ", name)
+    return re.sub(r"(?<=[A-Z])(?=[A-Z][a-z])", " ", spaced).lower().split()
+
+
+def is_group(column: pa.ChunkedArray, kind: str, name: str) -> bool:
+    """If a column has the name of an identifier, and several rows for most of its values."""
+    if (
+        kind not in (TEXT, NUMBER)
+        or not any(map(GROUP_WORD.fullmatch, words_of(name)))
+        or pa.types.is_floating(column.type)
+    ):
+        return False
+    return GROUP_MINIMUM <= n_distinct(column) <= (len(column) - column.null_count) / 2
+
+
+def _is_spoilt_number(texts: pa.ChunkedArray) -> bool:
+    """Whether texts are numbers but for some odd cells: what is to be mended, not left out."""
+    share = number_format(texts.slice(0, SAMPLE).unique().drop_null())[1]
+    return 0.5 <= share < 1
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as they are, or numbers that stand for categories, as text."""
+    return column.cast(pa.string())
+
+
+def _drawn_at_random(values: NDArray[np.float64]) -> bool:
+    """Whether different numbers spread evenly (by Kolmogorov and Smirnov), and neither rise nor fall with the rows."""
+    steps = np.diff(values)
+    if (steps > 0).all() or (steps < 0).all():
+        return False
+    ordered = np.sort(values)
+    shares = (ordered - ordered[0]) / (ordered[-1] - ordered[0])
+    distance = np.abs(shares - np.linspace(0, 1, len(shares))).max()
+    return bool(distance < KOLMOGOROV / np.sqrt(len(values)))
+
+
+def is_unrelated(column: pa.ChunkedArray, y: NDArray, task: str) -> bool:
+    """Whether numbers have nothing to do with a target, by their ranks (Kruskal & Wallis; Spearman).
+
+    Of one target alone, such as the first rows of a table may have that is sorted by it, it is not known: False.
+    """
+    if np.all(y == y[:1]):
+        return False
+    values = np.asarray(column.to_numpy()).astype(np.float64)
+    if task == CLASSIFICATION:
+        codes = np.unique(y, return_inverse=True)[1]
+        order = np.argsort(codes, kind="stable")
+        groups = np.split(values[order], np.flatnonzero(np.diff(codes[order])) + 1)
+        return bool(stats.kruskal(*groups).pvalue > LEVEL)
+    return bool(stats.spearmanr(values, y).pvalue > LEVEL)
+
+
+def words_per_cell(column: pa.ChunkedArray) -> float:
+    """The mean number of words of free text; 0 where a column of texts holds categories or names."""
+    present = _texts(column.drop_null())
+    if not len(present) or n_distinct(present) < TEXT_SHARE * len(present):
+        return 0.0
+    # Between blanks, so that an address of the web is one word.
+    n_words = pc.mean(pc.count_substring_regex(present.slice(0, SAMPLE), pattern=r"\S*\w\S*")).as_py()
+    return float(n_words) if n_words >= TEXT_WORDS else 0.0
 
 
 def range_text(low: float, high: float, name: str, middle: float) -> str:

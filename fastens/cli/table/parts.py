@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.table.errors import CommandError, first_line
+from fastens.cli.table.columns import CommandError, first_line
 from fastens.cli.table.tables import read_table
 from fastens.files import TableFileError, TableSchema
 from fastens.files.csv_streams import CsvStream

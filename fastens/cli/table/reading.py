@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fastens.cli.table.errors import CommandError, first_line, listed
+from fastens.cli.table.columns import CommandError, first_line, listed
 from fastens.cli.table.tables import read_table
 from fastens.files import TableFileError, TableSchema
 from fastens.files.formats import CSV, EXCEL, SQLITE, format_of

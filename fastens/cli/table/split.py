@@ -1,10 +1,10 @@
-"""Rows held out from training, at random, by time or by group, reproducible from the table; and folds alike."""
+"""Held-out rows: at random, by time or by group, as the model's card records them."""
 
 from __future__ import annotations
 
 import argparse
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
-from fastens.cli.table.errors import CommandError
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, CommandError, kind_of
 from fastens.cli.table.target import CLASSIFICATION, required
-from fastens.files.python_values import example_of, python_value
-from fastens.table.shuffled_folds import shuffled_folds
+from fastens.files.formats import example_of, python_value
+from fastens.table.training_data import shuffled_folds
 
 Codes = NDArray[np.int64]
 
@@ -208,3 +207,32 @@ def held_out_rows(strata: NDArray, fraction: float, random_state: int) -> NDArra
     only_held_out = np.setdiff1d(strata, strata[~held_out])
     held_out[np.isin(strata, only_held_out)] = False
     return held_out
+
+
+KEY = "table"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """Target and task, the columns, what they hold and how they are written, the best constant, the rows held out."""
+
+    target: str | None
+    target_kind: str | None
+    task: str
+    kinds: dict[str, str]
+    constant: list[float] | None
+    split: Split | None = None
+    schema: dict[str, Any] = field(default_factory=dict)
+
+    def trained_on(self, y: NDArray, table: pa.Table) -> NDArray[np.bool_] | None:
+        """Which rows the model was trained on, if this is the target of the table of training; else None."""
+        split = self.split
+        if split is None or not split.is_of(y):
+            return None
+        if any(name is not None and name not in table.column_names for name in (split.time, split.group)):
+            return None
+        return ~split.held_out(y, self.task, split.order(table))
+
+    def to_metadata(self) -> dict[str, Any]:
+        """The card as plain values, for `model.save(path, metadata=...)`."""
+        return {KEY: asdict(self)}

@@ -1,19 +1,20 @@
-"""The target: its task and its values."""
+"""The target column: its task, values and checks, and the bundled example table."""
 
 from __future__ import annotations
 
 import difflib
 import shlex
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from sklearn.utils import Bunch
 
-from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, converted, kind_of, n_distinct
-from fastens.cli.table.errors import CommandError, listed
+from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, CommandError, converted, kind_of, listed, n_distinct
+from fastens.files.formats import example_of
 from fastens.files.numbers import NumberFormat, mixed_units, number_format, whole_numbers
-from fastens.files.python_values import example_of
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 # Whole numbers with no more distinct values than this are classes; --task overrides it.
@@ -125,3 +126,30 @@ def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
         hint = f"did you mean {listed(close)}?" if close else f"it has {listed(table.column_names)}"
         raise CommandError(f"{option}: the table has no column {name!r}; {hint}")
     return table[name]
+
+
+@dataclass(frozen=True)
+class BundledTable:
+    """A table, the column to predict, and what it is."""
+
+    table: pa.Table
+    target: str
+    title: str
+
+
+def bundled_table(task: str) -> BundledTable:
+    """Tumours for classification (and by default), diabetes for regression."""
+    from sklearn.datasets import load_breast_cancer, load_diabetes
+
+    if task == REGRESSION:
+        title = "diabetes: 442 patients, how far the disease went in a year (bundled with scikit-learn)"
+        return BundledTable(_table(load_diabetes(scaled=False), "progression", None), "progression", title)
+    title = "breast cancer: 569 tumours, malignant or benign (bundled with scikit-learn)"
+    data = load_breast_cancer()
+    return BundledTable(_table(data, "diagnosis", data.target_names), "diagnosis", title)
+
+
+def _table(data: Bunch, target: str, class_names: NDArray | None) -> pa.Table:
+    columns = {name: data.data[:, i] for i, name in enumerate(data.feature_names)}
+    values = data.target if class_names is None else [str(class_names[label]) for label in data.target]
+    return pa.table({**columns, target: values})

@@ -12,30 +12,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.table.bundled import bundled_table
-from fastens.cli.table.card import ModelCard
 from fastens.cli.table.columns import (
     ITEMS,
     TEXT,
     UNUSABLE,
     WORDS,
+    CommandError,
     column_kinds,
     described,
     features,
     items_kind,
     kind_of,
+    listed,
     missing_cells,
     n_distinct,
 )
-from fastens.cli.table.errors import CommandError, listed
-from fastens.cli.table.identifiers import COUNTER, DRAWN, INDEX, NAMED, NAMES, identifier, is_unrelated
-from fastens.cli.table.notes import column_notes, identifier_notes, range_text, text_notes
+from fastens.cli.table.notes import (
+    COUNTER,
+    DRAWN,
+    INDEX,
+    NAMED,
+    NAMES,
+    column_notes,
+    identifier,
+    identifier_notes,
+    is_unrelated,
+    range_text,
+    text_notes,
+)
 from fastens.cli.table.parts import FileRows
 from fastens.cli.table.reading import add_reading_options, given_types, read_with_options
-from fastens.cli.table.split import Order, Split, add_holdout
+from fastens.cli.table.split import ModelCard, Order, Split, add_holdout
 from fastens.cli.table.target import (
     CLASSIFICATION,
     REGRESSION,
+    bundled_table,
     check_target,
     recognised_task,
     required,
@@ -44,8 +55,8 @@ from fastens.cli.table.target import (
 )
 from fastens.files import TableSchema
 from fastens.files.read import ReadTable
-from fastens.table.sample_weights import AUTO, WEIGHT_TYPES
 from fastens.table.sources import Batches
+from fastens.table.training_data import AUTO, WEIGHT_TYPES
 
 LABELS_SHOWN = 4
 # What is done with rows without a target.

@@ -1,19 +1,19 @@
-"""One value for every bin: what random thresholds are drawn between."""
+"""A representative value for every bin, and codes that several fits share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.bins.bin_ranges import note_extremes
-from fastens.engine.bins.bins import BinTable
+from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.bins import BinTable, code_stored, note_extremes
 from fastens.engine.bins.sparse_binned import AnyMatrix, SparseMatrix
-from fastens.engine.bins.sparse_codes import code_stored
 from fastens.engine.comm import floats_of_bits, ordered_bits
-from fastens.engine.parts import parts_of
-from fastens.engine.rows.sparse_rows import columns_of
+from fastens.engine.parts import RowSource, parts_of
+from fastens.engine.rows.sampling import columns_of as sparse_columns
 from fastens.engine.threads import threads_for
 
 # Values that keep a thread busy for some tens of microseconds.
@@ -74,7 +74,7 @@ def _note_stored(
     matrix: SparseMatrix, X: Any, first: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> None:
     """What `note_extremes` does, of a sparse matrix."""
-    values, _, starts = columns_of(X)
+    values, _, starts = sparse_columns(X)
     n_stored = np.diff(starts)
     codes = np.empty(len(values), matrix.columns.codes.dtype)
     table = BinTable(matrix.thresholds, [None] * matrix.n_features)
@@ -84,3 +84,46 @@ def _note_stored(
     np.fmax.at(high, cells, values)
     of_zeros = (first + matrix.columns.of_zero)[n_stored < matrix.n_rows]
     low[of_zeros], high[of_zeros] = np.minimum(low[of_zeros], 0.0), np.maximum(high[of_zeros], 0.0)
+
+
+class CodedRows(RowSource):
+    """The codes of rows, by column, and the binning that they are of.
+
+    Parameters
+    ----------
+    binning : Binning
+        The bins.
+    columns : array of shape (n_features, n_rows)
+        The codes.
+    """
+
+    is_coded = True
+    dtype = None
+
+    def __init__(self, binning: Binning, columns: NDArray[np.unsignedinteger]) -> None:
+        self._binning, self._columns = binning, columns
+        self.shape = (columns.shape[1], columns.shape[0])
+
+    def parts(self) -> Iterator[Any]:
+        """Raise ValueError: there are codes and no values."""
+        raise ValueError("there are codes of these rows and no values.")
+
+    def __getitem__(self, rows: Any) -> CodedRows:
+        """Return some of the rows, in any order."""
+        return CodedRows(self._binning, np.ascontiguousarray(self._columns[:, rows]))
+
+    def learned(self, max_bins: int) -> Binning:
+        """Return the bins."""
+        return self._binning
+
+    def has_codes_of(self, binning: Binning) -> bool:
+        """Return whether these are the bins: always, since all that is fitted on the rows takes theirs."""
+        return binning is self._binning
+
+    def codes(self) -> NDArray[np.unsignedinteger]:
+        """Return the codes by column."""
+        return self._columns
+
+    def records(self) -> None:
+        """Return None: those by row are made of the others."""
+        return

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from fastens.cached import cached_property
-from fastens.engine.bins.binned import BinnedMatrix, make_matrix, make_records, record_stride
+from fastens.engine.bins.binned import MEMORY, BinnedMatrix, make_matrix, make_records, place_of, record_stride
 from fastens.engine.bins.bins import BinTable, bin_matrix, copy_to_records
 from fastens.engine.bins.pages import MappedPages
-from fastens.engine.bins.places import MEMORY, place_of
 from fastens.engine.bins.row_sketch import RowSketch
-from fastens.engine.comm import LOCAL, Comm, max_floats
+from fastens.engine.comm import LOCAL, Comm, max_floats, shared
 from fastens.engine.limits import check_shape
 from fastens.engine.parts import is_coded, parts_of
-from fastens.engine.sharing import shared
 from fastens.engine.threads import threads_for
 
 # How numbers are positions of categories, unless cut off to the whole number below: toward zero, only whole ones, and

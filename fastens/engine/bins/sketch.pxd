@@ -1,8 +1,10 @@
+from libc.string cimport memcpy
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
+
+
 # Sorted columns of values and where bins begin among them.
 
-from libc.string cimport memcpy
 
-from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
 
 # A value as an unsigned integer in the same order.
 ctypedef fused key_t:

@@ -1,21 +1,27 @@
-"""What all trees of a forest share, as the kernels read it."""
-
-from cython cimport final
-from libc.float cimport DBL_MAX
-
-from fastens.engine.bins.pages cimport pages_of
-from fastens.engine.forest.splits.threshold cimport cell_of
-from fastens.engine.forest.splits.structs cimport LOG_BITS, N_CELLS, WINDOW, BinValues
-from fastens.engine.limits cimport read_limits
-from fastens.engine.splits.criterion cimport ABSOLUTE, ENTROPY, POISSON, Criterion
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
-
-from functools import cache
+"""What all trees of a forest share, the rows of one tree, and the order of growth."""
 
 import numpy as np
-
+from cython cimport final
+from libc.float cimport DBL_MAX
+from fastens.engine.bins.pages cimport pages_of
+from fastens.engine.forest.splits.threshold cimport cell_of
+from fastens.engine.forest.splits.structs cimport (
+    BinValues, Entry, Forest, LOG_BITS, Layout, N_CELLS, Open, Sample, WINDOW
+)
+from fastens.engine.limits cimport read_limits
+from fastens.engine.splits.workspace cimport ABSOLUTE, Criterion, ENTROPY, POISSON
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from functools import cache
 from fastens.engine.elementary import log2
-from fastens.engine.splits.criterion import CRITERIA
+from fastens.engine.splits.workspace import CRITERIA
+from libc.math cimport ceil, floor, rint
+from fastens.engine.exact cimport log2 as exact_log2
+from fastens.engine.forest.splits.scan cimport unit_of_gain, uses_medians
+from libc.stdlib cimport free, malloc
+from fastens.engine.forest.workspace cimport bind_to_path
+from fastens.engine.forest.tree cimport Workspace
+from fastens.engine.paths cimport add_feature, binds_paths, mask_words
+
 
 # A node of more weight takes logarithms: half a megabyte, and all sums fit 62 bits.
 N_LOGS = 1 << 16
@@ -153,3 +159,215 @@ cdef class ForestData:
             limits.feature_weights = NULL
         if rules.monotone is not None and not rules.monotone.any():
             limits.monotone = NULL
+
+
+cdef enum:
+    WORD_BITS = 64
+    SUM_BITS = 62
+    FRACTION_BITS = 14              # of an average weight that is not whole
+    MIN_NUMBER_BITS = 26            # of a number that shares its word
+    MAX_FIELD_BITS = 51             # what the search for splits can read as a double
+
+cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
+cdef float64_t EPSILON = 2.0**-52  # gains are compared as scikit-learn does
+
+
+cdef int32_t _bits(float64_t x) noexcept nogil:
+    """Bits of a whole number."""
+    return <int32_t>floor(exact_log2(x)) + 1 if x >= 1 else 1
+
+
+cdef float64_t power_of_two_below(float64_t x) noexcept nogil:
+    """The largest power of two up to x."""
+    return 2.0 ** floor(exact_log2(x))
+
+
+cdef uint64_t _ones(int32_t n) noexcept nogil:
+    return (<uint64_t>1 << n) - 1
+
+
+cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    """What the weights of rows add up to; NULL: all ones."""
+    cdef Weights found = Weights(end - first, <float64_t>(end - first), True)
+    cdef Py_ssize_t i
+    if weights != NULL:
+        found.n_rows, found.total = 0, 0.0
+        for i in range(first, end):
+            found.n_rows += weights[i] > 0
+            found.total += weights[i]
+            found.whole = found.whole and weights[i] < MAX_WHOLE and weights[i] == <float64_t><int64_t>weights[i]
+    found.whole = found.whole and found.total < MAX_WHOLE
+    return found
+
+
+cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_t widest) noexcept nogil:
+    """The smallest cell that holds what the rules need; `widest` is the largest range of a target's numbers."""
+    cdef Layout layout
+    cdef int32_t row_bits = _bits(<float64_t>weights.n_rows)
+    cdef int32_t weight_bits = _bits(weights.total) if weights.whole else row_bits + FRACTION_BITS
+    cdef int32_t count_bits = row_bits if forest.limits.min_samples_leaf > 1 else 0
+    cdef int32_t number_bits = min(WORD_BITS - weight_bits - count_bits, <int32_t>MAX_FIELD_BITS)
+    cdef bint is_class = forest.targets.classes != NULL
+    layout.weight_scale = 1.0 if weights.whole else power_of_two_below(2.0 ** (weight_bits - 1) / weights.total)
+    layout.weight_shift = count_bits
+    layout.weight_mask = _ones(weight_bits)
+    layout.count_mask = _ones(count_bits)
+    layout.number_shift = weight_bits + count_bits
+    layout.number_scale = 1.0
+    layout.packed = (
+        forest.targets.n_targets == 1 and forest.targets.n_stats <= 2 and not uses_medians(forest)
+        and number_bits >= weight_bits + (0 if is_class else MIN_NUMBER_BITS)
+    )
+    if layout.packed:
+        layout.n_words = 1
+    elif is_class:
+        layout.n_words = forest.targets.n_stats
+    else:
+        layout.n_words = forest.targets.n_targets + 1
+        number_bits = SUM_BITS
+    if not is_class and widest > 0:
+        layout.number_scale = power_of_two_below(min((2.0 ** (number_bits - weight_bits) - 1) / widest, DBL_MAX))
+    return layout
+
+
+cdef inline int64_t _rounded(const Forest* forest, const Layout* layout, Py_ssize_t row, int32_t target) noexcept nogil:
+    cdef float64_t number = forest.targets.numbers[row * forest.targets.n_targets + target]
+    return <int64_t>rint((number - forest.targets.minimum[target]) * layout.number_scale)
+
+
+cdef void fill_entries(
+    const Forest* forest, const float64_t* weights, Py_ssize_t first, Py_ssize_t end, Sample* sample
+) noexcept nogil:
+    """One entry for each of these rows of positive weight, in order."""
+    cdef const Layout* layout = &sample.layout
+    cdef bint one_class = forest.targets.classes != NULL and forest.targets.n_targets == 1
+    cdef Py_ssize_t row, n = 0
+    cdef uint64_t weight = 1, count = layout.count_mask & 1
+    cdef uint64_t* of_class
+    cdef Entry* entry
+    sample.by_class = one_class and layout.packed
+    sample.class_words[0] = sample.class_words[1] = 0
+    for row in range(first, end):
+        if weights != NULL:
+            if weights[row] <= 0:
+                continue
+            weight = max(<uint64_t>rint(weights[row] * layout.weight_scale), <uint64_t>1)
+        entry = &sample.entries[n]
+        entry.row = <uint32_t>row
+        entry.offset = <uint32_t>forest.targets.classes[row] if one_class else 0
+        entry.word = weight << layout.weight_shift | count
+        if layout.packed:
+            if one_class:
+                entry.word += (weight * entry.offset) << layout.number_shift
+                of_class = &sample.class_words[entry.offset]
+                sample.by_class &= of_class[0] == 0 or of_class[0] == entry.word
+                of_class[0] = entry.word
+                entry.offset = 0
+            else:
+                entry.word += (weight * <uint64_t>_rounded(forest, layout, row, 0)) << layout.number_shift
+        n += 1
+    sample.n_entries = n
+
+
+cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, Sample* sample) noexcept nogil:
+    """The rounded numbers of these rows, where entries do not hold them."""
+    cdef Py_ssize_t row
+    cdef int32_t t, n = forest.targets.n_targets
+    for row in range(first, end):
+        for t in range(n):
+            sample.numbers[row * n + t] = _rounded(forest, &sample.layout, row, t)
+
+
+cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* sample) noexcept nogil:
+    """The rules in the units of the sums."""
+    cdef const Layout* layout = &sample.layout
+    sample.gain_unit = unit_of_gain(forest, layout)
+    sample.min_gain = (forest.rules.min_decrease - EPSILON) * total_weight / sample.gain_unit
+    sample.min_weight = <int64_t>ceil(forest.limits.min_weight_leaf * layout.weight_scale)
+
+
+cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil:
+    """The weight of an entry's row, in units."""
+    return <int64_t>((sample.entries[i].word >> sample.layout.weight_shift) & sample.layout.weight_mask)
+
+
+def totals_of(const float64_t[::1] weights):
+    """Return how many of some rows have a positive weight, what all weights add up to, and whether all are whole."""
+    cdef Weights found = Weights(0, 0.0, True)
+    if len(weights) > 0:
+        found = sum_weights(&weights[0], 0, len(weights))
+    return found.n_rows, found.total, found.whole
+
+
+cdef int32_t _mark(ForestData data, features, uint64_t* mask):
+    """Mark the features that a tree may not use; return how many."""
+    cdef int32_t f, n = 0, n_features = data.forest.table.n_features
+    cdef const float64_t* weights = data.weights
+    cdef uint8_t[::1] allowed
+    if features is not None or weights != NULL:
+        marked = np.full(n_features, features is None)
+        if features is not None:
+            marked[features] = True
+        allowed = marked.view(np.uint8)
+        for f in range(n_features):
+            if not allowed[f] or (weights != NULL and weights[f] == 0):
+                add_feature(mask, f)
+                n += 1
+    return bind_to_path(&data.forest, -1, mask) if binds_paths(&data.forest.limits) else n
+
+
+cdef list open_branches_of(const Workspace* roots, const Sample* sample):
+    """Open nodes, each as `TreeWorker.open_branches` returns it."""
+    cdef const Open* root
+    cdef Py_ssize_t n_bytes = roots.search.n_mask_words * sizeof(uint64_t)
+    cdef uint32_t[::1] rows
+    cdef uint32_t k
+    cdef int32_t i
+    found = []
+    for i in range(roots.n_open):
+        root = &roots.open[i]
+        rows = np.empty(root.end - root.begin, np.uint32)
+        for k in range(root.end - root.begin):
+            rows[k] = sample.entries[root.begin + k].row
+        mask = (<const char*>roots.masks)[i * n_bytes:(i + 1) * n_bytes]
+        found.append((root.node, root.n_rows, np.asarray(rows), (<const char*>root)[:sizeof(Open)], mask))
+    return found
+
+
+@final
+cdef class Orders:
+    """One order for each TreeSample."""
+
+    def __init__(self, ForestData data, samples):
+        cdef int32_t i
+        cdef int32_t n_words = mask_words(data.forest.table.n_features) * (1 + binds_paths(&data.forest.limits))
+        cdef uint64_t[:, ::1] masks = np.zeros((len(samples), n_words), np.uint64)
+        self.n = len(samples)
+        self.each = <Order*>malloc(max(self.n, 1) * sizeof(Order))
+        if self.each == NULL:
+            raise MemoryError(f"no memory for {self.n} samples")
+        self.kept = [masks, samples]
+        for i in range(self.n):
+            self._set(&self.each[i], samples[i], data, masks[i])
+
+    def __dealloc__(self):
+        free(self.each)
+
+    cdef _set(self, Order* order, sample, ForestData data, uint64_t[::1] mask):
+        cdef Py_ssize_t n_rows = data.forest.table.n_rows
+        cdef const float64_t[::1] weights = sample.weight
+        cdef const uint8_t[::1] root
+        order.weights = NULL if weights is None or n_rows == 0 else &weights[0]
+        order.seed, order.mask, order.root = sample.seed, &mask[0], NULL
+        order.first, order.end = (0, n_rows) if sample.branch is None else sample.branch.rows
+        order.totals = sum_weights(order.weights, order.first, order.end)
+        order.n_entries = order.totals.n_rows
+        if sample.totals is not None:
+            order.totals = Weights(sample.totals.n_rows, sample.totals.total, sample.totals.whole)
+        if sample.branch is None:
+            order.n_excluded = _mark(data, sample.features, &mask[0])
+        else:
+            root = sample.branch.node
+            order.root = <const Open*>&root[0]
+            order.n_excluded = order.root.n_excluded
+            np.asarray(mask)[:] = np.frombuffer(sample.branch.mask, np.uint64)

@@ -13,19 +13,19 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from fastens.engine.forest.data cimport ForestData
-from fastens.engine.forest.expand cimport (
+from fastens.engine.forest.workspace cimport (
     COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, add_root, grow_best_first, grow_depth_first
 )
-from fastens.engine.forest.orders cimport Order, Orders, open_branches_of
+from fastens.engine.forest.data cimport Order, Orders, open_branches_of
 from fastens.engine.forest.records cimport allocate_records, grow_records, has_records, make_records, start_records
-from fastens.engine.forest.sample cimport (
+from fastens.engine.forest.data cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
-from fastens.engine.forest.splits.score cimport uses_medians
+from fastens.engine.forest.splits.scan cimport uses_medians
 from fastens.engine.forest.splits.search cimport packed_total
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Layout, Open, Sample, Targets
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, halvings, work_on
-from fastens.engine.forest.tree_buffer cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
+from fastens.engine.forest.workspace cimport TreeBuffer, close_tree, free_buffer, reserve_tree, set_gain, take_trees
 from fastens.engine.forest.workspace cimport allocate_search, copy_node, free_grown, free_workspace, reserve_nodes
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -1,4 +1,4 @@
-from fastens.engine.forest.expand cimport Outcome
+from fastens.engine.forest.workspace cimport Outcome
 from fastens.engine.forest.splits.structs cimport Forest, Open, Sample
 from fastens.engine.forest.tree cimport Grown, Workspace
 

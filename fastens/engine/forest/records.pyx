@@ -13,9 +13,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from fastens.engine.bins.pages cimport note_more_rows
-from fastens.engine.forest.expand cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
+from fastens.engine.forest.workspace cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
 from fastens.engine.forest.splits.draw cimport Draw, draw_features, start_draw
-from fastens.engine.forest.splits.score cimport is_packed_squares, words_score
+from fastens.engine.forest.splits.scan cimport is_packed_squares, words_score
 from fastens.engine.forest.splits.structs cimport Entry, Forest, Open, Sample
 from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows, work_on
@@ -23,7 +23,7 @@ from fastens.engine.forest.workspace cimport reserve_nodes, reserve_open, reserv
 from fastens.engine.splits.goes_left cimport up_to_uint8_t
 from fastens.engine.paths cimport binds_paths
 from fastens.engine.random cimport random_bits
-from fastens.engine.splits.criterion cimport gain_of_squares
+from fastens.engine.splits.workspace cimport gain_of_squares
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 

@@ -1,6 +1,6 @@
 # A tree while it grows, and what a thread needs to grow one.
 
-from fastens.engine.forest.splits.score cimport uses_medians
+from fastens.engine.forest.splits.scan cimport uses_medians
 from fastens.engine.forest.splits.structs cimport Forest, Open, Search
 from fastens.engine.heap cimport Candidate
 from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -1,16 +1,22 @@
-"""Memory for growing trees of a forest: a thread's search and open nodes, and the nodes of a tree."""
+"""Working memory of forest growth, the search for the next split, and the buffer of grown trees."""
 
+import numpy as np
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
-
-from fastens.engine.forest.splits.score cimport uses_medians
-from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Search
-from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace
+from libc.string cimport memcpy, memset
+from fastens.engine.forest.splits.scan cimport column_of, is_pure_word, uses_medians
+from fastens.engine.forest.splits.structs cimport (
+    CodeColumn, Entry, FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Sample, Search
+)
+from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows, work_on
 from fastens.engine.splits.goes_left cimport set_size
-from fastens.engine.heap cimport Candidate
+from fastens.engine.heap cimport Candidate, pop_heap, push_heap
 from fastens.engine.memory cimport resize
-from fastens.engine.paths cimport binds_paths, mask_words
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from fastens.engine.forest.splits.search cimport find_split, weighted_medians
+from fastens.engine.limits cimport bind_side
+from fastens.engine.random cimport random_bits
+from fastens.engine.ranks cimport sum_over
 
 
 cdef enum:
@@ -180,3 +186,312 @@ cdef void free_grown(Grown* grown) noexcept nogil:
     free(grown.nodes)
     free(grown.words)
     free(grown.medians)
+
+
+cdef Py_ssize_t _enough(Py_ssize_t capacity, Py_ssize_t n) noexcept nogil:
+    return capacity if n <= capacity else max(n, 2 * capacity)
+
+
+cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
+    """Workspace for another tree; False without memory."""
+    cdef Py_ssize_t nodes = _enough(buffer.nodes_capacity, buffer.n_nodes + n_nodes)
+    cdef Py_ssize_t words = _enough(buffer.words_capacity, buffer.n_words + n_words)
+    cdef Py_ssize_t trees = _enough(buffer.trees_capacity, buffer.n_trees + 1)
+    if nodes > buffer.nodes_capacity:
+        if not (
+            resize(<void**>&buffer.feature, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.bin_threshold, nodes * sizeof(uint16_t))
+            and resize(<void**>&buffer.missing_left, nodes)
+            and resize(<void**>&buffer.category_set, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.left_child, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.value, nodes * buffer.n_values * (4 if buffer.narrow else 8))
+            and resize(<void**>&buffer.gain, nodes * (4 if buffer.narrow else 8))
+            and resize(<void**>&buffer.n_samples, nodes * sizeof(int32_t))
+            and resize(<void**>&buffer.weight, nodes * sizeof(float32_t))
+            and (
+                buffer.n_squares == 0
+                or resize(<void**>&buffer.squares, nodes * buffer.n_squares * sizeof(float64_t))
+            )
+            and (
+                not buffer.with_search
+                or resize(<void**>&buffer.n_usable, nodes * sizeof(int32_t))
+                and resize(<void**>&buffer.n_groups, nodes * sizeof(int32_t))
+            )
+        ):
+            return False
+        buffer.nodes_capacity = nodes
+    if words > buffer.words_capacity:
+        if not resize(<void**>&buffer.words, words * sizeof(uint32_t)):
+            return False
+        buffer.words_capacity = words
+    if trees > buffer.trees_capacity:
+        if not resize(<void**>&buffer.ends, trees * 2 * sizeof(int64_t)):
+            return False
+        buffer.trees_capacity = trees
+    return True
+
+
+cdef void close_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
+    """What was written behind the others is a tree."""
+    buffer.n_nodes += n_nodes
+    buffer.n_words += n_words
+    buffer.ends[2 * buffer.n_trees] = buffer.n_nodes
+    buffer.ends[2 * buffer.n_trees + 1] = buffer.n_words
+    buffer.n_trees += 1
+
+
+cdef void free_buffer(TreeBuffer* buffer) noexcept nogil:
+    free(buffer.feature)
+    free(buffer.bin_threshold)
+    free(buffer.missing_left)
+    free(buffer.category_set)
+    free(buffer.left_child)
+    free(buffer.value)
+    free(buffer.gain)
+    free(buffer.n_samples)
+    free(buffer.weight)
+    free(buffer.squares)
+    free(buffer.n_usable)
+    free(buffer.n_groups)
+    free(buffer.words)
+    free(buffer.ends)
+
+
+cdef _copied(const void* first, Py_ssize_t n_rows, dtype):
+    array = np.empty(n_rows, dtype)
+    if n_rows > 0:      # there may be no words, and no room for any
+        memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
+    return array
+
+
+cdef list take_trees(TreeBuffer* buffer):
+    """The arrays of each tree, as views of common arrays; there is room for others then."""
+    cdef Py_ssize_t n = buffer.n_nodes, node = 0, word = 0, end, last_word
+    cdef int32_t t
+    real = np.float32 if buffer.narrow else np.float64
+    value = _copied(buffer.value, n * buffer.n_values, real)
+    words = _copied(buffer.words, buffer.n_words, np.uint32)
+    arrays = {
+        "feature": _copied(buffer.feature, n, np.int32),
+        "bin_threshold": _copied(buffer.bin_threshold, n, np.uint16),
+        "missing_left": _copied(buffer.missing_left, n, np.uint8),
+        "category_set": _copied(buffer.category_set, n, np.int32),
+        "left_child": _copied(buffer.left_child, n, np.int32),
+        "value": value.reshape(n, buffer.n_values),
+        "gain": _copied(buffer.gain, n, real),
+        "n_samples": _copied(buffer.n_samples, n, np.int32),
+        "weight": _copied(buffer.weight, n, np.float32),
+    }
+    if buffer.n_squares > 0:
+        squares = _copied(buffer.squares, n * buffer.n_squares, np.float64)
+        arrays["squares"] = squares.reshape(n, buffer.n_squares)
+    if buffer.with_search:
+        arrays["n_usable"] = _copied(buffer.n_usable, n, np.int32)
+        arrays["n_groups"] = _copied(buffer.n_groups, n, np.int32)
+    trees = []
+    for t in range(buffer.n_trees):
+        end, last_word = buffer.ends[2 * t], buffer.ends[2 * t + 1]
+        tree = {name: array[node:end] for name, array in arrays.items()}
+        tree["category_words"] = words[word:last_word]
+        trees.append(tree)
+        node, word = end, last_word
+    buffer.n_nodes = buffer.n_words = buffer.n_trees = 0
+    return trees
+
+
+cdef extern from "engine/forest/splits/rows.h" nogil:
+    Py_ssize_t part_entries(
+        int code_size, const CodeColumn* column, uint32_t last, uint32_t missing_left, const uint32_t* set,
+        Entry* rows, Py_ssize_t n_rows, Entry* scratch
+    )
+
+
+cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask) noexcept nogil:
+    """Mark the features that may not stand below a split on this one (-1: at the root); return how many are marked.
+
+    A mask has a bit for each feature that is constant in the node or not allowed; behind it, one for each on its path.
+    """
+    cdef int32_t n_features = forest.table.n_features
+    cdef uint64_t* path = mask + mask_words(n_features)
+    if feature >= 0:
+        add_feature(path, feature)
+    exclude_features(&forest.limits, n_features, path, mask)
+    return n_marked(mask, n_features)
+
+
+cdef int32_t _add_node(
+    Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, Py_ssize_t n_rows, uint64_t total
+) noexcept nogil:
+    """A new leaf; there must be place for it."""
+    cdef ForestNode* node = &grown.nodes[grown.n]
+    memset(node, 0, sizeof(ForestNode))
+    node.begin, node.end, node.n_rows, node.total = begin, end, <uint32_t>n_rows, total
+    node.feature = node.category_set = -1
+    if uses_medians(ws.search.forest):
+        ws.search.rows, ws.search.n_rows = ws.search.sample.entries + begin, end - begin
+        weighted_medians(&ws.search, grown.medians + <Py_ssize_t>grown.n * grown.n_values)
+    grown.n += 1
+    return grown.n - 1
+
+
+cdef bint _may_split(const Search* search, const Open* open) noexcept nogil:
+    return (
+        open.depth < search.forest.limits.max_depth
+        and open.n_rows >= max(search.forest.rules.min_split, 2 * <int64_t>search.forest.limits.min_samples_leaf)
+        and not is_pure_word(search, open.total)
+    )
+
+
+cdef bint add_root(Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
+    """Make the first node of a tree or a branch, and open it; False without memory."""
+    ws.n_open = ws.n_heap = 0
+    if not (reserve_nodes(grown, 1, 0) and reserve_open(ws, 1)):
+        return False
+    root.node = _add_node(ws, grown, root.begin, root.end, root.n_rows, root.total)
+    memcpy(ws.masks, mask, ws.search.n_mask_words * sizeof(uint64_t))
+    ws.open[0] = root[0]
+    ws.n_open = _may_split(&ws.search, root)
+    return True
+
+
+cdef void _record_split(
+    const Forest* forest, Grown* grown, const Open* open, const uint32_t* set_words
+) noexcept nogil:
+    cdef ForestNode* node = &grown.nodes[open.node]
+    cdef int32_t n_words = set_size(forest.table.n_codes[open.split.feature])
+    node.feature = open.split.feature
+    node.gain = open.split.gain
+    node.left_child = grown.n
+    node.n_usable, node.n_groups = open.split.n_usable, open.split.n_groups
+    node.missing_left = <uint8_t>open.split.missing_left
+    if open.split.is_set:
+        node.category_set = grown.n_words
+        memcpy(grown.words + grown.n_words, set_words, n_words * sizeof(uint32_t))
+        grown.n_words += n_words
+    else:
+        node.last_code = <uint16_t>open.split.last_code
+
+
+cdef void _open_child(
+    const Forest* forest, const Open* parent, const ForestNode* node, bint right, Open* child
+) noexcept nogil:
+    child[0] = parent[0]
+    child.node = parent.node
+    child.depth = parent.depth + 1
+    child.key = random_bits(parent.key, right)
+    child.begin, child.end, child.n_rows = node.begin, node.end, node.n_rows
+    child.total = node.total
+    if forest.limits.monotone != NULL:
+        bind_side(
+            forest.limits.monotone[parent.split.feature], right,
+            0.5 * (parent.split.left_value + parent.split.right_value), &child.lower, &child.upper,
+        )
+
+
+cdef bint _split(
+    Workspace* ws, Grown* grown, const Open* open, const uint32_t* set_words, Open* children
+) noexcept nogil:
+    """Part the node's rows and make its children; False without memory, or where a reduction failed."""
+    cdef const Forest* forest = ws.search.forest
+    cdef const Sample* sample = ws.search.sample
+    cdef CodeColumn column = column_of(
+        &ws.search, open.split.feature, sample.entries + open.begin, open.end - open.begin, 0
+    )
+    cdef int32_t left
+    cdef uint32_t middle
+    cdef int64_t n_left
+    cdef int64_t* numbers = &n_left
+    if not reserve_nodes(grown, 2, ws.search.n_set_words):
+        return False
+    _record_split(forest, grown, open, set_words)
+    middle = open.begin + <uint32_t>part_entries(
+        forest.table.code_size, &column, <uint32_t>open.split.last_code, open.split.missing_left,
+        set_words if open.split.is_set else NULL, sample.entries + open.begin, open.end - open.begin,
+        sample.spare + open.begin,
+    )
+    n_left = middle - open.begin
+    if not sum_over(sample.ranks, &numbers, 1, 1):
+        return False
+    left = _add_node(ws, grown, open.begin, middle, n_left, open.split.left_word)
+    _add_node(ws, grown, middle, open.end, open.n_rows - n_left, open.total - open.split.left_word)
+    _open_child(forest, open, &grown.nodes[left], False, &children[0])
+    _open_child(forest, open, &grown.nodes[left + 1], True, &children[1])
+    children[0].node, children[1].node = left, left + 1
+    return True
+
+
+cdef inline uint64_t* _mask(const Workspace* ws, int32_t place) noexcept nogil:
+    return ws.masks + <Py_ssize_t>place * ws.search.n_mask_words
+
+
+cdef inline uint32_t* _set(const Workspace* ws, int32_t place) noexcept nogil:
+    return ws.sets + <Py_ssize_t>place * ws.search.n_set_words
+
+
+cdef inline void _push(Workspace* ws, const Open* open, const uint64_t* mask) noexcept nogil:
+    cdef uint64_t* to = _mask(ws, ws.n_open)
+    if to != mask:
+        memcpy(to, mask, ws.search.n_mask_words * sizeof(uint64_t))
+    ws.open[ws.n_open] = open[0]
+    ws.n_open += 1
+
+
+cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
+    """Split open nodes, the left one of two first, until the work is done; with `branches`, small ones go there."""
+    cdef const Forest* forest = ws.search.forest
+    cdef Open open
+    cdef Open children[2]
+    cdef uint64_t* mask
+    cdef int32_t i
+    while ws.n_open > 0 and work[0] > 0:
+        ws.n_open -= 1
+        open = ws.open[ws.n_open]
+        mask = _mask(ws, ws.n_open)
+        if branches != NULL and open.n_rows <= branch_rows(ws.search.sample.n_all):
+            if not reserve_open(branches, 1):
+                return OUT_OF_MEMORY
+            _push(branches, &open, mask)
+            continue
+        work[0] -= work_on(forest, open.end - open.begin)
+        if not find_split(&ws.search, &open, mask):
+            continue
+        if binds_paths(&forest.limits):
+            open.n_excluded = bind_to_path(forest, open.split.feature, mask)
+        if not (reserve_open(ws, 2) and _split(ws, grown, &open, ws.search.set_words, children)):
+            return OUT_OF_MEMORY
+        mask = _mask(ws, ws.n_open)
+        for i in range(1, -1, -1):
+            if _may_split(&ws.search, &children[i]):
+                _push(ws, &children[i], mask)
+    return GROWING if ws.n_open > 0 else COMPLETE
+
+
+cdef void _examine(Workspace* ws, int32_t place) noexcept nogil:
+    """Queue an open node if it has a split."""
+    cdef Open* open = &ws.open[place]
+    if find_split(&ws.search, open, _mask(ws, place)):
+        memcpy(_set(ws, place), ws.search.set_words, ws.search.n_set_words * sizeof(uint32_t))
+        push_heap(ws.heap, &ws.n_heap, open.split.gain, place)
+
+
+cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noexcept nogil:
+    """Split the open node of the largest gain, over and over, until the work is done."""
+    cdef const Forest* forest = ws.search.forest
+    cdef Open open
+    cdef Open children[2]
+    cdef int32_t i, place
+    if grown.n == 1 and ws.n_open == 1:
+        _examine(ws, 0)
+    while ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves and work[0] > 0:
+        place = pop_heap(ws.heap, &ws.n_heap)
+        open = ws.open[place]
+        work[0] -= work_on(forest, open.end - open.begin)
+        if binds_paths(&forest.limits):
+            open.n_excluded = bind_to_path(forest, open.split.feature, _mask(ws, place))
+        if not (reserve_open(ws, 2) and _split(ws, grown, &open, _set(ws, place), children)):
+            return OUT_OF_MEMORY
+        for i in range(2):
+            if _may_split(&ws.search, &children[i]):
+                _push(ws, &children[i], _mask(ws, place))
+                _examine(ws, ws.n_open - 1)
+    return GROWING if ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves else COMPLETE

@@ -18,3 +18,7 @@ cdef void add_task(
 cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept nogil
 cdef bint may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexcept nogil
 cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil
+
+
+cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil
+cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil

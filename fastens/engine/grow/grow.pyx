@@ -19,12 +19,12 @@ from fastens.engine.grow.leaves cimport (
     add_to_all, dispersion, is_kept, node_sums, prune_cost_complexity, root_of_noise,
     sums_of_output,
 )
-from fastens.engine.grow.grown_table cimport allow_stored, set_table
-from fastens.engine.grow.on_ranks cimport end_exchanges, run_on_ranks
+from fastens.engine.grow.leaves cimport allow_stored, set_table
+from fastens.engine.grow.frontier cimport end_exchanges, run_on_ranks
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients, Scales, quantise
 from fastens.engine.limits cimport read_limits
 from fastens.engine.ranks cimport Exchange, sum_over
-from fastens.engine.splits.features cimport draw_tree_features
+from fastens.engine.splits.split cimport draw_tree_features
 from fastens.engine.splits.gain cimport SplitRules
 from fastens.engine.splits.search cimport run_tasks
 from fastens.engine.splits.workspace cimport (
@@ -38,7 +38,7 @@ from fastens.engine.team cimport FEW_ROWS, MAX_THREADS
 import numpy as np
 
 from fastens.engine.grow.near_columns import NearColumns
-from fastens.engine.grow.values import bind_values
+from fastens.engine.grow.leaves import bind_values
 from fastens.engine.trees.trees import Tree
 
 cdef enum:

@@ -1,5 +1,5 @@
 from fastens.engine.histograms.quantise cimport Moments
-from fastens.engine.structs cimport float64_t, int32_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t
 from fastens.engine.splits.workspace cimport Node, Workspace
 
 
@@ -20,3 +20,7 @@ cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t
 cdef void add_to_all(
     const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
 ) noexcept nogil
+
+
+cdef set_table(Workspace* ws, matrix, monotone)
+cdef allow_stored(const Workspace* ws, int64_t least)

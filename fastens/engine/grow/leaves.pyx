@@ -1,12 +1,20 @@
-"""What the rows in the leaves of a tree just grown add up to, and adding the values of leaves to rows."""
+"""Leaf sums and values of grown trees, limits of values, and weakest-link pruning."""
 
-from libc.math cimport sqrt
+import numpy as np
+from libc.math cimport INFINITY, sqrt
 from libc.string cimport memset
-
 from fastens.engine.histograms.quantise cimport Moments, RowGradients, Scales, exact_sums
-from fastens.engine.structs cimport PREFETCH_AHEAD, float64_t, int32_t, int64_t, prefetch
+from fastens.engine.structs cimport (
+    Column, Feature, PREFETCH_AHEAD, float64_t, int32_t, int64_t, int8_t, prefetch, uint32_t, uint64_t, uint8_t
+)
 from fastens.engine.team cimport share
 from fastens.engine.splits.workspace cimport LeafRows, Node, Output, Workspace
+from libc.stdlib cimport calloc, free, malloc
+from fastens.engine.limits cimport bind_side
+from fastens.engine.bins.pages cimport pages_of
+from fastens.engine.histograms.histogram cimport CELL_STRIDE
+from fastens.engine.paths cimport add_feature, mask_words
+
 
 # Every thread takes its own part of the table, a tile after the other, and of every leaf the rows in the tile: what is
 # read for them, or written, stays in the second cache meanwhile.
@@ -180,3 +188,279 @@ cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
                     prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
                 raw[ws.rows[k]] += value
             leaves[i].next = end
+
+
+def leaf_means(float64_t[::1] value, const float64_t[::1] weight, const int32_t[::1] left_child):
+    """Give each inner node the weighted mean of its leaves, in place."""
+    cdef int32_t left
+    cdef Py_ssize_t i
+    for i in range(value.shape[0] - 1, -1, -1):
+        left = left_child[i]
+        if left > 0:
+            value[i] = (weight[left] * value[left] + weight[left + 1] * value[left + 1]) / (
+                weight[left] + weight[left + 1]
+            )
+
+
+cdef inline float64_t _within(float64_t value, float64_t lower, float64_t upper) noexcept nogil:
+    return min(max(value, lower), upper)
+
+
+cdef void _bind_children(
+    float64_t* value, float64_t* lower, float64_t* upper, Py_ssize_t parent, Py_ssize_t left, int32_t monotone
+) noexcept nogil:
+    cdef float64_t middle
+    cdef Py_ssize_t child
+    for child in range(left, left + 2):
+        lower[child], upper[child] = lower[parent], upper[parent]
+        value[child] = _within(value[child], lower[parent], upper[parent])
+    if monotone == 0:
+        return
+    middle = 0.5 * (value[left] + value[left + 1])
+    for child in range(left, left + 2):
+        bind_side(monotone, child > left, middle, &lower[child], &upper[child])
+        value[child] = _within(value[child], lower[child], upper[child])
+
+
+cdef void _bind(
+    float64_t* value, const float64_t* weight, const int32_t* feature, const int32_t* left_child,
+    const int8_t* monotone, float64_t path_smooth, float64_t* lower, Py_ssize_t n,
+) noexcept nogil:
+    cdef float64_t* upper = lower + n
+    cdef Py_ssize_t i, left, child
+    value[0] = _within(value[0], lower[0], upper[0])
+    for i in range(n):
+        left = left_child[i]
+        if left == 0:
+            continue
+        for child in range(left, left + 2):
+            if path_smooth > 0:
+                value[child] = (weight[child] * value[child] + path_smooth * value[i]) / (weight[child] + path_smooth)
+        _bind_children(value, lower, upper, i, left, monotone[feature[i]] if monotone != NULL else 0)
+
+
+def bind_values(float64_t[::1] value, const float64_t[::1] weight, tree, rules):
+    """Smooth values along their paths and keep them within their bounds, in place.
+
+    Parameters
+    ----------
+    value, weight : float64 arrays of shape (n_nodes,)
+        Of all nodes; the less a node weighs, the more `path_smooth` pulls it towards its parent.
+    tree : Tree
+        The tree.
+    rules : GrowthRules
+        Its limits.
+    """
+    cdef const int32_t[::1] feature = tree.feature, left_child = tree.left_child
+    cdef const int8_t[::1] monotone = rules.monotone
+    cdef float64_t path_smooth = rules.path_smooth
+    cdef Py_ssize_t n = value.shape[0]
+    cdef const int8_t* signs = NULL
+    cdef float64_t* bounds = <float64_t*>malloc(2 * n * sizeof(float64_t))
+    if bounds == NULL:
+        raise MemoryError(f"no memory for the bounds of {n} nodes")
+    bounds[0] = -INFINITY if rules.max_delta_step is None else -rules.max_delta_step
+    bounds[n] = -bounds[0]
+    if monotone is not None:
+        signs = &monotone[0]
+    with nogil:
+        _bind(&value[0], &weight[0], &feature[0], &left_child[0], signs, path_smooth, bounds, n)
+    free(bounds)
+
+
+cdef enum:
+    NONE = -1
+
+
+cdef struct Links:
+    # By node, a max-heap over the splits below it that are cut before it is. `left` and `right` are its links.
+    float64_t* alpha            # the alpha at which the node's branch is cut
+    float64_t* gain             # what the branch gains by then
+    float64_t* n_splits         # how many splits it has by then
+    int32_t* left
+    int32_t* right
+
+
+cdef int32_t merge(const Links* links, int32_t a, int32_t b) noexcept nogil:
+    # A skew heap: the path that is merged swaps its sides (Sleator & Tarjan 1986).
+    cdef int32_t top = NONE
+    cdef int32_t* place = &top
+    cdef int32_t next
+    while a != NONE and b != NONE:
+        if links.alpha[a] < links.alpha[b]:
+            a, b = b, a
+        place[0] = a
+        next = links.right[a]
+        links.right[a] = links.left[a]
+        place = &links.left[a]
+        a = next
+    place[0] = a if b == NONE else b
+    return top
+
+
+cdef int32_t weigh(const Links* links, int32_t node, float64_t gain, int32_t below) noexcept nogil:
+    # A branch that would be cut at a higher alpha than the node above it is cut with that node. Return the heap.
+    cdef float64_t n_splits = 1
+    while below != NONE and gain <= links.alpha[below] * n_splits:
+        gain += links.gain[below]
+        n_splits += links.n_splits[below]
+        below = merge(links, links.left[below], links.right[below])
+    links.alpha[node] = gain / n_splits
+    links.gain[node] = gain
+    links.n_splits[node] = n_splits
+    return merge(links, node, below)
+
+
+cdef Py_ssize_t list_heap(const Links* links, int32_t top, int32_t* nodes) noexcept nogil:
+    # Write the nodes of a heap, in no order; return how many there are.
+    cdef Py_ssize_t n = 0, done = 0
+    cdef int32_t node
+    if top != NONE:
+        nodes[0], n = top, 1
+    while done < n:
+        node = nodes[done]
+        done += 1
+        if links.left[node] != NONE:
+            nodes[n] = links.left[node]
+            n += 1
+        if links.right[node] != NONE:
+            nodes[n] = links.right[node]
+            n += 1
+    return n
+
+
+def weakest_links(const int32_t[::1] left_child, const float64_t[::1] gain):
+    """Return for each node the alpha from which on its branch is cut, and the gain of the branch at that point.
+
+    Also the nodes whose branches are cut by themselves, not with a branch above them, in no order. Minimal
+    cost-complexity pruning (Breiman et al. 1984, section 3.3) cuts the weakest branch again and again; here each node
+    is weighed once, from the leaves to the root, which takes n log n steps.
+    """
+    cdef Py_ssize_t n = left_child.shape[0], n_fallen, i
+    found = np.zeros((3, n))
+    found[0] = np.inf
+    nodes = np.full((4, n), NONE, dtype=np.int32)
+    cdef float64_t[:, ::1] numbers = found
+    cdef int32_t[:, ::1] link = nodes
+    cdef int32_t* heap = &link[2, 0]
+    cdef Links links = Links(&numbers[0, 0], &numbers[1, 0], &numbers[2, 0], &link[0, 0], &link[1, 0])
+    with nogil:
+        for i in range(n - 1, -1, -1):
+            if left_child[i]:
+                heap[i] = merge(&links, heap[left_child[i]], heap[left_child[i] + 1])
+                heap[i] = weigh(&links, <int32_t> i, gain[i], heap[i])
+        n_fallen = list_heap(&links, heap[0], &link[3, 0])
+    return found[0], found[1], nodes[3, :n_fallen]
+
+
+def places(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
+    """Return for each node the number, among the nodes left where some are leaves, of itself or the leaf it is in.
+
+    Also the nodes that are left, in order.
+    """
+    cdef Py_ssize_t n = left_child.shape[0], i
+    cdef int32_t n_left = 0, child
+    place = np.zeros(n, dtype=np.int32)
+    left = np.empty(n, dtype=np.int32)
+    leaf = np.full(n, NONE, dtype=np.int32)
+    cdef int32_t[::1] number = place, nodes = left, inside = leaf
+    for i in range(n):
+        if inside[i] == NONE:
+            number[i] = n_left
+            nodes[n_left] = <int32_t>i
+            n_left += 1
+        else:
+            number[i] = number[inside[i]]
+        child = left_child[i]
+        if child and (is_leaf[i] or inside[i] != NONE):
+            inside[child] = inside[child + 1] = <int32_t>i
+    return place, left[:n_left]
+
+
+cdef set_table(Workspace* ws, matrix, monotone):
+    """Set the table, its columns and its features; the matrix must outlive the workspace."""
+    ws.table.code_size = matrix.columns.itemsize
+    ws.table.n_features = matrix.n_features
+    if matrix.is_sparse:
+        _set_stored(ws, matrix)
+    else:
+        _set_records(ws, matrix)
+    ws.outputs = <Output*>calloc(matrix.n_payloads, sizeof(Output))
+    if ws.outputs == NULL:
+        raise MemoryError(f"no memory for growing trees of {matrix.n_payloads} outputs")
+    ws.n_outputs = matrix.n_payloads
+    _set_columns(ws, matrix.bundles)
+    _set_features(ws, matrix, monotone)
+
+
+cdef _set_records(Workspace* ws, matrix):
+    cdef const uint8_t[:, ::1] records = matrix.records
+    ws.table.records = &records[0, 0]
+    ws.table.pages = pages_of(matrix.pages)
+    ws.table.stride = records.shape[1]
+    ws.table.codes_per_row = len(matrix.bundles.n_codes)
+    ws.codes = <const uint8_t*><size_t>matrix.columns.ctypes.data
+    ws.feature_step, ws.row_step = matrix.columns.strides
+
+
+cdef _set_stored(Workspace* ws, matrix):
+    columns = matrix.columns
+    cdef const int32_t[::1] rows = columns.rows
+    cdef const int64_t[::1] starts = columns.starts, first_cell = matrix.first_cell
+    cdef const uint32_t[::1] cells = matrix.cells
+    ws.table.cells, ws.table.first_cell = &cells[0], &first_cell[0]
+    ws.table.codes_per_row = 1 + cells.shape[0] // matrix.n_rows
+    ws.codes = <const uint8_t*><size_t>columns.codes.ctypes.data
+    ws.stored_rows, ws.first_stored = &rows[0], &starts[0]
+    ws.n_words = mask_words(ws.table.n_features)
+
+
+cdef _set_columns(Workspace* ws, bundles):
+    cdef int32_t c
+    cdef const int32_t[::1] n_codes = bundles.n_codes, features = bundles.features, first = bundles.first_feature
+    ws.table.n_columns = n_codes.shape[0]
+    ws.columns = <Column*>malloc(ws.table.n_columns * sizeof(Column))
+    if ws.columns == NULL:
+        raise MemoryError(f"no memory for {ws.table.n_columns} columns")
+    ws.table.columns = ws.columns
+    for c in range(ws.table.n_columns):
+        ws.columns[c].n_codes = n_codes[c]
+        ws.columns[c].offset = ws.table.n_counted
+        ws.columns[c].features = &features[first[c]]
+        ws.columns[c].n_features = first[c + 1] - first[c]
+        ws.table.n_codes += n_codes[c]
+        ws.table.n_counted += CELL_STRIDE if ws.table.code_size == 1 and ws.n_words == 0 else n_codes[c]
+
+
+cdef _set_features(Workspace* ws, matrix, monotone):
+    cdef int32_t f
+    cdef Feature* feature
+    bundles = matrix.bundles
+    cdef const int32_t[::1] n_codes = np.ascontiguousarray(matrix.n_codes, dtype=np.int32)
+    cdef const uint8_t[::1] is_categorical = np.ascontiguousarray(matrix.is_categorical, dtype=np.uint8)
+    cdef const int32_t[::1] first = bundles.first_member, usual = bundles.most_frequent_bin
+    cdef const uint8_t[::1] members = bundles.members
+    cdef const float64_t[::1] limits
+    ws.features = <Feature*>malloc(ws.table.n_features * sizeof(Feature))
+    if ws.features == NULL:
+        raise MemoryError(f"no memory for {ws.table.n_features} features")
+    for f in range(ws.table.n_features):
+        feature = &ws.features[f]
+        feature.index = f
+        feature.n_codes = n_codes[f]
+        feature.is_categorical = is_categorical[f]
+        feature.monotone = 0 if monotone is None else monotone[f]
+        limits = matrix.thresholds[f]
+        feature.thresholds = &limits[0] if limits.shape[0] > 0 else NULL
+        feature.members, feature.most_frequent_bin = &members[first[f]], usual[f]
+
+
+cdef allow_stored(const Workspace* ws, int64_t least):
+    """The columns that some tree may split on, as a mask: those with so many stored codes."""
+    cdef int32_t f
+    mask = np.zeros(max(ws.n_words, 1), dtype=np.uint64)
+    cdef uint64_t[::1] words = mask
+    for f in range(ws.table.n_features if ws.n_words > 0 else 0):
+        if ws.first_stored[f + 1] - ws.first_stored[f] >= least:
+            add_feature(&words[0], f)
+    return mask

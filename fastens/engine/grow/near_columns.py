@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastens.engine.bins.binned import BinnedMatrix
-from fastens.engine.bins.places import MEMORY
+from fastens.engine.bins.binned import MEMORY, BinnedMatrix
 from fastens.engine.trees.trees import Tree
 
 # Bytes of records for each byte of these columns.

@@ -21,9 +21,9 @@ from libc.string cimport memset
 from fastens.engine.comm import LOCAL
 
 from fastens.engine.grow.stump_rows cimport Rows, count_cells
-from fastens.engine.splits.criterion cimport SQUARES, Criterion, score_of_sums
+from fastens.engine.splits.workspace cimport SQUARES, Criterion, score_of_sums
 from fastens.engine.splits.goes_left cimport middle_code
-from fastens.engine.splits.order cimport sort_by_key
+from fastens.engine.splits.split cimport sort_by_key
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 

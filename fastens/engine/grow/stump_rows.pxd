@@ -2,7 +2,7 @@
 
 from libc.string cimport memset
 
-from fastens.engine.splits.criterion cimport Criterion
+from fastens.engine.splits.workspace cimport Criterion
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 
 cdef enum:

@@ -1,7 +1,8 @@
 from fastens.engine.bins.pages cimport Pages
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, word_of_payload
 from fastens.engine.histograms.quantise cimport Quantised
-from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint32_t, uint64_t, uint8_t
+
 
 cdef enum:
     # Cells from one column to the next where codes are bytes: known to the compiler, and not a multiple of the
@@ -69,4 +70,17 @@ cdef void subtract_histogram(
 ) noexcept nogil
 cdef void unbundle(
     Histogram* histogram, const Column* column, const Feature* features, const Sums* total, const CellLayout* layout
+) noexcept nogil
+
+
+cdef Sums sums_of_rows(const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows) noexcept nogil
+cdef void build_sparse_histogram(
+    const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
+    const uint64_t* active, uint64_t* scratch, Histogram* out,
+) noexcept nogil
+cdef int64_t complete_zeros(
+    const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
+) noexcept nogil
+cdef void subtract_zeros(
+    const Histogram* parent, const Histogram* child, const Feature* feature, Histogram* out, const CellLayout* layout
 ) noexcept nogil

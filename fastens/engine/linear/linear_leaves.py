@@ -10,21 +10,122 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
-from fastens.engine.comm import LOCAL
-from fastens.engine.linear.normal_equations import fit_leaves
-from fastens.engine.linear.predict_lines import add_linear
-from fastens.engine.linear.rank_sums import reduce_sums
+from fastens.engine.comm import LOCAL, Comm, floats_of_bits, ordered_bits
+from fastens.engine.linear.normal_equations import N_SUM_BITS, add_linear, fit_leaves
 from fastens.engine.parts import as_array
 from fastens.engine.predict.predict import add_to_raw
 from fastens.engine.threads import threads_for
-from fastens.engine.trees.leaf_sums import leaves_of_rows
-from fastens.engine.trees.structure import require
+from fastens.engine.trees.leaf_values import leaves_of_rows
+from fastens.engine.trees.packing import require
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, Tree, TreeEnsemble
 
 if TYPE_CHECKING:
     from fastens.engine.grow.growth import RowWeights
+    from fastens.engine.trees.trees import Tree
+
 
 Array = NDArray[np.float64]
+# Of the room that lines have, what rounding cannot make them leave.
+_SAFE = 1 - 2.0**-30
+
+
+def lines_within_limits(
+    tree: Tree, linear: LinearLeaves, monotone: NDArray[np.int8] | None, most: float
+) -> LinearLeaves:
+    """Return models made flatter, leaf by leaf, until their predictions keep within the bounds of the leaf.
+
+    With slopes of the right signs predictions are monotone then: on both sides of a split on a constrained feature all
+    leaves keep to their side of one number, whatever the row has in other features.
+
+    Parameters
+    ----------
+    tree : Tree
+        The tree; the values of its leaves are within their limits.
+    linear : LinearLeaves
+        Its models, whose slopes have the signs of `monotone`.
+    monotone : int8 array of shape (n_features,) or None
+        1, -1 or 0.
+    most : float
+        Largest absolute value.
+    """
+    lower, upper = bounds_of_nodes(tree, monotone, most)
+    value, n_nodes = tree.value[:, 0], linear.n_nodes
+    ends = np.stack([linear.slopes * linear.lower, linear.slopes * linear.upper]) - linear.at_means
+    rise, fall = (np.bincount(linear.nodes, way, n_nodes) for way in (ends.max(axis=0), -ends.min(axis=0)))
+    factor = np.ones(n_nodes)
+    for way, apart in ((rise, upper - value), (fall, value - lower)):
+        room = _SAFE * np.maximum(apart, 0.0)
+        np.minimum(factor, np.divide(room, way, out=np.ones(n_nodes), where=way > room), out=factor)
+    flatter = linear.times(factor)
+    terms = np.stack([flatter.slopes, flatter.lower, flatter.upper, flatter.at_means])
+    return linear.of_terms(flatter.nodes, flatter.features, terms, n_nodes)
+
+
+def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) -> tuple[Array, Array]:
+    """Return the bounds of each node's predictions.
+
+    A split on a constrained feature has a number halfway between the leaves of its sides, which none of them passes.
+
+    Parameters
+    ----------
+    tree, monotone, most
+        As for `lines_within_limits`.
+    """
+    smallest, largest = tree.value[:, 0].copy(), tree.value[:, 0].copy()
+    lower, upper = np.full(tree.n_nodes, -most), np.full(tree.n_nodes, most)
+    if monotone is None:
+        return lower, upper
+    inner = np.flatnonzero(tree.left_child).tolist()
+    for node in reversed(inner):
+        children = slice(tree.left_child[node], tree.left_child[node] + 2)
+        smallest[node], largest[node] = smallest[children].min(), largest[children].max()
+    for node in inner:
+        left, sign = tree.left_child[node], monotone[tree.feature[node]]
+        lower[left : left + 2], upper[left : left + 2] = lower[node], upper[node]
+        if sign:
+            below, above = (left, left + 1) if sign > 0 else (left + 1, left)
+            cut = (largest[below] + smallest[above]) / 2
+            upper[below], lower[above] = min(upper[node], cut), max(lower[node], cut)
+    return lower, upper
+
+
+def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: int) -> None:
+    """Replace `LeafRows.sums`, which a stage of `fit_leaves` wrote, by what it would write for the rows of all ranks.
+
+    `n_features` are those of each leaf.
+    """
+    n_columns = int(n_features.max(initial=0)) + 2  # with gradients and hessians
+    ranges, weight, equations = np.split(sums, [2 * n_columns, 2 * n_columns + 1], axis=1)
+    if comm.size > 1 and stage == 0:
+        _reduce_ranges(comm, ranges[:, :n_columns], ranges[:, n_columns:])
+        total = weight.astype(np.int64)
+        comm.sum(total)
+        weight[:] = total
+    elif comm.size > 1 and stage == 1:
+        leaf = np.arange(len(ranges))
+        low, high, hessian = (ranges[leaf, n_features + place] for place in (0, n_columns, n_columns + 1))
+        bounds = (np.maximum(np.abs(low), np.abs(high)), hessian)
+        parts = np.split(equations, [n_columns - 1], axis=1)
+        for part, bound in zip(parts, bounds, strict=True):
+            _reduce_exactly(comm, part, weight[:, 0], bound)
+
+
+def _reduce_ranges(comm: Comm, lower: Array, upper: Array) -> None:
+    keys = ordered_bits(np.stack([-lower, upper]))
+    comm.max(keys)
+    found = floats_of_bits(keys)
+    lower[:], upper[:] = -found[0], found[1]
+
+
+def _reduce_exactly(comm: Comm, sums: Array, weight: Array, bound: Array) -> None:
+    """Add up sums of numbers that the kernel has rounded, for this weight and bound, to multiples of a power of two."""
+    largest = np.where(np.isfinite(bound), bound, 0.0) * weight
+    exponent = (N_SUM_BITS - np.frexp(largest)[1])[:, None]
+    whole = np.rint(np.ldexp(sums, exponent)).astype(np.int64)
+    comm.sum(whole)
+    sums[:] = np.ldexp(whole.astype(np.float64), -exponent)
+
+
 PREFIX = "linear."
 DTYPES: dict[str, type[np.generic]] = {
     "starts": np.int64,

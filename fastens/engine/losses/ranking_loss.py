@@ -1,17 +1,24 @@
-"""LambdaMART: a loss of the order of documents within queries (Burges 2010)."""
+"""LambdaMART (Burges 2010), Cox's partial likelihood and accelerated failure times."""
 
 from __future__ import annotations
 
 import math
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from fastens.engine.elementary import log2
+from fastens.engine.comm import first_row, gathered, is_any, max_floats
+from fastens.engine.elementary import exp, expit, log, log2
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 from fastens.engine.losses.ranking import Ranker
-from fastens.engine.rows.copies import repeated
+from fastens.engine.losses.survival import DISTRIBUTIONS as DISTRIBUTION_CODES
+from fastens.engine.losses.survival import derivatives, hazard_sums, ordered_pairs, risk_sums, row_losses
+from fastens.engine.rows.sampling import repeated
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
 
@@ -168,3 +175,262 @@ class Queries:
         limit = math.inf if at is None else at
         found = np.bincount(of_query, np.where(place <= limit, precision, 0.0))
         return np.where(total > 0, found / np.maximum(np.minimum(total, limit), 1), 1.0)
+
+
+MAX_STEPS = 200  # of the search for a starting value
+MAX_STEP = 10.0  # of a leaf: e**10 times the hazard, or the time
+
+
+def events(y: Array) -> NDArray[np.bool_]:
+    """Whose time was observed."""
+    return y[:, 0] == y[:, 1]
+
+
+# Cox --------------------------------------------------
+
+
+class Cox(Loss):
+    """Minus the partial log likelihood per row, raw being the logarithm of the hazard ratio (Cox 1972).
+
+    Times that are equal are treated as in Breslow (1974). In place of the second derivative, p (1 - p) summed over the
+    events that a row was at risk for, stands p summed, which bounds it whatever other rows move along.
+    """
+
+    name = "cox"
+    by_rows = False
+    noise_l2, noise_power = 30.0, 1.0  # as of other logarithms of means: events are counts
+
+    def __init__(self) -> None:
+        self.n_outputs = 1
+        self._weight: Array | None = None
+        self._orders = _Orders()
+
+    def check_target(self, y: Array) -> None:
+        """Events and rows censored on the right, at least one event."""
+        known = events(y)
+        if is_any(self.comm, not (known | np.isinf(y[:, 1])).all()):
+            raise ValueError(
+                "y must hold events and rows censored on the right, no intervals, for loss='cox'; columns that are not "
+                "named are lower and upper bounds."
+            )
+        if not is_any(self.comm, bool(known.any())):
+            raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
+
+    def magnitude(self, y: Array) -> float:
+        """Raw predictions are logarithms."""
+        return 1.0
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """0: only differences count."""
+        return np.zeros(1)
+
+    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
+        """Remember the weights: each row's gradient depends on all of them."""
+        self._weight = sample_weight
+
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
+        """Write the derivatives by the raw predictions, divided by the weights."""
+        assert hessians is not None
+        everyone, score, weight = self._whole(y, raw[0], self._weight)
+        risk = hazard_ratios(score)
+        expected = risk * _hazard(self._orders.of(everyone), everyone, risk, weight)
+        if self.comm.size > 1:
+            first, _ = first_row(self.comm, len(y))
+            expected = expected[first : first + len(y)]
+        gradients[0], hessians[0] = expected - events(y), expected
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Minus the partial log likelihood, divided by the weight of all rows."""
+        y, score, weight = self._whole(y, raw[0], sample_weight)
+        order, at_risk = self._orders.of(y), np.empty(len(y))
+        risk_sums(order.rows, order.time, weight, hazard_ratios(score), at_risk)
+        of_rows = np.where(events(y), log(at_risk) - (score - score.max()), 0.0)
+        return weighted_mean(of_rows, weight)
+
+    def _whole(self, y: Array, score: Array, weight: Array | None) -> list[Any]:
+        """Targets, raw predictions and weights of all ranks: everyone is at risk together."""
+        return gathered(self.comm, [y, score, weight])
+
+    def damped(self, steps: Array) -> Array:
+        """Steps of at most `MAX_STEP`."""
+        return np.clip(steps, -MAX_STEP, MAX_STEP)
+
+
+def hazard_ratios(raw: Array) -> Array:
+    """Hazard ratios to the largest of them; none is 0, as they are divided by."""
+    return exp(np.maximum(raw - raw.max(), -707.0))
+
+
+class _Order(NamedTuple):
+    """The rows by descending time, and their times in that order."""
+
+    rows: NDArray[np.int64]
+    time: Array
+
+
+def _order(y: Array) -> _Order:
+    rows = np.argsort(-y[:, 0], kind="stable").astype(np.int64)
+    return _Order(rows, y[rows, 0])
+
+
+class _Orders:
+    """The order of the rows of each target, found once and kept as long as the target lives."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Array], _Order]] = {}
+
+    def of(self, y: Array) -> _Order:
+        """The order of this array, which is known by its identity."""
+        key = id(y)
+        if key not in self._known:
+            self._known[key] = weakref.ref(y, lambda _: self._known.pop(key, None)), _order(y)
+        return self._known[key][1]
+
+    def __reduce__(self) -> tuple[type[_Orders], tuple[()]]:
+        """A copy begins anew: it has other arrays."""
+        return _Orders, ()
+
+
+def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
+    """Breslow's estimate at each row's time, for a row of risk 1.
+
+    Parameters
+    ----------
+    y : float64 array of shape (n_rows, 2)
+        Bounds of the times.
+    risk : float64 array of shape (n_rows,)
+        Hazard ratios.
+    weight : float64 array of shape (n_rows,) or None
+        Positive weights.
+    """
+    return _hazard(_order(y), y, risk, weight)
+
+
+def _hazard(order: _Order, y: Array, risk: Array, weight: Array | None) -> Array:
+    at_risk, out = np.empty(len(y)), np.empty(len(y))
+    risk_sums(order.rows, order.time, weight, risk, at_risk)
+    hazard_sums(order.rows, order.time, weight, events(y) / at_risk, out)
+    return out
+
+
+# Accelerated failure times --------------------------------------------------
+
+
+DISTRIBUTIONS: dict[str, int] = DISTRIBUTION_CODES
+# The probability of a standardised error above each value.
+_SURVIVAL: dict[str, Callable[[Array], Array]] = {
+    "normal": lambda z: ndtr(-z),
+    "logistic": lambda z: expit(-z),
+    "extreme": lambda z: exp(-exp(z)),
+}
+
+
+class AFT(Loss):
+    """Minus the log likelihood of log(time) = raw + scale * error, whatever is known of the time.
+
+    An observed time counts with its density, bounds with the probability between them (Barnwal, Cho & Hocking 2020).
+    """
+
+    name = "aft"
+    noise_l2, noise_power = 30.0, 1.0  # raw predictions are logarithms of times
+
+    def __init__(self, distribution: str, scale: float) -> None:
+        self.n_outputs = 1
+        self._distribution, self._scale, self._code = distribution, scale, DISTRIBUTIONS[distribution]
+
+    def check_target(self, y: Array) -> None:
+        """Positive times, some of which have bounds."""
+        known = y[events(y), 0]
+        (smallest,) = max_floats(self.comm, -float(known.min(initial=np.inf)))
+        if smallest >= 0:
+            raise ValueError(f"y must hold positive times for loss='aft'; the smallest is {-smallest}.")
+        has_bounds = [is_any(self.comm, bool(found.any())) for found in (np.isfinite(y[:, 1]), y[:, 0] > 0)]
+        if not all(has_bounds):
+            raise ValueError("y must hold at least one event or one bound from each side for loss='aft'.")
+
+    def magnitude(self, y: Array) -> float:
+        """Raw predictions are logarithms."""
+        return 1.0
+
+    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
+        """The constant of least loss, by Newton's method: the loss is convex."""
+        with np.errstate(divide="ignore"):
+            logs = log(y)
+        nearest = np.where(np.isfinite(logs[:, 0]), logs[:, 0], np.where(np.isfinite(logs[:, 1]), logs[:, 1], 0.0))
+        raw = weighted_mean(nearest, sample_weight, self.comm)
+        for _ in range(MAX_STEPS):
+            first, second = self.derivatives(y, np.full(len(y), raw))
+            slope, curvature = (weighted_mean(part, sample_weight, self.comm) for part in (first, second))
+            step = slope / max(curvature, 1e-12)
+            raw -= min(max(step, -self._scale), self._scale)
+            if abs(step) <= 1e-10 * self._scale:
+                break
+        return np.array([raw])
+
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
+        """Write the first and second derivatives by the raw predictions."""
+        assert hessians is not None
+        n_threads = threads_for(len(y), n_threads, self._grain)
+        derivatives(self._code, self._scale, y, raw[0], gradients[0], hessians[0], n_threads)
+
+    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """First and second derivative of each row's loss, in double precision."""
+        first, second = np.empty((2, len(y)))
+        derivatives(self._code, self._scale, y, raw, first, second, 1)
+        return first, second
+
+    def row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """The loss of each row."""
+        out = np.empty(len(y))
+        row_losses(self._code, self._scale, y, raw, out, threads_for(len(y), n_threads, self._grain))
+        return out
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Weighted mean of the rows' losses."""
+        return weighted_mean(self.row_losses(y, raw[0], n_threads), sample_weight, self.comm)
+
+    def damped(self, steps: Array) -> Array:
+        """Steps of at most `MAX_STEP`."""
+        return np.clip(steps, -MAX_STEP, MAX_STEP)
+
+    def predict_survival(self, raw: Array, times: Array) -> Array:
+        """The probability of more than each of the times, shape (n_rows, n_times)."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return _SURVIVAL[self._distribution]((log(times) - raw[:, None]) / self._scale)
+
+
+# Concordance --------------------------------------------------
+
+
+def concordance(y: Array, later: Array, weight: Array | None = None) -> float:
+    """Harrell's share of the pairs known to be in an order that the prediction has in it, ties counting one half.
+
+    Parameters
+    ----------
+    y : float64 array of shape (n_rows, 2)
+        Bounds of the times; a row lost sight of at a time is later than an event at that time.
+    later : float64 array of shape (n_rows,)
+        Predictions, larger for later.
+    weight : float64 array of shape (n_rows,), optional
+        Weights of the rows; those of a pair are multiplied.
+    """
+    weight = np.ones(len(y)) if weight is None else weight
+    values, rank = np.unique(later, return_inverse=True)
+    rank = rank.astype(np.int64) + 1
+    low, high, is_open = y[:, 0], y[:, 1], ~events(y)
+    last_first = np.lexsort((~is_open, -low))
+    before = np.flatnonzero(np.isfinite(high))
+    before = before[np.argsort(-high[before], kind="stable")]
+    n_later = _n_at_least(low[is_open], high[before], "left") + _n_at_least(low[~is_open], high[before], "right")
+    out, tree = np.zeros(3), np.zeros(len(values) + 1)
+    ordered_pairs(rank[last_first], weight[last_first], n_later, rank[before], weight[before], tree, out)
+    wrong, tied, right = out.tolist()
+    total = wrong + tied + right
+    if total == 0:
+        raise ValueError("y must hold two rows whose order is known; there are none, so there is no concordance.")
+    return (right + tied / 2) / total
+
+
+def _n_at_least(values: Array, limits: Array, side: str) -> NDArray[np.int64]:
+    """How many values are not below each limit ("left"), or above it ("right")."""
+    return (len(values) - np.searchsorted(np.sort(values), limits, side=side)).astype(np.int64)  # type: ignore[call-overload]

@@ -1,10 +1,14 @@
+from fastens.engine.structs cimport (
+    FeatureBins, code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+)
+
+
 # The compiled form of an ensemble. Nothing in it changes after it was made, so threads may share it.
 #
 # A node does not read a feature but a *view* of one, an array of codes in which the rows that go right are those
 # above a threshold, with no question about missing values left: either the codes themselves (missing values, code 0,
 # go left), or the codes minus one (code 0 wraps to the largest code, so missing values go right).
 
-from fastens.engine.structs cimport FeatureBins, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "engine/predict/leafscan.h" nogil:
@@ -93,3 +97,27 @@ cdef class CompiledTrees:
     cdef object table, value, category_set, category_words
     cdef _compile(self, ensemble)
     cdef const float64_t* _read_values(self, value) except? NULL
+
+
+# What to predict: rows of values or codes, shown to the trees as views (see compile.pxd), by feature or by row.
+
+
+cdef struct Rows:
+    # Values ("f", "d": float32, float64), or codes ("B", "H").
+    # Strides count elements.
+    const char* data
+    Py_ssize_t n_rows
+    Py_ssize_t row_stride
+    Py_ssize_t column_stride
+    char kind
+
+
+cdef void fill_views(
+    const Program* program, const Rows* rows, Py_ssize_t row, char* codes, code_t** views
+) noexcept nogil
+
+cdef void fill_records(
+    const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* records
+) noexcept nogil
+
+cdef Py_ssize_t record_size(const Program* program) noexcept nogil

@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free, malloc
 from fastens.engine.predict.compile cimport (
     SCAN_ROWS, TEST_SHIFT, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
 )
-from fastens.engine.predict.codes cimport Rows, fill_records, fill_views, record_size
+from fastens.engine.predict.compile cimport Rows, fill_records, fill_views, record_size
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )

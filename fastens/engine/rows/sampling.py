@@ -1,22 +1,92 @@
-"""Random numbers, and bags of rows drawn with replacement; a tree's numbers depend on nothing but its own number."""
+"""Random streams, bootstrap samples, copies of rows, and sparse rows for the kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from fastens.cached import cached_property
-from fastens.engine.limits import check_count
-from fastens.engine.parts import is_coded, parts_of
-from fastens.engine.rows.bootstrap import Urns
-from fastens.engine.rows.gather import hash_rows
-from fastens.engine.rows.sparse_rows import hash_table
+from fastens.engine.limits import check_count, check_shape
+from fastens.engine.parts import as_floats, is_coded, parts_of
+from fastens.engine.rows.draws import Urns, hash_rows, hash_stored, sum_duplicates
 from fastens.engine.threads import threads_for
+from fastens.engine.whole import are_copies
+
+
+class Columns(NamedTuple):
+    """The stored values of a sparse matrix, one column after another; in each, rows ascend.
+
+    Attributes
+    ----------
+    values : float32 or float64 array of shape (n_stored,)
+        The values.
+    rows : int32 array of shape (n_stored,)
+        Their rows.
+    starts : int64 array of shape (n_columns + 1,)
+        Where each column begins.
+    """
+
+    values: NDArray[np.floating]
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+
+def columns_of(X: Any) -> Columns:
+    """Return the columns of a sparse matrix of numbers as floats; values stored for the same place are added up.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> from fastens.engine.rows.sampling import columns_of
+    >>> columns_of(csr_matrix(([1.0, 2.0, 3.0], [1, 1, 0], [0, 3]), shape=(1, 2)))
+    Columns(values=array([3., 3.]), rows=array([0, 0], dtype=int32), starts=array([0, 1, 2]))
+    """
+    check_shape(X)
+    # From rows to columns scipy keeps the order of what is stored for one place: it is added up as in `toarray`.
+    by_column = X.tocsr().tocsc()
+    values, rows = as_floats(by_column.data), by_column.indices.astype(np.int32, copy=False)
+    starts = by_column.indptr.astype(np.int64)
+    if not X.has_canonical_format:
+        n = sum_duplicates(values, rows, starts)
+        values, rows = values[:n], rows[:n]
+    return Columns(values, rows, starts)
+
+
+def canonical(X: Any) -> Any:
+    """Return a CSR matrix whose rows store each place once, in the order of the columns; itself where it is one."""
+    if X.format == "csr" and X.has_canonical_format:
+        return X
+    values, rows, starts = columns_of(X)
+    by_row = scipy.sparse.csc_matrix((values, rows, starts), shape=X.shape).tocsr()
+    by_row.has_canonical_format = True
+    return by_row
+
+
+def hash_table(X: Any, out: NDArray[np.uint64], n_threads: int = 1) -> None:
+    """Write a hash of each row's content: the same for an array and for a sparse matrix of these rows.
+
+    Parameters
+    ----------
+    X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
+        The rows.
+    out : uint64 array of shape (n_rows,)
+        Gets the hashes.
+    n_threads : int
+        How many threads there may be.
+    """
+    if not scipy.sparse.issparse(X):
+        hash_rows(X, out, n_threads)
+    elif X.shape[0]:
+        check_shape(X)
+        rows = canonical(X)
+        hash_stored(as_floats(rows.data), rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64), out)
+
 
 Array = NDArray[np.float64]
 PREFIX = "bootstrap."
@@ -208,3 +278,126 @@ class Bootstrap:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.copy().items() if name != "_urns"}
+
+
+# Copies that are made where there are not as many rows: some 80 MB of row numbers.
+MOST_MADE = 10_000_000
+# Of more copies than this, how many a row gives is drawn, and not which.
+MOST_DRAWN_ONE_BY_ONE = 1 << 24
+
+
+def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[np.intp]:
+    """Return rows, each as often as it counts.
+
+    Parameters
+    ----------
+    rows : intp array
+        Which rows.
+    counts : array of the same length
+        Whole numbers.
+    why : str
+        For the error: why copies are made.
+
+    Raises
+    ------
+    ValueError
+        Where that would be more than ten million, and more than there are rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.rows.sampling import repeated
+    >>> repeated(np.array([5, 7]), np.array([2.0, 1.0]), "the example is small")
+    array([5, 5, 7])
+    """
+    total = float(counts.sum())
+    if total > max(MOST_MADE, len(rows)):
+        raise ValueError(
+            f"sample_weight must stand for at most {MOST_MADE} copies of rows where they have to be made: {why}; "
+            f"got {total:.15g}. Use weight_type='importance', or smaller weights."
+        )
+    return np.repeat(rows, counts.astype(np.intp))
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Copies of rows in an order of their own: the table's order, and which row is whose copy, do not matter.
+
+    Attributes
+    ----------
+    order : integer array of shape (n_rows,)
+        The rows, equal ones side by side.
+    of_rows : int64 array of shape (n_rows,)
+        In that order: how many copies each has.
+    is_last : bool array of shape (n_rows,)
+        In that order: whether the next row is another one.
+    are_weights : bool
+        Whether weights are numbers of copies; otherwise each row is there once, with its weight.
+    """
+
+    order: NDArray[np.intp]
+    of_rows: NDArray[np.int64]
+    is_last: NDArray[np.bool_]
+    are_weights: bool
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64], weight: Array | None) -> Copies:
+        """As many as each row's weight says; where weights are no numbers of copies, one of each row.
+
+        Parameters
+        ----------
+        hashes : uint64 array of shape (n_rows,)
+            Those of equal rows are equal; see `content_hashes`.
+        weight : array of shape (n_rows,) or None
+            Positive.
+        """
+        counts = are_copies(weight)
+        order = np.argsort(weight, kind="stable") if weight is not None else np.arange(len(hashes))
+        order = order[hash_order(hashes[order])]
+        of_rows = weight[order].astype(np.int64) if weight is not None and counts else np.ones(len(order), np.int64)
+        ordered = hashes[order]
+        return cls(order, of_rows, np.append(ordered[1:] != ordered[:-1], True), counts)
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return int(self.of_rows.sum())
+
+    def draw(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
+        """How many copies of each row are among `n_drawn` of them."""
+        found = np.empty(len(self.order), np.int64)
+        found[self.order] = self._drawn(n_drawn, random)
+        return found
+
+    def _drawn(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
+        total = self.total
+        upto = np.cumsum(self.of_rows)
+        if total <= MOST_DRAWN_ONE_BY_ONE:
+            chosen = random.choice(total, n_drawn, replace=False)
+            return np.bincount(np.searchsorted(upto, chosen, "right"), minlength=len(upto))
+        return self._spread(self._of_contents(upto[self.is_last], n_drawn, random), upto)
+
+    @staticmethod
+    def _of_contents(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:
+        """How many copies of each distinct row, of so many upto each, are drawn.
+
+        One hypergeometric number after another; of more than 10^9 copies binomial ones, which then hardly differ.
+        """
+        drawn, left, before = [], n_drawn, 0
+        total = int(upto[-1])
+        for end in upto.tolist():
+            size, rest = end - before, total - end
+            if size + rest < 10**9:
+                count = int(random.hypergeometric(size, rest, left))
+            else:
+                count = int(random.binomial(min(size, left), max(size, left) / (size + rest)))
+                count = min(max(count, left - rest), size, left)
+            drawn.append(count)
+            left, before = left - count, end
+        return drawn
+
+    def _spread(self, of_contents: list[int], upto: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of each distinct row from its rows in their order."""
+        content = np.append(0, np.cumsum(self.is_last)[:-1])
+        first = np.append(0, upto[self.is_last])[content]
+        return np.clip(np.asarray(of_contents)[content] - (upto - self.of_rows - first), 0, self.of_rows)

@@ -1,5 +1,36 @@
-from fastens.engine.splits.workspace cimport Task, Workspace
-from fastens.engine.structs cimport int64_t
+from fastens.engine.histograms.cells cimport Histogram
+from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split
+from fastens.engine.splits.scan cimport ScanNode
+from fastens.engine.splits.workspace cimport Output, Task, Workspace
+from fastens.engine.structs cimport Feature, int32_t, int64_t, uint64_t, uint8_t
+
+
+cdef struct Side:
+    # One of the two nodes of a task: its cells and what is known of its splits.
+    int32_t node                    # -1: not there
+    bint wanted
+    Histogram* histograms           # of each output
+    uint8_t* allowed
+    uint64_t key                    # of its draws of thresholds
+    Split* best                     # the best split of the features searched in each part
+    # where searches for one output begin: over thresholds or single categories, and over sets of categories
+    Scan of_values
+    Scan of_sets
+    ScanNode node_of_values         # of the first
+
+
+cdef inline FeatureCells cells_of_output(
+    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t output
+) noexcept nogil:
+    """The cells of a feature for one output."""
+    cdef const Output* out = &ws.outputs[output]
+    return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room, side.key)
+
+
+cdef void best_joint_split(
+    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* best
+) noexcept nogil
+cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* room, Split* split) noexcept nogil
 
 
 cdef void run_tasks(Workspace* ws) noexcept nogil

@@ -1,8 +1,78 @@
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums
-from fastens.engine.splits.features cimport Thresholds
-from fastens.engine.splits.gain cimport FeatureCells, Scan, Split, SplitRules
+from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, SplitRules
+from fastens.engine.random cimport random_below, random_bits
+from fastens.engine.splits.workspace cimport Workspace
 from fastens.engine.splits.scan cimport ScanNode
-from fastens.engine.structs cimport Column, int32_t, uint64_t
+
+
+cdef void sort_by_key(float64_t* keys, int32_t* codes, int32_t n) noexcept nogil
+
+
+cdef enum:
+    POOL = -1                       # stands for all the rare categories of a node
+
+
+cdef inline bint is_one_hot(const Feature* feature, const SplitRules* rules) noexcept nogil:
+    return feature.n_codes <= rules.one_hot_codes
+
+
+cdef inline bint is_rare(int32_t code, int64_t count, const SplitRules* rules) noexcept nogil:
+    """Missing, code 0, is no category and never rare."""
+    return code > 0 and count < rules.min_category_count
+
+
+cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil
+cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil
+cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil
+cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil
+
+
+# What is drawn at random of what a tree and each of its nodes may split at: features, and thresholds of each of them.
+
+
+cdef void draw_tree_features(Workspace* ws) noexcept nogil
+cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil
+
+# The counters of nodes among those of a tree's seed; features.pyx has others.
+cdef enum:
+    FIRST_OF_NODES = 1 << 30
+    FEWEST_THRESHOLDS = 2
+
+
+cdef struct Thresholds:
+    # Those after the codes first + 1 .. end; or one drawn from each of n equal parts of them.
+    Py_ssize_t first
+    Py_ssize_t end
+    Py_ssize_t n
+    bint are_drawn
+    uint64_t key
+
+
+cdef inline uint64_t key_of_thresholds(uint64_t seed, int32_t node) noexcept nogil:
+    """What the draws of all features of a node follow from."""
+    return random_bits(seed, (<uint64_t>FIRST_OF_NODES << 32) + <uint64_t>node)
+
+
+cdef inline Thresholds thresholds_among(
+    const FeatureCells* cells, int64_t n_rows, Py_ssize_t first, Py_ssize_t end
+) noexcept nogil:
+    """Those to look at where the ones from `first` to before `end` leave enough of the node's rows on both sides."""
+    cdef Py_ssize_t n = max(end - first, 0), most = n
+    if cells.rules.rows_per_threshold > 0:
+        most = max(<Py_ssize_t>(n_rows // cells.rules.rows_per_threshold), <Py_ssize_t>FEWEST_THRESHOLDS)
+    if n <= most:
+        return Thresholds(first, first + n, n, False, 0)
+    return Thresholds(first, end, most, True, random_bits(cells.key, cells.feature.index))
+
+
+cdef inline Py_ssize_t threshold_at(const Thresholds* among, Py_ssize_t k) noexcept nogil:
+    """The one of that number, k below n; they ascend."""
+    cdef Py_ssize_t begin, end, n = among.end - among.first
+    if not among.are_drawn:
+        return among.first + k
+    begin, end = n * k // among.n, n * (k + 1) // among.n
+    return among.first + begin + <Py_ssize_t>random_below(among.key, k, end - begin)
 
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil

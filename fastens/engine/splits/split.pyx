@@ -1,26 +1,250 @@
-"""The best split of a node from its histogram.
+"""Best split of a node from its histogram: thresholds, category sets, allowed features."""
 
-A split's gain is the score of the left side plus that of the right side minus that of the node, where the score of a
-set of rows is G^2 / (H + lambda) (Chen & Guestrin 2016, eq. 7, without the factor 1/2). All sums are whole numbers,
-so the gains do not depend on the order in which rows were added.
-"""
-
-from libc.math cimport fabs
-
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from fastens.engine.splits.goes_left cimport middle_code, set_fill, set_put
 from fastens.engine.histograms.cells cimport (
-    CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference, unpack
+    CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference,
+    unpack
 )
-from fastens.engine.splits.categories cimport scan_categories
-from fastens.engine.splits.features cimport Thresholds, threshold_at, thresholds_among
 from fastens.engine.splits.gain cimport (
-    FeatureCells, Scan, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough, node_score,
-    sums_of_code
+    FeatureCells, Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough,
+    node_score, sums_of_code
 )
-from fastens.engine.splits.goes_left cimport middle_code
+from libc.string cimport memset
+from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, has_feature, mask_words, next_feature
+from fastens.engine.random cimport random_bits, random_share, weighted_place
+from fastens.engine.splits.workspace cimport Workspace, active_columns
+from libc.math cimport fabs
 from fastens.engine.splits.scan cimport (
-    ScanNode, bound_gains, large_gains, large_sums, leave_out_light, ordered_gains, place_of, running_sums, split_gains
+    ScanNode, bound_gains, large_gains, large_sums, leave_out_light, ordered_gains, place_of, running_sums,
+    split_gains
 )
-from fastens.engine.structs cimport Column, float64_t, int32_t, int64_t, uint64_t
+
+
+cdef enum:
+    FEW_CODES = 32                  # up to so many, insertion sort is fastest
+
+
+cdef inline bint _precedes(const float64_t* keys, const int32_t* codes, int32_t a, int32_t b) noexcept nogil:
+    return keys[a] < keys[b] or (keys[a] == keys[b] and codes[a] < codes[b])
+
+
+cdef inline void _swap(float64_t* keys, int32_t* codes, int32_t a, int32_t b) noexcept nogil:
+    keys[a], keys[b] = keys[b], keys[a]
+    codes[a], codes[b] = codes[b], codes[a]
+
+
+cdef void sort_by_key(float64_t* keys, int32_t* codes, int32_t n) noexcept nogil:
+    """Sort the codes by their keys, those of equal keys by themselves."""
+    cdef int32_t start, end
+    if n <= FEW_CODES:
+        for end in range(1, n):
+            _insert(keys, codes, end)
+        return
+    for start in range(n // 2 - 1, -1, -1):
+        _sift_down(keys, codes, start, n)
+    for end in range(n - 1, 0, -1):
+        _swap(keys, codes, 0, end)
+        _sift_down(keys, codes, 0, end)
+
+
+cdef inline void _insert(float64_t* keys, int32_t* codes, int32_t place) noexcept nogil:
+    """Move a code down to its place among those before it, which are sorted."""
+    cdef float64_t key = keys[place]
+    cdef int32_t code = codes[place]
+    while place > 0 and (keys[place - 1] > key or (keys[place - 1] == key and codes[place - 1] > code)):
+        keys[place] = keys[place - 1]
+        codes[place] = codes[place - 1]
+        place -= 1
+    keys[place] = key
+    codes[place] = code
+
+
+cdef void _sift_down(float64_t* keys, int32_t* codes, int32_t root, int32_t end) noexcept nogil:
+    cdef int32_t child
+    while 2 * root + 1 < end:
+        child = 2 * root + 1
+        if child + 1 < end and _precedes(keys, codes, child, child + 1):
+            child += 1
+        if not _precedes(keys, codes, root, child):
+            return
+        _swap(keys, codes, root, child)
+        root = child
+
+
+cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil:
+    """What is added to lambda for the freedom of choosing a set."""
+    return 0.0 if is_one_hot(feature, rules) else rules.category_l2
+
+
+cdef inline void _append(ScanRoom* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing) noexcept nogil:
+    room.keys[n] = <float64_t>sums.gradient / (<float64_t>sums.hessian + smoothing)
+    room.codes[n] = code
+
+
+cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil:
+    """Sort the node's categories, the rare ones as one, by smoothed gradient over hessian; return how many they are."""
+    cdef const SplitRules* rules = cells.rules
+    cdef ScanRoom* room = cells.room
+    cdef int32_t code, n = 0
+    cdef Sums cell
+    clear_sums(&room.pooled)
+    for code in range(cells.feature.n_codes):
+        cell = sums_of_code(cells, code)
+        if cell.count == 0:
+            continue
+        if is_rare(code, cell.count, rules):
+            add_sums(&room.pooled, &cell)
+        else:
+            _append(room, n, code, &cell, rules.category_smoothing)
+            n += 1
+    if room.pooled.count > 0:
+        _append(room, n, POOL, &room.pooled, rules.category_smoothing)
+        n += 1
+    sort_by_key(room.keys, room.codes, n)
+    return n
+
+
+cdef inline Sums _sums_of_place(const FeatureCells* cells, int32_t place) noexcept nogil:
+    cdef int32_t code = cells.room.codes[place]
+    return cells.room.pooled if code == POOL else sums_of_code(cells, code)
+
+
+cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil:
+    """The best split of the ordered categories; `bin` is the place of the last one on the left, counted from 1."""
+    cdef const SplitRules* rules = cells.rules
+    cdef int32_t k, n = order_categories(cells)
+    cdef bint one_hot = is_one_hot(cells.feature, rules)
+    cdef int32_t most = rules.max_categories if rules.max_categories > 0 else n
+    cdef Sums left, cell
+    clear_sums(&left)
+    for k in range(n if one_hot and n > 2 else n - 1):
+        cell = _sums_of_place(cells, k)
+        if one_hot:
+            clear_sums(&left)
+        add_sums(&left, &cell)
+        if not is_large_enough(&left, rules) or (k + 1 > most and n - k - 1 > most):
+            continue
+        if not leaves_enough(&left, &scan.total, rules):
+            if one_hot:
+                continue
+            break
+        consider(&left, rules, k + 1, False, scan)
+
+
+cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil:
+    """Write the bit set of the codes that go left; codes that the node does not have go to its larger side."""
+    cdef int32_t code, k, n = order_categories(cells)
+    cdef bint one_hot = is_one_hot(cells.feature, cells.rules), left
+    cdef int64_t hessian = 0, count
+    for k in range(n):
+        hessian += _sums_of_place(cells, k).hessian
+    set_fill(words, cells.feature.n_codes, 2 * split.left.hessian > hessian)
+    for k in range(n):
+        left = k == split.bin - 1 if one_hot else k < split.bin
+        if cells.room.codes[k] != POOL:
+            set_put(words, cells.room.codes[k], left)
+            continue
+        for code in range(1, cells.feature.n_codes):
+            count = sums_of_code(cells, code).count
+            if count > 0 and is_rare(code, count, cells.rules):
+                set_put(words, code, left)
+
+
+cdef enum:
+    MOST_SHUFFLED = 1 << 15         # a shuffle of more features leaves the caches, for each node
+    ROUNDS = 4                      # from three on, the permutations are pseudo-random (Luby & Rackoff 1988)
+
+cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of a tree's own draw; nodes have theirs from 0 on
+
+
+cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* allowed, int32_t* order) noexcept nogil:
+    """Leave `wanted` of the allowed features; depends only on the tree's seed and the counter."""
+    cdef const float64_t* weights = ws.limits.feature_weights
+    cdef int32_t i, j, n = 0
+    cdef uint64_t seed = random_bits(ws.seed, counter)
+    for i in range(ws.table.n_features):
+        if allowed[i]:
+            order[n] = i
+            n += 1
+    if wanted >= n:
+        return
+    memset(allowed, 0, ws.table.n_features)
+    for i in range(wanted):
+        if weights == NULL:
+            j = i + <int32_t>(random_bits(seed, i) % <uint64_t>(n - i))
+        else:
+            j = weighted_place(weights, order, i, n, random_share(seed, i))
+        order[i], order[j] = order[j], order[i]
+        allowed[order[i]] = True
+
+
+cdef void draw_tree_features(Workspace* ws) noexcept nogil:
+    """The features of the tree that is to be grown now; those of weight 0 are in none."""
+    cdef int32_t f
+    for f in range(ws.table.n_features):
+        ws.of_tree[f] = ws.limits.feature_weights == NULL or ws.limits.feature_weights[f] > 0
+    _draw(ws, ws.features_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
+
+
+cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint8_t* allowed) noexcept nogil:
+    """Leave the features that may stand on one path with those above the node."""
+    cdef int32_t f, n_features = ws.table.n_features, n_words = mask_words(n_features)
+    cdef uint64_t* excluded = masks + n_words
+    memset(masks, 0, 2 * n_words * sizeof(uint64_t))
+    while ws.nodes[node].parent >= 0:
+        node = ws.nodes[node].parent
+        add_feature(masks, ws.nodes[node].split.feature)
+    exclude_features(&ws.limits, n_features, masks, excluded)
+    for f in range(n_features):
+        allowed[f] = allowed[f] and not has_feature(excluded, f)
+
+
+cdef int32_t _permuted(uint64_t seed, int32_t n, int32_t place) noexcept nogil:
+    """Where a random permutation of n puts a place: a Feistel network of the next power of two, walked back into n."""
+    cdef int32_t r, half, bits = 2
+    cdef uint64_t high, low, x = <uint64_t>place
+    while <int64_t>1 << bits < n:
+        bits += 1
+    half = bits // 2
+    while True:
+        high, low = x >> half, x & ((<uint64_t>1 << half) - 1)
+        for r in range(ROUNDS):
+            if r % 2 == 0:
+                high ^= random_bits(seed, (<uint64_t>r << 32) + low) >> (64 - (bits - half))
+            else:
+                low ^= random_bits(seed, (<uint64_t>r << 32) + high) >> (64 - half)
+        x = (high << half) + low
+        if x < <uint64_t>n:
+            return <int32_t>x
+
+
+cdef void _ask_for_each(const Workspace* ws, int32_t node, uint8_t* allowed) noexcept nogil:
+    """Draw for those features alone that the node is searched for."""
+    cdef int32_t n = ws.table.n_features
+    cdef uint64_t seed = random_bits(ws.seed, node)
+    cdef const uint64_t* active = active_columns(ws, max(ws.nodes[node].parent, 0))
+    cdef int32_t f = next_feature(active, 0, n)
+    while f < n:
+        allowed[f] = _permuted(seed, n, f) < ws.limits.features_per_split
+        f = next_feature(active, f + 1, n)
+
+
+cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil:
+    """Mark the features that the node may split on, of those that it is searched for; with the memory of one room."""
+    cdef int32_t f, n = ws.table.n_features
+    cdef bint is_drawn = ws.limits.features_per_split < n
+    cdef bint is_bound = binds_paths(&ws.limits) or ws.features_per_tree < n or ws.limits.feature_weights != NULL
+    if is_drawn and not is_bound and n > MOST_SHUFFLED:
+        _ask_for_each(ws, node, allowed)
+        return
+    for f in range(n):
+        allowed[f] = ws.of_tree[f]
+    if binds_paths(&ws.limits):
+        _bind_to_path(ws, node, ws.masks + 2 * room * mask_words(n), allowed)
+    if is_drawn:
+        _draw(ws, ws.limits.features_per_split, node, allowed, ws.sampled + room * n)
+
 
 cdef float64_t MARGIN = 2.0 ** -30
 

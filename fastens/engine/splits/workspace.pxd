@@ -1,12 +1,39 @@
+from fastens.engine.bins.pages cimport Pages
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, ValueLimits
 from fastens.engine.histograms.histogram cimport Table
 from fastens.engine.ranks cimport Ranks
-from fastens.engine.splits.partition cimport Decision
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients
 from fastens.engine.limits cimport Limits
-from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.math cimport INFINITY
+from fastens.engine.exact cimport log, log2
+
+
+cdef struct Decision:
+    # Which codes of a column go left (see goes_left.h): those up to the bin, or, with categories, those in the set.
+    const void* column
+    Py_ssize_t row_step             # bytes from the code of a row to that of the next
+    int32_t code_size
+    Pages* pages                    # of the files that codes are in; NULL: memory
+    int32_t n_codes
+    int32_t bin
+    bint missing_left
+    const uint32_t* category_words  # NULL for a numeric feature
+    # where only some rows have a code, and all others that of zeros; NULL: all have
+    const int32_t* stored_rows      # ascending
+    Py_ssize_t n_stored
+    int32_t zero_code
+
+
+cdef Py_ssize_t split_rows(
+    const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
+) noexcept nogil
+cdef void collect_rows(
+    const uint32_t* scratch, Py_ssize_t n_rows, Py_ssize_t n_left, uint32_t* left, uint32_t* right
+) noexcept nogil
+
 
 cdef enum:
     # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
@@ -156,3 +183,44 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil
 cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t output) noexcept nogil
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil
 cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t thread, int32_t output) noexcept nogil
+
+
+# What a split lowers. A node's score is larger the purer it is; a split's gain is the score of its two sides less that
+# of the node, which is how much it lowers the node's weight times its impurity (Breiman et al. 1984).
+
+
+
+
+cdef enum Criterion:
+    # Score of sums s (of the classes' weights, or of numbers) of rows of weight w:
+    SQUARES                         # sum(s^2) / w: Gini, squared error; Newton steps with s = G, w = H + l2: gain.pxd
+    ENTROPY                         # sum(s log2(s / w))
+    POISSON                         # sum(s log(s / w)); all sums must be positive
+    ERROR                           # max(s): the share of rows of the largest class
+    ABSOLUTE                        # no function of sums: see engine/forest/splits/median.pyx
+
+
+cdef inline float64_t score_of_sums(
+    Criterion criterion, const float64_t* sums, int32_t n, float64_t weight
+) noexcept nogil:
+    """The score; minus infinity where the criterion allows no such sums."""
+    cdef int32_t k
+    cdef float64_t score = 0.0
+    for k in range(n):
+        if criterion == SQUARES:
+            score += sums[k] * sums[k]
+        elif criterion == ERROR:
+            score = max(score, sums[k])
+        elif sums[k] > 0:
+            score += sums[k] * (log2(sums[k] / weight) if criterion == ENTROPY else log(sums[k] / weight))
+        elif criterion == POISSON:
+            return -INFINITY
+    return score / weight if criterion == SQUARES else score
+
+
+cdef inline float64_t gain_of_squares(
+    float64_t sum_, float64_t weight, float64_t left, float64_t left_weight
+) noexcept nogil:
+    """The gain of SQUARES for one sum: W (s_l - s w_l / W)^2 / (w_l w_r)."""
+    cdef float64_t distance = left * weight - sum_ * left_weight
+    return distance * distance / (weight * left_weight * (weight - left_weight))

@@ -1,17 +1,29 @@
-"""How much each column contributes to a raw prediction: Shapley values of a tree ensemble."""
+"""Shapley values of tree ensembles, decision paths and leaf indices."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, issparse
 
+from fastens.engine.parts import is_coded, map_parts
+from fastens.engine.predict.walk import Walker
 from fastens.engine.threads import threads_for
-from fastens.engine.trees.edges import edge_shares
+from fastens.engine.trees.leaf_values import leaves_of_rows
+from fastens.engine.trees.shapley import edge_shares
 from fastens.engine.trees.shapley import explain as explain_rows
-from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble, renumbered
+
+if TYPE_CHECKING:
+    from fastens.engine.bins.binned import BinnedMatrix
+    from fastens.engine.bins.sparse_binned import AnyMatrix
+    from fastens.engine.trees.trees import TreeEnsemble
+
 
 Array = NDArray[np.float64]
 BLOCK = 1 << 16  # rows whose codes are in memory at a time
@@ -235,3 +247,279 @@ def _worth(most: int) -> Array:
     for p in range(1, most):
         worth[p + 1] = worth[p] * p / (p + m + 1)
     return worth
+
+
+_NOTE = "used columns"
+
+
+def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
+    """Return trees and rows that give the same predictions with fewer columns; as they are unless X is sparse.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    X : row source
+        The rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_matrix
+    >>> from fastens import GradientBoostingRegressor
+    >>> from fastens.engine.trees.contributions import on_used_columns
+    >>> X = csr_matrix(np.eye(40)[np.arange(400) % 40])
+    >>> trees = GradientBoostingRegressor(n_estimators=1, min_samples_leaf=5).fit(X, X[:, 7].toarray()[:, 0])._ensemble
+    >>> on_used_columns(trees, X)[1].shape
+    (400, 1)
+    """
+    if not scipy.sparse.issparse(X) or type(trees) is not TreeEnsemble:
+        return trees, X
+    if _NOTE not in trees.notes:
+        trees.notes[_NOTE] = narrowed(trees)
+    columns, narrow = trees.notes[_NOTE]
+    return narrow, X[:, columns]
+
+
+def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.float64]:
+    """Return the raw predictions of a row source, (n_rows, n_outputs)."""
+    if is_coded(X) and trees.has_constant_leaves and X.has_codes_of(trees.binning):
+        return trees.raw_of_codes(X.codes(), n_threads)
+    trees, X = on_used_columns(trees, X)
+    return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
+
+
+def narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
+    """The columns that trees split on, at least one, and the trees of these columns."""
+    columns, feature = renumbered(trees.feature)
+    arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES} | {"feature": feature}
+    return columns, TreeEnsemble(trees.binning.of_features(columns.tolist()), **arrays)
+
+
+def parents(trees: TreeEnsemble) -> NDArray[np.int64]:
+    """Return the parent of each node, -1 for roots; nodes are counted over all trees.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    """
+    parent = np.full(len(trees.left_child), -1, dtype=np.int64)
+    inner = np.flatnonzero(trees.left_child)
+    left = trees.left_child[inner] + np.repeat(trees.node_offsets[:-1], np.diff(trees.node_offsets))[inner]
+    parent[left] = parent[left + 1] = inner
+    return parent
+
+
+def depths(trees: TreeEnsemble) -> NDArray[np.int64]:
+    """Return the depth of each node; 0 for roots.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    """
+    above = parents(trees)
+    depth = (above >= 0).astype(np.int64)
+    nodes = np.flatnonzero(depth)
+    while len(nodes):  # `depth` counts the steps to `above`, which are twice as many each time
+        near = above[nodes]
+        depth[nodes] += depth[near]
+        above[nodes] = above[near]
+        nodes = nodes[above[nodes] >= 0]
+    return depth
+
+
+def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_matrix, NDArray[np.int64]]:
+    """Return which nodes each row visits, as scikit-learn's `decision_path` of a forest does.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    X : row source of shape (n_rows, n_features)
+        The rows.
+    n_threads : int
+        How many threads there may be; no matter to the result.
+
+    Returns
+    -------
+    indicator : CSR matrix of shape (n_rows, n_nodes)
+        1 where a row visits a node; nodes are counted over all trees.
+    n_nodes_ptr : int64 array of shape (n_trees + 1,)
+        The columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are the nodes of tree t.
+    """
+    node = _leaves(trees, X, n_threads)
+    length = (depths(trees) + 1)[node]
+    end = np.cumsum(length)
+    indices = np.empty(int(end[-1]) if len(end) else 0, dtype=np.int64)
+    parent = parents(trees)
+    # From the leaves up: a path's last place is that of its leaf.
+    place = end - 1
+    while len(node):
+        indices[place] = node
+        node = parent[node]
+        place, node = place[node >= 0] - 1, node[node >= 0]
+    n_rows, n_nodes = X.shape[0], len(parent)
+    starts = np.concatenate([[0], length.reshape(n_rows, trees.n_trees).sum(axis=1).cumsum()])
+    ones = np.ones(len(indices), dtype=np.int64)
+    return csr_matrix((ones, indices, starts), shape=(n_rows, n_nodes)), trees.node_offsets
+
+
+def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
+    """Return a column for each leaf of each tree, 1 where a row falls into it.
+
+    The leaves of trees as features of another model, as in Moosmann, Triggs & Jurie (2006).
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    leaves : int32 array of shape (n_rows, n_trees)
+        Where the rows fall, as `TreeEnsemble.apply` has it.
+
+    Returns
+    -------
+    CSR matrix of shape (n_rows, n_leaves)
+    """
+    number = np.cumsum(trees.left_child == 0) - 1
+    columns = number[leaves + trees.node_offsets[:-1]].ravel()
+    starts = np.arange(len(leaves) + 1) * trees.n_trees
+    return csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(leaves), int(trees.n_leaves.sum())))
+
+
+def _leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
+    """The leaf of each row and tree, row after row, counted over all trees."""
+    narrow, rows = on_used_columns(trees, X)
+    leaves = map_parts(lambda part: narrow.apply(part, n_threads), rows)
+    return (leaves + trees.node_offsets[:-1]).ravel()
+
+
+__all__ = ["LeftOut", "PermutedLosses", "Shuffled", "Walker"]
+
+# Numbers that the changes of a block of rows may be.
+_BLOCK_VALUES = 1 << 22
+
+
+class LeftOut:
+    """Predictions of one tree for the rows that it was not grown on.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    matrix : BinnedMatrix or SparseMatrix
+        The rows, binned by the binning of the trees.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, trees: TreeEnsemble, matrix: AnyMatrix, n_threads: int) -> None:
+        self._trees, self._matrix, self._n_threads = trees, matrix, n_threads
+        self._walker = None if matrix.is_sparse else Walker(trees, matrix)
+
+    def predict(self, t: int, counts: Array, n_trees: NDArray[np.int32]) -> Array:
+        """Return the values of tree t for rows that count 0, 0 for others, (n_rows, n_outputs); add 1 to `n_trees`."""
+        first, last = self._trees.node_offsets[t : t + 2]
+        values, found = self._trees.value[first:last], np.zeros((len(counts), self._trees.n_outputs))
+        if self._walker is not None:
+            self._walker.add_left_out(t, values, counts, found, n_trees, self._n_threads)
+            return found
+        left_out = counts == 0
+        found[left_out] = values[leaves_of_rows(self._matrix.columns, self._trees.tree(t), self._n_threads)[left_out]]
+        n_trees += left_out
+        return found
+
+
+class PermutedLosses:
+    """How the losses of one tree grow with the values of other rows, one column at a time.
+
+    Of a sparse table, only the columns that the tree splits on are made dense, of some rows at a time.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    X : row source
+        The rows.
+    column_of : array of shape (n_features,)
+        For each feature, the column that it is made of.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, trees: TreeEnsemble, X: Any, column_of: NDArray[np.integer], n_threads: int) -> None:
+        self._trees, self._column_of = trees, column_of
+        self._stored: csr_matrix | None = csr_matrix(X) if issparse(X) else None
+        self._walker = None if issparse(X) else Walker(trees, trees.binning.transform(X, n_threads), column_of)
+
+    def of_tree(
+        self, t: int, pairs: NDArray[np.uint32], weight: Array | None, y: Array, answers: Array, *, is_class: bool
+    ) -> Array:
+        """Return the growth of the sum of weighted losses for each column.
+
+        Parameters
+        ----------
+        t : int
+            The tree.
+        pairs : uint32 array of shape (2, n)
+            Rows and, for each, the row whose value it gets.
+        weight : float64 array of shape (n_rows,) or None
+            Weights of the rows.
+        y : float64 array of shape (n_rows, n_targets)
+            Targets of the rows.
+        answers : float64 array of shape (n_nodes, n_targets)
+            What the tree answers at its nodes.
+        is_class : bool
+            Whether targets are numbers of classes.
+        """
+        growth = np.zeros(max(self._column_of) + 1)
+        if self._walker is not None:
+            self._walker.permuted_losses(t, pairs, weight, y, answers, is_class, growth)
+            return growth
+        assert self._stored is not None
+        trees = self._trees
+        columns, narrow = narrowed(trees.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
+        stored, block = self._stored[:, columns], max(1, _BLOCK_VALUES // len(columns))
+        for first in range(0, pairs.shape[1], block):
+            rows, others = pairs[:, first : first + block]
+            matrix = narrow.binning.transform(stored[np.concatenate([rows, others])])
+            own = np.arange(2 * len(rows), dtype=np.uint32).reshape(2, -1)
+            of_rows = None if weight is None else weight[rows]
+            walker = Walker(narrow, matrix, self._column_of[columns])
+            walker.permuted_losses(0, own, of_rows, y[rows], answers, is_class, growth)
+        return growth
+
+
+class Shuffled:
+    """Predictions of trees for rows that get, column by column, the value of another row.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    matrix : BinnedMatrix
+        The rows, binned by the binning of the trees.
+    column_of : array of shape (n_features,)
+        For each feature, the column that it is made of.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(
+        self, trees: TreeEnsemble, matrix: BinnedMatrix, column_of: NDArray[np.integer], n_threads: int
+    ) -> None:
+        self._walker, self._trees, self._n_threads = Walker(trees, matrix, column_of), trees, n_threads
+        self._raw = np.zeros((matrix.n_rows, trees.n_outputs))
+        nowhere, n_trees = np.zeros(matrix.n_rows), np.zeros(matrix.n_rows, dtype=np.int32)
+        for t, (first, last) in enumerate(zip(trees.node_offsets[:-1], trees.node_offsets[1:], strict=True)):
+            self._walker.add_left_out(t, trees.value[first:last], nowhere, self._raw, n_trees, n_threads)
+        self._block = max(1, _BLOCK_VALUES // (matrix.n_features * trees.n_outputs))
+
+    def blocks(self, others: NDArray[np.uint32]) -> Iterator[tuple[slice, Array, Array]]:
+        """For blocks of rows: which, their mean values, and those with each column taken from `others`."""
+        for first in range(0, len(others), self._block):
+            last = min(first + self._block, len(others))
+            changes = self._walker.permuted_changes(self._trees.value, others, first, last, self._n_threads)
+            raw, n_trees = self._raw[first:last], self._trees.n_trees
+            yield slice(first, last), raw / n_trees, (raw + changes) / n_trees

@@ -1,15 +1,11 @@
-"""Rows that share leaves: quantiles over the training rows in a row's leaves, and proximities.
-
-A query row's neighbours are gathered in a dense array of weights beside a list of those that are not zero, which is
-cleared by that list: work is in proportion to the neighbours, not to all rows.
-"""
+"""Rows that share leaves, midpoints of nodes, weighted medians, and unpacking of trees."""
 
 import numpy as np
-
 from libc.stdlib cimport calloc, free, qsort
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from fastens.engine.structs cimport code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
+from fastens.engine.team cimport share_pieces, share_until_interrupted
+from fastens.engine.splits.goes_left cimport code_goes_left
 
-from fastens.engine.team cimport share_pieces
 
 cdef enum:
     ROWS = 16           # that a thread looks at before it takes others
@@ -243,3 +239,223 @@ cdef void nearest_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
             asked.indices[start + i] = own[i].row
             asked.counts[start + i] = <int32_t> own[i].shared
         clear(&found)
+
+
+cdef enum:
+    MIDPOINT_ROWS = 1 << 12                      # that are taken at a time
+
+
+cdef struct Splits:
+    const int32_t* feature
+    const int32_t* left_child
+    const int32_t* category_set
+    const uint32_t* words
+    const uint16_t* bin_threshold
+    const uint8_t* missing_left
+
+
+cdef void _note_row(
+    const Splits* splits, const code_t* codes, const value_t* x, Py_ssize_t stride, float64_t* low, float64_t* high
+) noexcept nogil:
+    cdef int32_t node = 0, feature
+    cdef uint32_t code
+    cdef float64_t value
+    cdef bint is_left
+    while splits.left_child[node] > 0:
+        feature = splits.feature[node]
+        code = codes[feature]
+        is_left = code_goes_left(
+            splits.words, splits.category_set[node], splits.bin_threshold[node], splits.missing_left[node], code
+        )
+        if splits.category_set[node] < 0 and code > 0:
+            value = (<const value_t*> (<const char*> x + feature * stride))[0]
+            if is_left:
+                low[node] = max(low[node], value)
+            else:
+                high[node] = min(high[node], value)
+        node = splits.left_child[node] + (not is_left)
+
+
+cdef struct Passing:
+    # The rows that come by, and for each thread the extremes, one for each node.
+    Splits splits
+    const uint8_t* records
+    Py_ssize_t record_stride
+    int32_t code_size
+    const char* x
+    Py_ssize_t row_stride           # of the values, in bytes
+    Py_ssize_t column_stride
+    int32_t value_size
+    Py_ssize_t n_rows
+    float64_t* low
+    float64_t* high
+    Py_ssize_t n_nodes
+
+
+cdef inline void _note_values(
+    const Passing* rows, Py_ssize_t row, const value_t* x, float64_t* low, float64_t* high
+) noexcept nogil:
+    cdef const uint8_t* record = rows.records + row * rows.record_stride
+    if rows.code_size == 1:
+        _note_row(&rows.splits, record, x, rows.column_stride, low, high)
+    else:
+        _note_row(&rows.splits, <const uint16_t*> record, x, rows.column_stride, low, high)
+
+
+cdef void _note_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    cdef const Passing* rows = <const Passing*> job
+    cdef float64_t* low = rows.low + thread * rows.n_nodes
+    cdef float64_t* high = rows.high + thread * rows.n_nodes
+    cdef const char* x
+    cdef Py_ssize_t row
+    for row in range(piece * MIDPOINT_ROWS, min((piece + 1) * MIDPOINT_ROWS, rows.n_rows)):
+        x = rows.x + row * rows.row_stride
+        if rows.value_size == sizeof(float32_t):
+            _note_values(rows, row, <const float32_t*> x, low, high)
+        else:
+            _note_values(rows, row, <const float64_t*> x, low, high)
+
+
+def note_sides(
+    tree, const uint8_t[:, ::1] records, int code_size, const value_t[:, :] X, float64_t[:, ::1] low,
+    float64_t[:, ::1] high
+):
+    """Raise `low` to the largest value that goes left at each threshold, lower `high` to the smallest that goes right.
+
+    Parameters
+    ----------
+    tree : Tree
+        The tree.
+    records : uint8 array
+        The codes of the rows, row by row.
+    code_size : int
+        Bytes of a code.
+    X : float32 or float64 array of shape (n_rows, n_features)
+        Their values.
+    low, high : float64 arrays of shape (n_threads, n_nodes)
+        For each thread the extremes of its rows.
+    """
+    cdef const int32_t[::1] feature = tree.feature, left_child = tree.left_child, category_set = tree.category_set
+    cdef const uint16_t[::1] bin_threshold = tree.bin_threshold
+    cdef const uint8_t[::1] missing_left = tree.missing_left
+    cdef const uint32_t[::1] words = tree.category_words if len(tree.category_words) else np.zeros(1, np.uint32)
+    cdef Passing rows
+    rows.splits = Splits(
+        &feature[0], &left_child[0], &category_set[0], &words[0], &bin_threshold[0], &missing_left[0]
+    )
+    rows.records, rows.record_stride, rows.code_size = &records[0, 0], records.shape[1], code_size
+    rows.x, rows.row_stride, rows.column_stride = <const char*> &X[0, 0], X.strides[0], X.strides[1]
+    rows.value_size, rows.n_rows = sizeof(value_t), X.shape[0]
+    rows.low, rows.high, rows.n_nodes = &low[0, 0], &high[0, 0], low.shape[1]
+    with nogil:
+        share_until_interrupted(_note_piece, &rows, (rows.n_rows + MIDPOINT_ROWS - 1) // MIDPOINT_ROWS, <int32_t> low.shape[0])
+
+
+cdef enum:
+    ROW_BLOCK = 256
+
+
+cdef void _rank_medians(
+    const int32_t* ranks, const float64_t* weights, Py_ssize_t n_rows, Py_ssize_t n_values, float64_t half,
+    float64_t* cells, int32_t* out,
+) noexcept nogil:
+    """Lowest rank with half of the weight at or below it; `cells` holds zeros, before and after."""
+    cdef Py_ssize_t i, t
+    cdef int32_t rank
+    cdef float64_t below
+    for i in range(n_rows):
+        for t in range(n_values):
+            cells[ranks[i * n_values + t]] += weights[t]
+        rank, below = 0, cells[0]
+        while below < half:
+            rank += 1
+            below += cells[rank]
+        out[i] = rank
+        for t in range(n_values):
+            cells[ranks[i * n_values + t]] = 0
+
+
+cdef struct Medians:
+    const int32_t* ranks
+    const float64_t* weights
+    Py_ssize_t n_rows
+    Py_ssize_t n_values
+    float64_t half
+    float64_t* cells            # by thread, n_ranks each
+    Py_ssize_t n_ranks
+    int32_t* out
+
+
+cdef void _medians_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    cdef const Medians* m = <const Medians*> job
+    cdef Py_ssize_t first = block * ROW_BLOCK
+    _rank_medians(
+        m.ranks + first * m.n_values, m.weights, min(<Py_ssize_t> ROW_BLOCK, m.n_rows - first), m.n_values, m.half,
+        m.cells + thread * m.n_ranks, m.out + first,
+    )
+
+
+def rank_medians(
+    const int32_t[:, ::1] ranks, const float64_t[::1] weights, int32_t n_ranks, double half, int32_t[::1] out,
+    int n_threads
+):
+    """For each row the lowest rank that has at least `half` of the weight at or below it.
+
+    ranks has shape (n_rows, n_values), entries below n_ranks; weights are those of the values. `half` is a little less
+    than half of their sum, so that rounding does not matter.
+    """
+    cdef Medians medians
+    if ranks.shape[0] == 0:
+        return
+    medians = Medians(&ranks[0, 0], &weights[0], ranks.shape[0], ranks.shape[1], half, NULL, n_ranks, &out[0])
+    medians.cells = <float64_t*> calloc(n_threads * <Py_ssize_t> n_ranks, sizeof(float64_t))
+    if medians.cells == NULL:
+        raise MemoryError("no memory for the weights of the ranks")
+    with nogil:
+        share_pieces(_medians_of_block, &medians, (medians.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
+    free(medians.cells)
+
+
+ctypedef fused number_t:
+    int64_t
+    float32_t
+    float64_t
+
+
+def spread_splits(
+    const uint8_t[::1] is_leaf, const uint32_t[::1] pair, const int32_t[::1] feature,
+    const uint16_t[::1] bin_threshold, const uint8_t[::1] missing_left, dict into,
+):
+    """Write the splits of inner nodes, which are given one after another, into arrays with an entry for every node.
+
+    Lengths are trusted: there are as many splits as zeros in `is_leaf`.
+    """
+    cdef int32_t[::1] left_child = into["left_child"], features = into["feature"]
+    cdef uint16_t[::1] thresholds = into["bin_threshold"]
+    cdef uint8_t[::1] missing = into["missing_left"]
+    cdef Py_ssize_t node, inner = 0
+    with nogil:
+        for node in range(is_leaf.shape[0]):
+            if is_leaf[node]:
+                left_child[node] = 0
+                features[node] = -1
+                thresholds[node] = 0
+                missing[node] = 0
+            else:
+                left_child[node] = <int32_t> (2 * pair[inner] + 1)
+                features[node] = feature[inner]
+                thresholds[node] = bin_threshold[inner]
+                missing[node] = missing_left[inner]
+                inner += 1
+
+
+def sum_up(const int64_t[::1] node_offsets, const int32_t[::1] left_child, number_t[::1] numbers):
+    """Give every inner node the sum of the numbers of its children. Children stand behind their parents."""
+    cdef Py_ssize_t tree, node, root, child
+    with nogil:
+        for tree in range(node_offsets.shape[0] - 2, -1, -1):
+            root = node_offsets[tree]
+            for node in range(node_offsets[tree + 1] - 1, root - 1, -1):
+                if left_child[node] > 0:
+                    child = root + left_child[node]
+                    numbers[node] = numbers[child] + numbers[child + 1]

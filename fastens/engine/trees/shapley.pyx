@@ -1,22 +1,14 @@
-"""Shapley values of trees: how much each feature moves a row's raw prediction away from the expected one.
-
-Of a row, all that counts at a leaf is which features' tests it passes on the path there. A depth-first walk over a tree
-carries these masks, of a chunk of rows, and those of background rows where there are any. At a leaf, the parts of the
-features are worked out for SHAPLEY_LANES masks at a time (see shapley.h): for each mask that rows have, where these are
-fewer than they, which then look up theirs, or else for the mask of each row. Both are the same to the bit.
-"""
+"""Shapley values of trees: how much each feature moves a raw prediction."""
 
 import numpy as np
-
 from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-
-from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.team cimport MAX_THREADS, share_pieces
 from fastens.engine.trees.leaf_games cimport (
-    MASK_BITS, SHAPLEY_LANES, Leaf, LinePart, Lines, Pattern, Rows, Stack, Trees, Walk, mask_stride, play, play_lines,
-    start_leaf, sums_size, table_size,
+    Leaf, LinePart, Lines, MASK_BITS, Pattern, Rows, SHAPLEY_LANES, Stack, Trees, Walk, mask_stride, play,
+    play_lines, start_leaf, sums_size, table_size
 )
 
 
@@ -498,3 +490,50 @@ def explain(
             rows.scales, rows.scales_stride = &scales[0, 0], scales.shape[1]
         run(&rows, n_threads)
     return found.reshape(n_rows, n_outputs, n_columns, n_columns) if pairs else found
+
+
+def edge_shares(
+    const int64_t[::1] first_node, const int32_t[::1] left_child, const int32_t[::1] feature,
+    const float64_t[::1] weight,
+):
+    """Return, for each node, of the edge to it: share, position, and how many features the path has; and the depth.
+
+    The share is that of the training weight which passes all tests of the edge's feature up to here, the position that
+    of the feature among those of the path, in the order in which they are tested first. All arrays are by node.
+    """
+    cdef Py_ssize_t n_nodes = left_child.shape[0], t, i, side
+    cdef int64_t root, node, child, other, above
+    cdef float64_t both
+    cdef float64_t[::1] share = np.ones(n_nodes)
+    cdef int32_t[::1] edge_feature = np.full(n_nodes, -1, dtype=np.int32)
+    cdef int32_t[::1] position = np.zeros(n_nodes, dtype=np.int32)
+    cdef int32_t[::1] n_features = np.zeros(n_nodes, dtype=np.int32)
+    cdef int32_t[::1] depth = np.zeros(n_nodes, dtype=np.int32)
+    cdef int32_t[::1] parent = np.zeros(n_nodes, dtype=np.int32)
+    for t in range(first_node.shape[0] - 1):
+        root = first_node[t]
+        for i in range(first_node[t + 1] - root):
+            node = root + i
+            if left_child[node] == 0:
+                continue
+            child = root + left_child[node]
+            both = weight[child] + weight[child + 1]
+            above = root + _nearest(parent, edge_feature, root, i, feature[node])
+            for side in range(2):
+                other = child + side
+                parent[other] = <int32_t> i
+                depth[other] = depth[node] + 1
+                edge_feature[other] = feature[node]
+                n_features[other] = n_features[node] + (above == root)
+                position[other] = n_features[node] if above == root else position[above]
+                share[other] = (weight[other] / both if both > 0 else 0.5) * share[above]
+    return np.asarray(share), np.asarray(position), np.asarray(n_features), np.asarray(depth)
+
+
+cdef int32_t _nearest(
+    const int32_t[::1] parent, const int32_t[::1] edge_feature, int64_t root, int64_t node, int32_t feature
+) noexcept:
+    # The nearest node, from this one upwards, whose edge tests the feature; 0 where there is none.
+    while node > 0 and edge_feature[root + node] != feature:
+        node = parent[root + node]
+    return <int32_t> node

@@ -1,15 +1,21 @@
-"""Trees as they are grown, in whatever order they are finished: packed a few at a time, so that few are large."""
+"""Storage of grown trees, and transfer of trees to another binning."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
 from fastens.engine.trees.packing import KINDS, Arrays, pack
-from fastens.engine.trees.trees import Tree, TreeEnsemble
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, Tree, TreeEnsemble
+
+if TYPE_CHECKING:
+    from fastens.engine.trees.trees import TreeEnsemble
+
 
 # Nodes of trees that wait to be packed: some 1 MB.
 _WAITING_NODES = 1 << 15
@@ -153,3 +159,64 @@ def _form(part: Arrays) -> tuple[Any, ...]:
     n_nodes = len(part["value"])
     given = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
     return (*given, part["weight"].dtype.kind, part["wide"].tobytes())
+
+
+def set_of(codes: NDArray[np.integer[Any]], n_codes: int | None = None) -> NDArray[np.uint32]:
+    """Return the set of some codes as the bits of words: of those that `n_codes` need, or as few as hold them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.trees.tree_store import set_of
+    >>> set_of(np.array([1, 4, 33]))
+    array([18,  2], dtype=uint32)
+    """
+    n = int(codes.max(initial=0)) + 1 if n_codes is None else n_codes
+    words = np.zeros((n + 31) // 32, dtype=np.uint32)
+    np.bitwise_or.at(words, codes >> 5, np.uint32(1) << (codes & 31).astype(np.uint32))
+    return words
+
+
+def codes_left(trees: TreeEnsemble, node: int, codes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """Return which codes of a node's feature go left."""
+    first = trees.category_set[node]
+    if first < 0:
+        return np.where(codes == 0, trees.missing_left[node] > 0, codes <= trees.bin_threshold[node])
+    return (trees.category_words[first + (codes >> 5)] >> (codes & 31).astype(np.uint32)) & 1 > 0
+
+
+Codes = NDArray[np.intp]
+
+
+def recoded(trees: TreeEnsemble, binning: Binning, old_codes: Mapping[int, Codes]) -> TreeEnsemble:
+    """Return trees that send each value the way they do, split by the codes of another binning.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees; models in their leaves are left out.
+    binning : Binning
+        It has all thresholds that the trees use.
+    old_codes : mapping of int to integer array
+        For each categorical feature, what each of the new codes was among the trees' own.
+    """
+    arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES}
+    arrays["bin_threshold"] = arrays["bin_threshold"].copy()
+    inner = trees.feature >= 0
+    numeric = np.flatnonzero(inner & (trees.category_set < 0))
+    for feature in np.unique(trees.feature[numeric]).tolist():
+        nodes, own = numeric[trees.feature[numeric] == feature], binning.thresholds[feature]
+        # A threshold of the largest code has all values to the left, and one of code 0 none.
+        code = np.searchsorted(own, trees.threshold[nodes]) + 1
+        arrays["bin_threshold"][nodes] = np.where(trees.bin_threshold[nodes] == 0, 0, code)
+    nodes = np.flatnonzero(inner & (trees.category_set >= 0))
+    sets = [_set(trees, node, binning, old_codes[int(trees.feature[node])]) for node in nodes.tolist()]
+    arrays["category_set"] = np.full(len(trees.feature), -1, dtype=np.int32)
+    arrays["category_set"][nodes] = np.cumsum([0, *map(len, sets)])[:-1]
+    arrays["category_words"] = np.concatenate([np.zeros(0, np.uint32), *sets])
+    return TreeEnsemble(binning, **arrays)
+
+
+def _set(trees: TreeEnsemble, node: int, binning: Binning, old: Codes) -> NDArray[np.uint32]:
+    left = np.flatnonzero(codes_left(trees, node, old))
+    return set_of(left, int(binning.n_codes[trees.feature[node]]))

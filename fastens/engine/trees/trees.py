@@ -14,8 +14,7 @@ from fastens.engine.bins.binning import Binning
 from fastens.engine.predict import predict
 from fastens.engine.predict.compile import CompiledTrees
 from fastens.engine.threads import threads_for
-from fastens.engine.trees.packing import pack, unpack, unpack_splits
-from fastens.engine.trees.structure import check_structure, read_binning
+from fastens.engine.trees.packing import check_structure, pack, read_binning, unpack, unpack_splits
 from fastens.engine.trees.unseen import send_unseen
 
 

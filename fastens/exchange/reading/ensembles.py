@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
 from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeaves
-from fastens.engine.trees.code_sets import set_of
-from fastens.engine.trees.structure import MAX_CODES, check_structure
+from fastens.engine.trees.packing import MAX_CODES, check_structure
+from fastens.engine.trees.tree_store import set_of
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
-from fastens.exchange.reading.checks import single
-from fastens.exchange.reading.records import Columns, FlatTrees, refuse
+from fastens.exchange.reading.records import Columns, FlatTrees, refuse, single
 
 Ints = NDArray[np.int64]
 # Codes 0 and the largest are not below a threshold.

@@ -19,12 +19,15 @@ from fastens.exchange.reading.ensembles import in_single_precision, of_second_cl
 from fastens.exchange.reading.notes import set_noted
 from fastens.exchange.reading.records import Columns, FlatTrees, ForeignModel, refuse
 from fastens.forests.base_forest import BaseForest
-from fastens.forests.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from fastens.forests.forest_classifier import RandomForestClassifier
-from fastens.forests.forest_regressor import RandomForestRegressor
 from fastens.forests.isolation import IsolationForest
+from fastens.forests.random_forest import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.options import LinearLeaves
+from fastens.params.options import LinearLeaves
 from fastens.table.columns.factorize import given_values
 from fastens.table.encoder import FOREIGN, InputEncoder
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fastens.exchange.reading.records import ForeignModel
-from fastens.storage import MAGIC, ModelFileError
+from fastens.modelfile.storage import MAGIC, ModelFileError
 
 _EXPECTED = (
     "a LightGBM text model, an XGBoost JSON or UBJSON model, a CatBoost JSON model, an ONNX TreeEnsemble or the "

@@ -7,12 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.losses.survival_losses import DISTRIBUTIONS
-from fastens.exchange.reading.checks import array_of, number, part, single, whole_number
-from fastens.exchange.reading.outputs import Outputs
-from fastens.exchange.reading.records import RANKER, REGRESSOR, SURVIVAL, ForeignModel, refuse
-from fastens.exchange.reading.vectors import with_vectors
-from fastens.options import AFTLoss
+from fastens.engine.losses.ranking_loss import DISTRIBUTIONS
+from fastens.exchange.reading.records import (
+    RANKER,
+    REGRESSOR,
+    SURVIVAL,
+    ForeignModel,
+    Outputs,
+    array_of,
+    number,
+    part,
+    refuse,
+    single,
+    whole_number,
+    with_vectors,
+)
+from fastens.params.options import AFTLoss
 
 FORESTS = ("RandomForest", "ExtraTrees", "DecisionTree")
 _PLAIN = (str, bool, int, float)

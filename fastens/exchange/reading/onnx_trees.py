@@ -1,20 +1,287 @@
-"""ONNX graphs with one TreeEnsemble (ai.onnx.ml 5), TreeEnsembleRegressor or TreeEnsembleClassifier (3)."""
+"""ONNX tree ensembles, their graph, and the protocol buffers that hold it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import SINGLE, WHOLE
-from fastens.exchange.reading.checks import part, single, whole_number
-from fastens.exchange.reading.code_sets import CodeSet, set_codes
-from fastens.exchange.reading.float32 import at_most, less_than
 from fastens.exchange.reading.notes import n_categories, note_in, noted_outputs, with_note
-from fastens.exchange.reading.onnx_graph import Graph, Node
-from fastens.exchange.reading.outputs import Outputs, sum_of_trees
-from fastens.exchange.reading.records import Columns, ForeignModel, refuse
+from fastens.exchange.reading.records import (
+    CodeSet,
+    Columns,
+    ForeignModel,
+    Outputs,
+    at_most,
+    less_than,
+    part,
+    refuse,
+    set_codes,
+    single,
+    sum_of_trees,
+    whole_number,
+)
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MOST_BYTES = 10
+
+
+class Message:
+    """A message: for each number of a field what it holds, in the order of the file.
+
+    Parameters
+    ----------
+    content : bytes
+        The message.
+
+    Raises
+    ------
+    ModelFileError
+        If it is malformed, or ends early.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._fields: dict[int, list[tuple[int, int | bytes]]] = {}
+        at = 0
+        while at < len(content):
+            key, at = _varint(content, at)
+            kind, number = key & 7, key >> 3
+            value: int | bytes
+            if kind == _VARINT:
+                value, at = _varint(content, at)
+            else:
+                size, at = _varint(content, at) if kind == _BYTES else ({_FIXED64: 8, _FIXED32: 4}.get(kind, -1), at)
+                if size < 0 or at + size > len(content) or number == 0:
+                    raise refuse("a protocol buffer has a field that ends after it; the file is truncated or damaged")
+                value, at = content[at : at + size], at + size
+            self._fields.setdefault(number, []).append((kind, value))
+
+    def bytes(self, number: int) -> list[bytes]:
+        """What a field of bytes holds, each time it is there."""
+        return [value for _, value in self._fields.get(number, []) if isinstance(value, bytes)]
+
+    def messages(self, number: int) -> list[Message]:
+        """The messages of a field."""
+        return [Message(content) for content in self.bytes(number)]
+
+    def texts(self, number: int) -> list[str]:
+        """The texts of a field."""
+        try:
+            return [content.decode("utf-8") for content in self.bytes(number)]
+        except UnicodeDecodeError as error:
+            raise refuse("a text must be in UTF-8; the file is damaged") from error
+
+    def text(self, number: int) -> str:
+        """The last text of a field; "" where there is none."""
+        return (self.texts(number) or [""])[-1]
+
+    def integers(self, number: int) -> NDArray[np.int64]:
+        """Whole numbers of a field, packed or not."""
+        found: list[int] = []
+        for _, value in self._fields.get(number, []):
+            if isinstance(value, bytes):
+                at = 0
+                while at < len(value):
+                    one, at = _varint(value, at)
+                    found.append(one)
+            else:
+                found.append(value)
+        return np.array(found, dtype=np.uint64).astype(np.int64)
+
+    def integer(self, number: int, default: int = 0) -> int:
+        """The last whole number of a field."""
+        found = self.integers(number)
+        return int(found[-1]) if len(found) else default
+
+    def floats(self, number: int, kind: str = "<f4") -> NDArray[np.floating]:
+        """Floats of a field, packed or not."""
+        content = b"".join(self.bytes(number))
+        size = np.dtype(kind).itemsize
+        if len(content) % size:
+            raise refuse("a field of floats must have whole ones; the file is damaged")
+        return np.frombuffer(content, dtype=kind).astype(np.dtype(kind).newbyteorder("="))
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(_MOST_BYTES):
+        if at >= len(content):
+            raise refuse("a protocol buffer must not end within a number; the file is truncated")
+        byte = content[at]
+        value |= (byte & 127) << (7 * shift)
+        at += 1
+        if byte < 128:
+            return value & ((1 << 64) - 1), at
+    raise refuse("a protocol buffer has a number that is too long; the file is damaged")
+
+
+_FLOAT, _STRING, _DOUBLE = 1, 8, 11
+_DTYPES = {1: "<f4", 2: "<u1", 3: "<i1", 6: "<i4", 7: "<i8", 9: "<u1", 10: "<f2", 11: "<f8"}
+# Where a tensor has its numbers, unless as raw bytes.
+_FLOATS_OF = {1: (4, "<f4"), 11: (10, "<f8")}
+
+
+def tensor(message: Message) -> NDArray[Any]:
+    """The entries of a tensor, without its shape."""
+    kind = message.integer(2)
+    if kind == _STRING:
+        return np.array(message.texts(6))
+    if kind not in _DTYPES:
+        raise refuse(f"a tensor of the type {kind} cannot be read")
+    raw = b"".join(message.bytes(9))
+    dtype = np.dtype(_DTYPES[kind])
+    if raw:
+        if len(raw) % dtype.itemsize:
+            raise refuse("a tensor must have whole numbers of bytes; the file is damaged")
+        return np.frombuffer(raw, dtype=dtype)
+    if kind in _FLOATS_OF:
+        number, wide = _FLOATS_OF[kind]
+        return message.floats(number, wide)
+    return message.integers(7 if kind == 7 else 5).astype(dtype)
+
+
+class Node:
+    """An operator: its name, inputs, outputs and attributes."""
+
+    def __init__(self, message: Message) -> None:
+        self.inputs, self.outputs = message.texts(1), message.texts(2)
+        self.operator, self.domain = message.text(4), message.text(7)
+        self.attributes = {attribute.text(1): attribute for attribute in message.messages(5)}
+
+    def integers(self, name: str, size: int | None = None) -> NDArray[np.int64]:
+        """An attribute of whole numbers; none where it is not there."""
+        found = self.attributes[name].integers(8) if name in self.attributes else np.zeros(0, np.int64)
+        if size is not None and len(found) != size:
+            raise refuse(f"{name} must have {size} entries; got {len(found)}")
+        return found
+
+    def integer(self, name: str, default: int) -> int:
+        """An attribute of one whole number."""
+        return self.attributes[name].integer(3, 0) if name in self.attributes else default
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute of one text."""
+        return self.attributes[name].text(4) if name in self.attributes else default
+
+    def texts(self, name: str) -> list[str]:
+        """An attribute of texts."""
+        return self.attributes[name].texts(9) if name in self.attributes else []
+
+    def tensor(self, name: str, size: int | None = None) -> NDArray[Any]:
+        """An attribute that is a tensor."""
+        found = self.attributes[name].messages(5) if name in self.attributes else []
+        values = tensor(found[-1]) if found else np.zeros(0)
+        if size is not None and len(values) != size:
+            raise refuse(f"{name} must have {size} entries; got {len(values)}")
+        return values
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """An attribute of floats, or the tensor of doubles in its place."""
+        if f"{name}_as_tensor" in self.attributes:
+            return self.tensor(f"{name}_as_tensor").astype(np.float64)
+        found = self.attributes[name].floats(7) if name in self.attributes else np.zeros(0)
+        return found.astype(np.float64)
+
+
+class Graph:
+    """The graph of a model.
+
+    Parameters
+    ----------
+    content : bytes
+        The file.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        The operators, in the order in which they run.
+    constants : dict of str to array
+        Tensors that the file has, by name.
+    n_features : int
+        Columns of the one input; 0 where they are not known.
+    metadata : dict of str to str
+        What the file has besides.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        model = Message(content)
+        graphs = model.messages(7)
+        if len(graphs) != 1:
+            raise refuse("the file must be an ONNX model with a graph")
+        graph = graphs[0]
+        self.metadata = {entry.text(1): entry.text(2) for entry in model.messages(14)}
+        self.nodes = [Node(message) for message in graph.messages(1)]
+        self.constants = {message.text(8): tensor(message) for message in graph.messages(5)}
+        for node in self.nodes:
+            if node.operator == "Constant" and node.outputs:
+                self.constants[node.outputs[0]] = node.tensor("value")
+        self._inputs = {}
+        for message in graph.messages(11):
+            if message.text(1) not in self.constants:
+                self._inputs[message.text(1)] = _type_of(message)
+        self.n_inputs, self.n_features = len(self._inputs), 0
+        if len(self._inputs) == 1:
+            self.n_features = next(iter(self._inputs.values()))[1]
+
+    def input_of(self, trees: Node) -> tuple[list[str] | None, bool]:
+        """The names of the columns that trees read, where each is an input, and whether they read float32."""
+        by_output = {name: node for node in self.nodes for name in node.outputs}
+        name, kind = (trees.inputs or [""])[0], None
+        while name in by_output:
+            node = by_output[name]
+            if node.operator == "Cast":
+                kind = node.integer("to", 0) if kind is None else kind
+            elif node.operator == "Concat":
+                names = [self._source(own, by_output) for own in node.inputs]
+                kind = self._inputs[names[0]][0] if kind is None else kind
+                return names, kind == _FLOAT
+            elif node.operator != "Identity":
+                raise refuse(f"the operator {node.operator[:40]!r} before the trees cannot be read")
+            name = node.inputs[0]
+        if name not in self._inputs:
+            raise refuse("the trees of an ONNX model must read its input")
+        return None, (self._inputs[name][0] if kind is None else kind) == _FLOAT
+
+    def _source(self, name: str, by_output: dict[str, Node]) -> str:
+        """The input that a column is, but for casts."""
+        while name in by_output and by_output[name].operator in ("Cast", "Identity", "Reshape"):
+            name = by_output[name].inputs[0]
+        if name not in self._inputs or self._inputs[name][1] not in (0, 1):
+            raise refuse("the columns that an ONNX model joins must be its inputs")
+        return name
+
+    def tables_joined(self, trees: Node) -> list[NDArray[Any]]:
+        """The tables whose rows stand after the other columns that trees read; those that `export` writes."""
+        by_output = {name: node for node in self.nodes for name in node.outputs}
+        joined = by_output.get((trees.inputs or [""])[0])
+        parts = [] if joined is None or joined.operator != "Concat" else [by_output.get(name) for name in joined.inputs]
+        tables = [own.inputs[0] for own in parts if own is not None and own.operator == "Gather" and own.inputs]
+        return [self.constants[name] for name in tables if name in self.constants]
+
+    def following(self, trees: Node) -> Iterator[Node]:
+        """Yield the operators after the trees, in order."""
+        known = set(trees.outputs)
+        for node in self.nodes:
+            if node is not trees and known & set(node.inputs):
+                known |= set(node.outputs)
+                yield node
+
+    def has_labels(self) -> bool:
+        """Whether an operator makes labels of the places of classes."""
+        return any(node.operator in ("LabelEncoder", "ArrayFeatureExtractor", "Gather") for node in self.nodes)
+
+
+def _type_of(message: Message) -> tuple[int, int]:
+    """The type of an input, and its number of columns, 0 where it is not known."""
+    for kind in message.messages(2):
+        for own in kind.messages(1):
+            sizes = [dimension.integer(1, 0) for shape in own.messages(2) for dimension in shape.messages(1)]
+            return own.integer(1), sizes[1] if len(sizes) == 2 and 0 <= sizes[1] < 2**31 else 0
+    return 0, 0
+
 
 _OPERATORS = ("TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier")
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")

@@ -1,7 +1,8 @@
-"""The record that every reader of another library's models fills: flat trees, columns, classes, what they predict."""
+"""Models of other libraries as plain records: trees, columns, outputs, and their checks."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.storage import ModelFileError
+from fastens.forests.isolation import mean_depth
+from fastens.modelfile.storage import ModelFileError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -221,3 +223,363 @@ def by_round(output: Ints, n_outputs: int) -> Ints:
         own = np.flatnonzero(output == k)
         rank[own] = np.arange(len(own))
     return np.lexsort((output, rank))
+
+
+# Kinds of numbers that may stand for others.
+_FITS = {"i": "iub", "f": "fiub", "b": "b"}
+
+
+def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArray[Any]:
+    """Return numbers of a file as an array of one dimension.
+
+    Parameters
+    ----------
+    value : list or array
+        What the file has.
+    name : str
+        What an error calls it.
+    kind : type
+        ``float``, ``bool`` or ``np.int64``; whole numbers are not made of others.
+    size : int, optional
+        How many there must be.
+    """
+    dtype = np.dtype(kind)
+    try:
+        found = np.asarray(value)
+    except (ValueError, OverflowError) as error:
+        raise refuse(f"{name} must hold numbers") from error
+    if found.size == 0:
+        found = found.astype(dtype)
+    if found.ndim != 1 or found.dtype.kind not in ("iub" if dtype.kind == "b" else _FITS[dtype.kind]):
+        raise refuse(f"{name} must be a list of {'whole ' if dtype.kind == 'i' else ''}numbers")
+    if size is not None and len(found) != size:
+        raise refuse(f"{name} must have {size} entries; got {len(found)}")
+    return found.astype(dtype)
+
+
+def single(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Numbers as float32; those that are too large are infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def part(holder: Any, name: str, kind: type | tuple[type, ...]) -> Any:
+    """A part of a record in a file, which must be there, and of one kind."""
+    if not isinstance(holder, dict) or name not in holder:
+        raise refuse(f"{name!r} must be there; the file is not of this kind, or damaged")
+    if not isinstance(holder[name], kind):
+        raise refuse(f"{name!r} must be another kind of value; got {str(holder[name])[:40]!r}")
+    return holder[name]
+
+
+def number(value: Any, name: str) -> float:
+    """A finite number, or the text of one."""
+    try:
+        found = float(value)
+    except (ValueError, TypeError) as error:
+        raise refuse(f"{name} must be a number; got {str(value)[:40]!r}") from error
+    if not np.isfinite(found):
+        raise refuse(f"{name} must be a finite number; got {found}")
+    return found
+
+
+def whole_number(value: Any, name: str, least: int = 0, most: int = 2**31) -> int:
+    """A whole number, or the text of one."""
+    found = number(value, name)
+    if found != int(found) or not least <= found <= most:
+        raise refuse(f"{name} must be a whole number from {least} to {most}; got {value!r}")
+    return int(found)
+
+
+def names_of(value: Any, n_features: int) -> list[str] | None:
+    """Names of columns; None where there are none."""
+    if not value:
+        return None
+    if not isinstance(value, list) or len(value) != n_features or not all(isinstance(name, str) for name in value):
+        raise refuse(f"the names of the columns must be {n_features} texts")
+    return value
+
+
+_NONE = np.full(1, -1)
+
+
+def with_vectors(trees: FlatTrees, n_outputs: int) -> FlatTrees | None:
+    """Return trees with a value for each output, of those that follow each other with the same splits.
+
+    Parameters
+    ----------
+    trees : FlatTrees
+        Trees of one value, one output after the other in each round.
+    n_outputs : int
+        How many there are.
+
+    Returns
+    -------
+    FlatTrees, or None where the trees of a round differ.
+    """
+    n_trees = len(trees.roots)
+    ends = np.append(trees.roots[1:], len(trees.left))
+    sizes = (ends - trees.roots).reshape(-1, n_outputs) if n_trees % n_outputs == 0 else np.zeros((1, 2))
+    if (sizes != sizes[:, :1]).any() or (trees.output != np.arange(n_trees) % n_outputs).any() or trees.lines:
+        return None
+    shift = np.repeat(trees.roots, ends - trees.roots)
+    children = [np.where(child < 0, -1, child - shift) for child in (trees.left, trees.right)]
+    number = np.arange(len(trees.left))
+    own = [
+        np.concatenate([number[a:b] for a, b in zip(trees.roots[k::n_outputs], ends[k::n_outputs], strict=True)])
+        for k in range(n_outputs)
+    ]
+    arrays = [*children, trees.feature, trees.threshold, trees.missing_left]
+    if not all(_are_same(arrays, trees, own[0], nodes) for nodes in own[1:]):
+        return None
+    return _joined(trees, own)
+
+
+def _are_same(
+    arrays: list[NDArray[np.generic]], trees: FlatTrees, one: NDArray[np.int64], other: NDArray[np.int64]
+) -> bool:
+    """Whether nodes have the same splits."""
+    if not all(np.array_equal(array[one], array[other]) for array in arrays):
+        return False
+    pairs = zip(one.tolist(), other.tolist(), strict=True) if trees.sets else ()
+    return all(np.array_equal(trees.sets.get(a, _NONE), trees.sets.get(b, _NONE)) for a, b in pairs)
+
+
+def _joined(trees: FlatTrees, own: list[NDArray[np.int64]]) -> FlatTrees:
+    """The trees of the first output, with the values of all; `own` are the nodes of each output."""
+    first, place = own[0], np.full(len(trees.left), -1)
+    place[first] = np.arange(len(first))
+    roots = place[trees.roots]
+    left, right = (np.where(child < 0, -1, place[child])[first] for child in (trees.left, trees.right))
+    return FlatTrees(
+        roots=roots[roots >= 0],
+        left=left,
+        right=right,
+        feature=trees.feature[first],
+        threshold=trees.threshold[first],
+        missing_left=trees.missing_left[first],
+        value=np.column_stack([trees.value[nodes, 0] for nodes in own]),
+        output=np.zeros(len(trees.roots) // len(own), dtype=np.int64),
+        weight=None if trees.weight is None else trees.weight[first],
+        gain=None if trees.gain is None else trees.gain[first],
+        n_samples=None if trees.n_samples is None else trees.n_samples[first],
+        sets={int(place[node]): positions for node, positions in trees.sets.items() if place[node] >= 0},
+    )
+
+
+_REGRESSOR, _CLASSIFIER = "GradientBoostingRegressor", "GradientBoostingClassifier"
+_OF_NUMBERS = {
+    "identity": "squared_error",
+    "signed_square": "squared_error_of_root",
+    "sigmoid": "cross_entropy",
+    "exponential": "poisson",
+    "logarithm_one_plus_exp": "cross_entropy_lambda",
+}
+# Links of no class, which treelite gives to the task of two classes all the same.
+_OF_NO_CLASS = ("exponential", "logarithm_one_plus_exp", "signed_square")
+_MOST_SAMPLES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What becomes of the sums of trees.
+
+    Attributes
+    ----------
+    n_outputs, n_targets : int
+        How many sums a row has; targets.
+    averages : bool
+        Whether sums are divided by the number of trees.
+    n_averaged : int
+        How many trees means are over; 0 for those of each output.
+    baseline : sequence of float
+        What is added to the sums.
+    is_classifier, is_ranking : bool
+        The task.
+    link : str
+        treelite's name of what is made of them; "isolation" for 2 to the power of minus the mean over `alpha`.
+    alpha : float
+        The factor of "sigmoid" and "multiclass_ova".
+    classes : sequence or None
+        Labels; 0, 1, ... by default.
+    """
+
+    n_outputs: int
+    n_targets: int = 1
+    averages: bool = False
+    n_averaged: int = 0
+    baseline: Sequence[float] = (0.0,)
+    is_classifier: bool = False
+    is_ranking: bool = False
+    link: str = "identity"
+    alpha: float = 1.0
+    classes: Any = None
+
+
+def sum_of_trees(
+    parts: list[dict[str, Any]], output: Any, columns: Columns, outputs: Outputs, note: dict[str, Any] | None = None
+) -> ForeignModel:
+    """Return the record of a model.
+
+    Parameters
+    ----------
+    parts : list of dict
+        Trees, as `join_trees` takes them.
+    output : array of int
+        The sum that each tree of one value adds to.
+    columns : Columns
+        The columns.
+    outputs : Outputs
+        What becomes of the sums.
+    note : dict, optional
+        What `export` noted.
+    """
+    order = by_round(np.asarray(output, dtype=np.int64), outputs.n_outputs)
+    trees = join_trees([parts[index] for index in order], np.asarray(output)[order])
+    baseline = np.array(outputs.baseline, dtype=np.float64)
+    if len(baseline) not in (1, outputs.n_outputs) or not np.isfinite(baseline).all():
+        raise refuse(f"there must be {outputs.n_outputs} finite base scores; got {baseline.tolist()[:8]}")
+    baseline = np.broadcast_to(baseline, outputs.n_outputs).copy()
+    is_by_output = outputs.n_averaged in (0, len(trees.roots) / outputs.n_outputs)
+    if outputs.averages and is_by_output and not baseline.any() and trees.value.shape[1] < outputs.n_outputs:
+        trees = with_vectors(trees, outputs.n_outputs) or trees
+    found = ForeignModel("", trees, columns, baseline.tolist(), n_targets=outputs.n_targets, note=note)
+    is_forest = outputs.averages and not baseline.any() and (trees.value.shape[1] > 1 or outputs.n_outputs == 1)
+    if outputs.link == "isolation":
+        sizes = range(2, _MOST_SAMPLES)
+        place = bisect_left(sizes, outputs.alpha, key=_depth_of)
+        nearest = min(sizes[max(place - 1, 0) : place + 1], key=lambda n: abs(_depth_of(n) - outputs.alpha))
+        found.estimator, found.fitted = "IsolationForest", {"max_samples_": nearest, "offset_": -0.5}
+        return found
+    is_classifier = outputs.is_classifier and outputs.link not in _OF_NO_CLASS
+    if is_classifier or outputs.link in ("hinge", "softmax", "multiclass_ova", "identity_multiclass"):
+        _set_classes(found, outputs, is_forest=is_forest)
+    elif is_forest and outputs.link == "identity":
+        found.estimator = "RandomForestRegressor"
+    elif outputs.link not in _OF_NUMBERS:
+        raise refuse(f"the link {outputs.link[:40]!r} cannot be read")
+    else:
+        found.estimator = "GradientBoostingRanker" if outputs.is_ranking else _REGRESSOR
+        found.parameters = {} if outputs.is_ranking else {"loss": _OF_NUMBERS[outputs.link]}
+        _scale(found, outputs, outputs.alpha if outputs.link == "sigmoid" else 1.0)
+    return found
+
+
+def _depth_of(n: int) -> float:
+    return float(mean_depth(np.array(n)))
+
+
+def _set_classes(found: ForeignModel, outputs: Outputs, *, is_forest: bool) -> None:
+    per_target = outputs.n_outputs // outputs.n_targets
+    n_classes = max(2, per_target)
+    classes = np.arange(n_classes) if outputs.classes is None else np.asarray(outputs.classes)
+    if len(classes) != n_classes or len(set(classes.tolist())) != n_classes:
+        raise refuse(f"there must be {n_classes} different labels; got {classes.tolist()[:8]}")
+    found.classes = classes if outputs.n_targets == 1 else [classes] * outputs.n_targets
+    if outputs.link in ("identity", "identity_multiclass") and (per_target > 1 or is_forest):
+        found.estimator, found.fitted = "RandomForestClassifier", {"_has_all_shares": per_target > 1}
+        n_trees = len(found.trees.roots)
+        if not is_forest and trees_are_one_output(found):
+            raise refuse("trees that add to one class each must have a link from scores to probabilities")
+        if not outputs.averages:
+            found.trees.value = found.trees.value * n_trees
+        return
+    found.estimator = _CLASSIFIER
+    is_several = outputs.link == "multiclass_ova"
+    found.parameters = {"loss": "one_vs_rest" if is_several else "log_loss"}
+    _scale(found, outputs, outputs.alpha if outputs.link in ("sigmoid", "multiclass_ova") else 1.0)
+
+
+def trees_are_one_output(found: ForeignModel) -> bool:
+    """Whether trees have one value, of several outputs."""
+    return found.trees.value.shape[1] == 1 and len(found.baseline) > 1
+
+
+def _scale(found: ForeignModel, outputs: Outputs, factor: float) -> None:
+    """Multiply sums, and divide them by the number of trees where they are means."""
+    if not factor > 0:
+        raise refuse(f"the factor of the link must be positive; got {factor}")
+    found.baseline = [float(value) * factor for value in found.baseline]
+    if outputs.averages:
+        n_trees = len(found.trees.roots)
+        n_own = n_trees if found.trees.value.shape[1] > 1 else n_trees / outputs.n_outputs
+        factor /= outputs.n_averaged or n_own
+    found.trees.value = found.trees.value * factor
+
+
+_MOST_CODES = 60_000
+
+
+@dataclass(frozen=True)
+class CodeSet:
+    """The codes of a split, and whether rows with one of them go left; rows with another code go the other way."""
+
+    codes: NDArray[np.int64]
+    is_left: bool
+
+
+def set_codes(trees: Sequence[dict[str, Any]], columns: Columns) -> None:
+    """Give trees the sets of positions that go left, and columns their number of codes.
+
+    Parameters
+    ----------
+    trees : sequence of dict
+        Trees as `join_trees` takes them, with `code_sets`, a dict of nodes to `CodeSet`, which becomes `sets`.
+    columns : Columns
+        Columns without entries in `categories` get entries in `n_codes`.
+    """
+    largest: dict[int, int] = {}
+    for tree in trees:
+        for node, own in tree["code_sets"].items():
+            column = int(tree["feature"][node])
+            largest[column] = max(largest.get(column, 0), int(own.codes.max(initial=0)))
+            if bool(tree["missing_left"][node]) == own.is_left and column not in columns.categories:
+                columns.has_others.add(column)
+    for column, most in largest.items():
+        known = columns.categories.get(column)
+        if most > _MOST_CODES or (known is not None and most >= len(known)):
+            raise refuse(f"column {column} is split by the category code {most}, beyond its categories")
+        if known is None:
+            columns.n_codes[column] = most + 1
+    for tree in trees:
+        tree["sets"] = {
+            node: own.codes if own.is_left else _without(own.codes, columns, int(tree["feature"][node]))
+            for node, own in tree.pop("code_sets").items()
+        }
+
+
+def _without(codes: NDArray[np.int64], columns: Columns, column: int) -> NDArray[np.int64]:
+    """All positions of a column but some."""
+    known = columns.categories.get(column)
+    n = len(known) if known is not None else columns.n_codes[column] + (column in columns.has_others)
+    return np.setdiff1d(np.arange(n), codes)
+
+
+def at_most(threshold: Any) -> Floats:
+    """Return t such that ``x <= t`` is ``float32(x) <= threshold`` for every double x."""
+    with np.errstate(over="ignore"):
+        given = np.asarray(threshold, dtype=np.float64)
+        rounded = given.astype(np.float32)
+        below = np.where(rounded.astype(np.float64) > given, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+    return _last_rounded_to(below.astype(np.float32))
+
+
+def less_than(threshold: Any) -> Floats:
+    """Return t such that ``x <= t`` is ``float32(x) < threshold``, threshold being a float32."""
+    with np.errstate(over="ignore"):
+        given = np.asarray(threshold).astype(np.float32)
+    return _last_rounded_to(np.nextafter(given, np.float32(-np.inf)))
+
+
+def _last_rounded_to(low: NDArray[np.float32]) -> Floats:
+    """The largest double that is rounded to `low` or less; ties go to the even of two float32."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        high = np.nextafter(low, np.float32(np.inf))
+        wide, above = low.astype(np.float64), high.astype(np.float64)
+        above = np.where(np.isposinf(above) & np.isfinite(wide), 2.0**128, above)
+        wide = np.where(np.isneginf(wide), -(2.0**128), wide)
+        is_even = (np.asarray(low, dtype=np.float32).view(np.uint32) & 1) == 0
+        middle = wide + (above - wide) / 2
+        # -inf takes the tie with the largest number, whose last bit is odd.
+        found = np.where(is_even, middle, np.nextafter(middle, -np.inf))
+        return np.where(np.isposinf(low), np.inf, np.where(np.isnan(low), np.nan, found))

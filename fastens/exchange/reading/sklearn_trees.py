@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.exchange.reading.float32 import at_most
-from fastens.exchange.reading.records import Columns, ForeignModel, join_trees, refuse
-from fastens.options import HuberLoss
+from fastens.exchange.reading.records import Columns, ForeignModel, at_most, join_trees, refuse
+from fastens.params.options import HuberLoss
 
 Floats = NDArray[np.float64]
 

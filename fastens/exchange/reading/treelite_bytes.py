@@ -9,12 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import SINGLE
-from fastens.exchange.reading.checks import whole_number
-from fastens.exchange.reading.code_sets import CodeSet, set_codes
-from fastens.exchange.reading.float32 import at_most, less_than
 from fastens.exchange.reading.notes import note_in
-from fastens.exchange.reading.outputs import Outputs, sum_of_trees
-from fastens.exchange.reading.records import Columns, ForeignModel, refuse
+from fastens.exchange.reading.records import (
+    CodeSet,
+    Columns,
+    ForeignModel,
+    Outputs,
+    at_most,
+    less_than,
+    refuse,
+    set_codes,
+    sum_of_trees,
+    whole_number,
+)
 
 _LESS, _AT_MOST = 2, 3
 _LEAF, _NUMBER, _CATEGORY = range(3)

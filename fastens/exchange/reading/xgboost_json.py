@@ -1,8 +1,9 @@
-"""XGBoost's models: JSON and UBJSON of versions 1.x to 3.x, and its Python objects."""
+"""XGBoost models from JSON and UBJSON."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -10,13 +11,255 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import SINGLE
-from fastens.exchange.reading.checks import array_of, names_of, number, part, single, whole_number
-from fastens.exchange.reading.code_sets import CodeSet, set_codes
-from fastens.exchange.reading.float32 import less_than
 from fastens.exchange.reading.notes import note_in
-from fastens.exchange.reading.records import Columns, ForeignModel, by_round, join_trees, refuse
-from fastens.exchange.reading.ubjson import read_ubjson
-from fastens.exchange.reading.xgboost_objectives import Objective, objective_of
+from fastens.exchange.reading.records import (
+    CLASSIFIER,
+    RANKER,
+    REGRESSOR,
+    SURVIVAL,
+    CodeSet,
+    Columns,
+    ForeignModel,
+    array_of,
+    by_round,
+    join_trees,
+    less_than,
+    names_of,
+    number,
+    part,
+    refuse,
+    set_codes,
+    single,
+    whole_number,
+)
+from fastens.params.options import AFTLoss, TweedieLoss
+
+# Those without a counterpart predict raw values, by a loss of the same kind of prediction.
+_NUMBERS = {
+    "reg:squarederror": "squared_error",
+    "reg:linear": "squared_error",
+    "reg:squaredlogerror": "squared_error",
+    "reg:pseudohubererror": "huber",
+    "reg:absoluteerror": "absolute_error",
+    "reg:logistic": "cross_entropy",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+}
+_TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary:hinge")
+_RANKING = ("rank:pairwise", "rank:ndcg", "rank:map")
+_LOGIT = ("binary:logistic", "reg:logistic")
+_LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """An objective.
+
+    Attributes
+    ----------
+    name : str
+        XGBoost's name.
+    estimator : str
+        The class of the estimator.
+    parameters : dict
+        Its parameters.
+    n_outputs, n_targets : int
+        Raw predictions of a row; targets.
+    classes : array or list of arrays, or None
+        Its classes.
+    fitted : dict
+        More attributes of the estimator.
+    """
+
+    name: str
+    estimator: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    n_outputs: int = 1
+    n_targets: int = 1
+    classes: Any = None
+    fitted: dict[str, Any] = field(default_factory=dict)
+
+    def margin(self, score: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Raw predictions of base scores, in float32 as XGBoost computes them."""
+        one = np.float32(1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.name in _LOGIT:
+                return -np.log(one / score - one)
+            return np.log(score) if self.name in _LOG else score
+
+    def has_vectors(self, trees: list[Any]) -> bool:
+        """Whether trees have a value for each output."""
+        return bool(trees) and trees[0].get("tree_param", {}).get("size_leaf_vector", "1") not in ("0", "1")
+
+
+def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objective:
+    """Return what an objective is here.
+
+    Parameters
+    ----------
+    objective : dict
+        The record of a file, with its name and options.
+    settings : dict
+        The file's `learner_model_param`.
+    """
+    name = str(objective.get("name"))
+    n_targets = max(1, whole_number(settings.get("num_target", "1"), "num_target"))
+    n_classes = whole_number(settings.get("num_class", "0"), "num_class")
+    if name in _NUMBERS or name == "reg:tweedie":
+        loss = _tweedie(objective) if name == "reg:tweedie" else _NUMBERS[name]
+        return Objective(name, REGRESSOR, {"loss": loss}, n_targets, n_targets)
+    if name in ("reg:quantileerror", "reg:expectileerror"):
+        return _levels(name, objective, n_targets)
+    if name in _TWO_CLASSES:
+        classes: Any = np.arange(2) if n_targets == 1 else [np.arange(2)] * n_targets
+        return Objective(name, CLASSIFIER, {}, n_targets, n_targets, classes)
+    if name in ("multi:softprob", "multi:softmax") and n_classes > 1 and n_targets == 1:
+        return Objective(name, CLASSIFIER, {}, n_classes, classes=np.arange(n_classes))
+    if name in _RANKING:
+        return Objective(name, RANKER)
+    return _survival(name, objective)
+
+
+def _survival(name: str, objective: dict[str, Any]) -> Objective:
+    if name == "survival:cox":
+        fitted = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
+        return Objective(name, SURVIVAL, {"loss": "cox"}, fitted=fitted)
+    if name == "survival:aft":
+        options = objective.get("aft_loss_param", {})
+        kind = options.get("aft_loss_distribution", "normal")
+        if kind not in ("normal", "logistic", "extreme"):
+            raise refuse(f"the distribution of survival:aft must be one that XGBoost has; got {str(kind)[:40]!r}")
+        scale = number(options.get("aft_loss_distribution_scale", "1"), "aft_loss_distribution_scale")
+        return Objective(name, SURVIVAL, {"loss": AFTLoss(distribution=kind, scale=scale)})
+    raise refuse(f"the objective {name[:60]!r} is none that XGBoost has, or does not fit the number of classes")
+
+
+def _tweedie(objective: dict[str, Any]) -> Any:
+    options = objective.get("tweedie_regression_param", {})
+    power = number(options.get("tweedie_variance_power", "1.5"), "tweedie_variance_power")
+    return TweedieLoss(variance_power=power) if 1 < power < 2 else "poisson"
+
+
+def _levels(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
+    """Quantiles or expectiles, one or several."""
+    kind = name.removeprefix("reg:").removesuffix("error")
+    options = objective.get(f"{kind}_loss_param") or {}
+    text = str(options.get(f"{kind}_alpha", "[]")).replace("(", "[").replace(")", "]")
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise refuse(f"{kind}_alpha must be a list of numbers; got {text[:40]!r}") from error
+    levels = [number(level, f"{kind}_alpha") for level in (given if isinstance(given, list) else [given])]
+    if not levels or any(not 0 < level < 1 for level in levels):
+        raise refuse(f"{kind}_alpha must hold levels between 0 and 1; got {text[:40]!r}")
+    if n_targets not in (1, len(levels)):
+        raise refuse(f"{kind}_alpha must have {n_targets} levels; got {text[:40]!r}")
+    return Objective(
+        name, REGRESSOR, {"loss": kind, "quantile": levels[0] if len(levels) == 1 else levels}, len(levels)
+    )
+
+
+_NUMBER_TYPES = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
+_CONSTANTS = {"Z": None, "T": True, "F": False}
+_MOST_LEVELS = 100
+
+
+def read_ubjson(content: bytes) -> Any:
+    """Return what UBJSON describes, typed arrays as NumPy's.
+
+    Raises
+    ------
+    ModelFileError
+        If it is malformed, or ends early.
+    """
+    reader = _Reader(content)
+    found = reader.value(reader.mark(), 0)
+    if reader.at != len(content):
+        raise refuse("UBJSON must end with its value; the file goes on")
+    return found
+
+
+class _Reader:
+    def __init__(self, content: bytes) -> None:
+        self.content, self.at = content, 0
+
+    def take(self, n: int) -> bytes:
+        if n < 0 or self.at + n > len(self.content):
+            raise refuse("UBJSON must not end within a value; the file is truncated or damaged")
+        self.at += n
+        return self.content[self.at - n : self.at]
+
+    def mark(self) -> str:
+        mark = self.take(1)
+        while mark == b"N":
+            mark = self.take(1)
+        return mark.decode("latin-1")
+
+    def peek(self) -> str:
+        return self.content[self.at : self.at + 1].decode("latin-1")
+
+    def value(self, mark: str, level: int) -> Any:
+        if level > _MOST_LEVELS:
+            raise refuse("UBJSON must not be nested so deeply")
+        if mark in _NUMBER_TYPES:
+            return self.numbers(mark, 1)[0].item()
+        if mark in _CONSTANTS:
+            return _CONSTANTS[mark]
+        if mark in "SH":
+            return self.text()
+        if mark == "C":
+            return self.take(1).decode("latin-1")
+        if mark == "{":
+            return self.members(level)
+        if mark == "[":
+            return self.items(level)
+        raise refuse(f"UBJSON must not have a value of the kind {mark!r}; the file is damaged")
+
+    def numbers(self, mark: str, n: int) -> np.ndarray:
+        kind = np.dtype(_NUMBER_TYPES[mark])
+        return np.frombuffer(self.take(n * kind.itemsize), dtype=kind).astype(kind.newbyteorder("="))
+
+    def size(self) -> int:
+        mark = self.mark()
+        if mark not in "iUIlL":
+            raise refuse("the size of a UBJSON value must be a whole number; the file is damaged")
+        return int(self.numbers(mark, 1)[0])
+
+    def text(self) -> str:
+        try:
+            return self.take(self.size()).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise refuse("a UBJSON text must be in UTF-8; the file is damaged") from error
+
+    def members(self, level: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        left = self.size() if self.skip("#") else -1
+        while left != 0 and not (left < 0 and self.skip("}")):
+            name = self.text()
+            if name in found:
+                raise refuse(f"{name!r} is there twice")
+            found[name] = self.value(self.mark(), level + 1)
+            left -= 1
+        return found
+
+    def items(self, level: int) -> Any:
+        if self.skip("$"):
+            mark = self.mark()
+            if mark not in _NUMBER_TYPES or not self.skip("#"):
+                raise refuse("a typed UBJSON array must be of numbers, and have a size; the file is damaged")
+            return self.numbers(mark, self.size())
+        left = self.size() if self.skip("#") else -1
+        found = []
+        while left != 0 and not (left < 0 and self.skip("]")):
+            found.append(self.value(self.mark(), level + 1))
+            left -= 1
+        return found
+
+    def skip(self, mark: str) -> bool:
+        is_there = self.peek() == mark
+        self.at += is_there
+        return is_there
+
 
 # Codes of categories are smaller.
 _MOST_CODES = 1 << 24

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.trees.code_sets import set_of
-from fastens.exchange.writing.targets import Target
-from fastens.exchange.writing.view import ModelView
+from fastens.engine.trees.tree_store import set_of
+from fastens.exchange.writing.view import ModelView, Target
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WIDTH = 116

@@ -11,9 +11,8 @@ from typing import Any
 
 import joblib
 
-from fastens.exchange.writing.targets import CannotHoldError
-from fastens.exchange.writing.view import view_of
-from fastens.storage import replacing
+from fastens.exchange.writing.view import CannotHoldError, view_of
+from fastens.modelfile.storage import replacing
 
 # The modules that write the formats: `write` of each takes the view of a model and its own options.
 FORMATS = {

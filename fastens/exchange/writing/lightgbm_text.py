@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.trees.code_sets import set_of
-from fastens.exchange.writing.notes import text_of
-from fastens.exchange.writing.targets import CannotHoldError, Target
-from fastens.exchange.writing.view import Column, FlatTree, Line, ModelView
+from fastens.engine.trees.tree_store import set_of
+from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, Line, ModelView, Target, text_of
 
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING_IS_ZERO, _MISSING_IS_NAN = 1, 2, 4, 8
 

@@ -1,17 +1,208 @@
-"""ONNX: a TreeEnsemble of doubles (ai.onnx.ml 5), or a TreeEnsembleRegressor for older runtimes (ai.onnx.ml 3)."""
+"""ONNX graphs of fitted models: nodes, links and outputs."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from fastens.exchange.writing.notes import text_of
-from fastens.exchange.writing.onnx_links import add_target
-from fastens.exchange.writing.onnx_nodes import Graph
-from fastens.exchange.writing.targets import CannotHoldError
-from fastens.exchange.writing.view import Column, FlatTree, ModelView
+from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target, text_of
+
+_ML = "ai.onnx.ml"
+
+
+class Graph:
+    """A graph of nodes whose results have numbers for names.
+
+    Parameters
+    ----------
+    ml_opset : int
+        Version of ai.onnx.ml.
+    prefix : str
+        What the names of results start with.
+
+    Attributes
+    ----------
+    nodes, constants : lists of NodeProto and TensorProto
+        What was added.
+    results : dict of str to str
+        The results that are outputs, by the outputs' names.
+    """
+
+    def __init__(self, ml_opset: int, prefix: str = "fastens") -> None:
+        try:
+            import onnx
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("format='onnx' needs the package onnx: pip install 'fastens[onnx]'") from error
+        self._onnx: Any = onnx
+        self._prefix = prefix
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.results: dict[str, str] = {}
+        self.ml_opset = ml_opset
+        # What sums of trees are of.
+        self.float_type = np.float64 if ml_opset >= 5 else np.float32
+
+    def input(self, name: str, dtype: DTypeLike, n_columns: int) -> str:
+        """Declare an input of shape (n_rows, n_columns)."""
+        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, self._code(dtype), [None, n_columns]))
+        return name
+
+    def output(self, result: str, name: str, dtype: DTypeLike, n_columns: int | None) -> None:
+        """Make a result an output of shape (n_rows, n_columns), or (n_rows,)."""
+        self.results[name] = result
+        shape = [None] if n_columns is None else [None, n_columns]
+        self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._code(dtype), shape))
+
+    def constant(self, values: NDArray[Any]) -> str:
+        """Add a constant."""
+        name = f"{self._prefix}.constant.{len(self.constants)}"
+        self.constants.append(self._tensor(values, name))
+        return name
+
+    def add(self, kind: str, *inputs: str, n_results: int = 1, **attributes: Any) -> str:
+        """Add a node; return its result, the first of several."""
+        return self._add(kind, "", inputs, n_results, attributes)
+
+    def add_ml(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node of ai.onnx.ml."""
+        return self._add(kind, _ML, inputs, 1, attributes)
+
+    def label_encoder(self, values: str, **keys: Any) -> str:
+        """The positions of values among keys, -1 for others."""
+        (found,) = keys.values()
+        return self.add_ml("LabelEncoder", values, values_int64s=list(range(len(found))), default_int64=-1, **keys)
+
+    def serialised(self, name: str, opset: int, ir_version: int, note: str) -> bytes:
+        """The model of the graph with a note, checked; versions of the operators and of the file format."""
+        helper = self._onnx.helper
+        for own in self._inputs:
+            if not own.name:
+                raise CannotHoldError("a column without a name (inputs='tensor' takes columns of numbers)")
+            if own.name in self.results:
+                raise CannotHoldError(f"a column with the name of the output {own.name!r}")
+        ends = [helper.make_node("Identity", [result], [own]) for own, result in self.results.items()]
+        graph = helper.make_graph([*self.nodes, *ends], name, self._inputs, self._outputs, self.constants)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(_ML, self.ml_opset)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version, producer_name="fastens")
+        helper.set_model_props(model, {"fastens": note})
+        self._onnx.checker.check_model(model)
+        return bytes(model.SerializeToString())
+
+    def _add(self, kind: str, domain: str, inputs: tuple[str, ...], n_results: int, attributes: dict[str, Any]) -> str:
+        results = [f"{self._prefix}.{len(self.nodes)}.{k}" for k in range(n_results)]
+        found = {name: self._attribute(name, value) for name, value in attributes.items()}
+        node = self._onnx.helper.make_node(kind, list(inputs), results, name=results[0], domain=domain, **found)
+        self.nodes.append(node)
+        return results[0]
+
+    def _attribute(self, name: str, value: Any) -> Any:
+        if isinstance(value, type):
+            return self._code(value)
+        return self._tensor(value, name) if isinstance(value, np.ndarray) else value
+
+    def _tensor(self, values: NDArray[Any], name: str) -> Any:
+        values = values.astype(object) if values.dtype.kind == "U" else values
+        return self._onnx.numpy_helper.from_array(values, name)
+
+    def _code(self, dtype: DTypeLike) -> int:
+        if np.dtype(dtype).kind in "UO":
+            return int(self._onnx.TensorProto.STRING)
+        return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+def add_target(graph: Graph, target: Target, raw: str, n_outputs: int, suffix: str) -> None:
+    """Add the outputs of a target: "variable"; "label" and "probabilities"; or "label" and "scores"."""
+    n_own = target.outputs.stop - target.outputs.start
+    if n_own < n_outputs:
+        chosen = np.arange(target.outputs.start, target.outputs.stop)
+        raw = graph.add("Gather", raw, graph.constant(chosen), axis=1)
+    if target.link == "anomaly":
+        _add_anomaly(graph, target, raw)
+    elif target.classes is None:
+        found = _NUMBERS[target.link](graph, raw, n_own)
+        graph.output(found, f"variable{suffix}", graph.float_type, n_own)
+    else:
+        _add_classes(graph, target, raw, suffix)
+
+
+def _add_anomaly(graph: Graph, target: Target, raw: str) -> None:
+    mean_length, offset = target.parameters
+    exponent = graph.add("Mul", raw, _number(graph, -math.log(2) / mean_length))
+    # The score is minus a power of 2, and the decision what it is above the offset.
+    decision = graph.add("Sub", _number(graph, -offset), graph.add("Exp", exponent))
+    is_outlier = graph.add("Less", decision, _number(graph, 0.0))
+    label = graph.add("Where", is_outlier, graph.constant(np.array(-1)), graph.constant(np.array(1)))
+    graph.output(label, "label", np.int64, 1)
+    graph.output(decision, "scores", graph.float_type, 1)
+
+
+def _add_classes(graph: Graph, target: Target, raw: str, suffix: str) -> None:
+    classes = target.classes
+    assert classes is not None
+    if target.outputs.stop - target.outputs.start == 1 and len(classes) == 2:
+        limit = 0.5 if target.link == "shares" else 0.0
+        is_second = graph.add("Greater", raw, _number(graph, limit))
+        index = graph.add("Squeeze", graph.add("Cast", is_second, to=np.int64), graph.constant(np.array([1])))
+    else:
+        index = graph.add("ArgMax", raw, axis=1, keepdims=0)
+    if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
+        raise CannotHoldError(f"a label above 2**63 - 1 ({classes.max()})")
+    labels = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
+    labels = np.array([str(label) for label in labels]) if labels.dtype.kind in "UO" else labels
+    graph.output(graph.add("Gather", graph.constant(labels), index), f"label{suffix}", labels.dtype, None)
+    n_raw = target.outputs.stop - target.outputs.start
+    link = "second share" if target.link == "shares" and n_raw == 1 else target.link
+    shares = _SHARES[link](graph, raw, n_raw)
+    graph.output(shares, f"probabilities{suffix}", graph.float_type, len(classes))
+
+
+def _number(graph: Graph, value: float) -> str:
+    return graph.constant(np.array(value, dtype=graph.float_type))
+
+
+def _sigmoids(graph: Graph, raw: str, n_raw: int) -> str:
+    return graph.add("Concat", graph.add("Sigmoid", graph.add("Neg", raw)), graph.add("Sigmoid", raw), axis=1)
+
+
+def _scaled(graph: Graph, shares: str) -> str:
+    return graph.add("Div", shares, graph.add("ReduceSum", shares, graph.constant(np.array([1]))))
+
+
+def _one_vs_rest(graph: Graph, raw: str, n_raw: int) -> str:
+    least = _number(graph, float(np.finfo(graph.float_type).tiny))
+    return _scaled(graph, graph.add("Max", graph.add("Sigmoid", raw), least))
+
+
+def _both(graph: Graph, raw: str, n_raw: int) -> str:
+    return graph.add("Concat", graph.add("Sub", _number(graph, 1.0), raw), raw, axis=1)
+
+
+def _sorted(graph: Graph, raw: str, n_levels: int) -> str:
+    n_wanted = graph.constant(np.array([n_levels]))
+    return graph.add("TopK", raw, n_wanted, n_results=2, axis=1, largest=0, sorted=1)
+
+
+_Link = Callable[[Graph, str, int], str]
+_NUMBERS: dict[str, _Link] = {
+    "identity": lambda graph, raw, n: raw,
+    "exp": lambda graph, raw, n: graph.add("Exp", raw),
+    "sigmoid": lambda graph, raw, n: graph.add("Sigmoid", raw),
+    "sorted": _sorted,
+}
+_SHARES: dict[str, _Link] = {
+    "sigmoid": _sigmoids,
+    "softmax": lambda graph, raw, n: graph.add("Softmax", raw, axis=1),
+    "one vs rest": _one_vs_rest,
+    "shares": lambda graph, raw, n: _scaled(graph, raw),
+    "second share": _both,
+}
+
 
 # Opset and version of the file format that go with each version of ai.onnx.ml.
 _VERSIONS = {5: (18, 9), 3: (15, 8)}

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from fastens.exchange.writing.targets import CannotHoldError, Target
-from fastens.exchange.writing.view import Column, FlatTree, ModelView
+from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target
 
 _NAMESPACE = "http://www.dmg.org/PMML-4_4"
 # By link of classes: how the last model of the chain makes probabilities of the raw predictions.

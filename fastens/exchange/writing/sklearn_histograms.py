@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
-from fastens.engine.trees.code_sets import set_of
-from fastens.exchange.writing.targets import CannotHoldError
-from fastens.exchange.writing.view import Column, FlatTree
+from fastens.engine.trees.tree_store import set_of
+from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree
 
 _WORDS = 8  # of 32 bits each
 

@@ -20,8 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from fastens.exchange.writing.sklearn_histograms import predictors
-from fastens.exchange.writing.targets import CannotHoldError, Target
-from fastens.exchange.writing.view import Column, FlatTree, ModelView
+from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target
 from fastens.warn import warn
 
 _MOST_CATEGORIES = 255

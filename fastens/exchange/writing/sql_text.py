@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.exchange.writing.targets import CannotHoldError, Target
-from fastens.exchange.writing.view import Column, FlatTree, ModelView
+from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target
 
 # Databases limit how deep an expression is; a sum is as deep as it has terms.
 _TERMS = 100

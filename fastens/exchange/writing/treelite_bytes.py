@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.exchange.writing.notes import text_of
-from fastens.exchange.writing.targets import CannotHoldError, Target
-from fastens.exchange.writing.view import FlatTree, ModelView
+from fastens.exchange.writing.view import CannotHoldError, FlatTree, ModelView, Target, text_of
 
 _VERSION = (4, 0, 0)
 _DOUBLE = 3

@@ -1,7 +1,8 @@
-"""A fitted model as other formats hold it: trees as flat arrays, sets of categories by position, the link, classes."""
+"""A fitted model as the exporters see it: trees, columns, targets and notes."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -9,11 +10,166 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
-from fastens.engine.trees.code_sets import codes_left
+from fastens.engine.losses.column_losses import ColumnLosses, ExponentialLoss, LeastSquares
+from fastens.engine.losses.losses import BinaryLogLoss, LogLinkLoss, Loss, MulticlassLogLoss
+from fastens.engine.losses.numeric_losses import CrossEntropy, CustomClassLoss, CustomLoss, Exponential, SeveralLevels
+from fastens.engine.losses.ranking_loss import AFT, Cox
+from fastens.engine.names import are_texts
+from fastens.engine.trees.tree_store import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.exchange.writing.notes import note_of
-from fastens.exchange.writing.targets import CannotHoldError, Target, targets_of
+
+
+class CannotHoldError(Exception):
+    """What a format cannot hold; `export` completes the sentence, and raises ValueError."""
+
+
+class Target(NamedTuple):
+    """What some of the raw predictions become.
+
+    Attributes
+    ----------
+    outputs : slice
+        Which raw predictions.
+    link : str
+        "identity", "exp", "sigmoid" (of log odds), "softmax", "one vs rest" (sigmoids scaled to sum to 1), "shares" (of
+        the second of two classes, or of each), "sorted" (levels in ascending order) or "anomaly" (of path lengths).
+    classes : array or None
+        The labels; None for numbers.
+    parameters : tuple of float
+        "anomaly": the mean path length and the offset of the decision.
+    """
+
+    outputs: slice
+    link: str
+    classes: NDArray[Any] | None
+    parameters: tuple[float, ...] = ()
+
+
+def targets_of(model: Any) -> tuple[list[Target], float]:
+    """Return the targets of a model, and what its raw predictions are multiplied by for their links to hold."""
+    if model._combination == "path length":
+        parameters = (float(model._mean_path_length()), float(model.offset_))
+        return [Target(slice(0, 1), "anomaly", None, parameters)], 1.0
+    if model._combination not in ("sum", "mean"):
+        raise CannotHoldError(f"the {model._combination} of trees")
+    classes = getattr(model, "classes_", None)
+    loss = getattr(model, "_loss", None)
+    by_target: list[Any] = classes if isinstance(classes, list) else [classes]
+    if loss is None:
+        if not is_classifier(model):
+            return [Target(slice(0, model._n_outputs()), "identity", None)], 1.0
+        widths = [len(own) for own in by_target]
+        if sum(widths) != model._n_outputs():  # of two classes the share of the second alone
+            widths = [1 if width == 2 else width for width in widths]
+        ends = np.cumsum(widths)
+        return [
+            Target(slice(end - width, end), "shares", own)
+            for end, width, own in zip(ends.tolist(), widths, by_target, strict=True)
+        ], 1.0
+    losses = loss.parts if isinstance(loss, ColumnLosses) else [loss]
+    if len(by_target) < len(losses):
+        by_target = [None] * len(losses)
+    ends = np.cumsum([part.n_outputs for part in losses]).tolist()
+    links = [_link(part) for part in losses]
+    if loss is not losses[0] and classes is None and len({*links}) == 1 and links[0][0] != "sorted":
+        return [Target(slice(0, loss.n_outputs), links[0][0], None)], 1.0
+    targets = [
+        Target(slice(end - part.n_outputs, end), link, own)
+        for end, part, (link, _), own in zip(ends, losses, links, by_target, strict=True)
+    ]
+    return targets, links[0][1]
+
+
+def _link(loss: Loss) -> tuple[str, float]:
+    """The link of a loss, and the factor that it needs: by what makes predictions of raw ones."""
+    if isinstance(loss, LeastSquares):
+        return _link(loss._base)
+    if isinstance(loss, CustomLoss):
+        if hasattr(loss._source, "predict"):
+            raise CannotHoldError("a loss of the user's own with a method `predict`")
+        of_classes = "sigmoid" if loss.n_outputs == 1 else "softmax"
+        return (of_classes if isinstance(loss, CustomClassLoss) else "identity"), 1.0
+    if isinstance(loss, ExponentialLoss):
+        return ("sigmoid" if loss.n_outputs == 1 else "one vs rest"), 1.0
+    found = _LINKS.get(type(loss).predict)
+    if found is None:
+        raise CannotHoldError(f"the predictions of loss={loss.name!r}")
+    return found
+
+
+_LINKS: dict[Any, tuple[str, float]] = {
+    Loss.predict: ("identity", 1.0),
+    LogLinkLoss.predict: ("exp", 1.0),
+    BinaryLogLoss.predict: ("sigmoid", 1.0),
+    CrossEntropy.predict: ("sigmoid", 1.0),
+    Exponential.predict: ("sigmoid", 2.0),
+    MulticlassLogLoss.predict: ("softmax", 1.0),
+    SeveralLevels.predict: ("sorted", 1.0),
+}
+
+
+_PLAIN = (str, bool, int, float)
+
+
+def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any]:
+    """Return what `from_model` reads besides the trees.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted model.
+    columns : list of Column
+        Its columns.
+    targets : list of Target
+        What becomes of its raw predictions.
+    """
+    note: dict[str, Any] = {"estimator": type(model).__name__, "links": [target.link for target in targets]}
+    note["widths"] = [target.outputs.stop - target.outputs.start for target in targets]
+    note["parameters"] = [own for target in targets for own in target.parameters]
+    has_levels = "sorted" in note["links"]
+    note["levels"] = np.ravel(model.quantile).tolist() if has_levels else []
+    if has_levels:
+        note["levels_of"] = model._loss.name
+    note["is_mean"] = model._combination != "sum"
+    encoder = model._encoder
+    note["names"] = [column.name for column in columns] if encoder.has_own_names else None
+    if encoder.date_parts or (encoder.has_own_names and not are_texts(encoder.names)):
+        note["columns"] = {name: encoder.to_state().get(name, []) for name in ("names", "dates", "date_parts")}
+    note["is_single"] = bool(model._ensemble.value.dtype == np.float32)
+    if isinstance(getattr(model, "_loss", None), AFT | Cox):
+        note["survival"] = _survival_of(model)
+    labels = [None if target.classes is None else target.classes.tolist() for target in targets]
+    if all(own is not None and all(isinstance(label, _PLAIN) for label in own) for own in labels):
+        note["classes"] = labels
+    note["has_all_shares"] = bool(getattr(model, "_has_all_shares", False))
+    coded = {str(number): len(own.categories) for number, own in enumerate(columns) if own.is_coded}
+    if coded:
+        note["n_codes"] = coded
+    named = {number: own.categories for number, own in enumerate(columns) if own.categories and not own.is_coded}
+    if named:
+        note["categories"] = {str(number): categories for number, categories in named.items()}
+        note["missing_is_category"] = bool(model._encoder.missing_is_category)
+    return note
+
+
+def _survival_of(model: Any) -> dict[str, Any]:
+    """The distribution of the times, or the baseline hazard."""
+    errors = model._options("loss")
+    if errors is not None:
+        return {"distribution": errors.distribution, "scale": float(errors.scale)}
+    return {"times": model.event_times_.tolist(), "hazard": model.cumulative_hazard_.tolist()}
+
+
+def text_of(note: dict[str, Any]) -> str:
+    """The note as one line of ASCII without equals signs, which LightGBM's headers cannot hold.
+
+    XGBoost writes a backslash before a u as it is: one that is no escape must have another letter after it.
+    """
+    text = json.dumps(note, separators=(",", ":")).replace("=", "\\u003d")
+    return re.sub(r"(\\\\)u|\\.", lambda found: found[1] + r"\u0075" if found[1] else found[0], text)
+
 
 Array = NDArray[np.float64]
 

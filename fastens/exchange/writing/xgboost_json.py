@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.exchange.writing.notes import text_of
-from fastens.exchange.writing.targets import CannotHoldError, Target
-from fastens.exchange.writing.view import FlatTree, ModelView
+from fastens.exchange.writing.view import CannotHoldError, FlatTree, ModelView, Target, text_of
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NO_PARENT = 2**31 - 1

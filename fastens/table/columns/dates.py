@@ -14,8 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.table.columns.factorize import Factorized, category_of, is_missing
-from fastens.table.columns.faults import fault
+from fastens.table.columns.factorize import Factorized, category_of, fault, is_missing
 
 DAY, MONTH, DAY_OF_MONTH, WEEKDAY, HOUR = PARTS = ("day", "month", "day of month", "weekday", "hour")
 CALENDAR = PARTS[:-1]  # of dates without a time of day

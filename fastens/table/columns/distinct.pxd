@@ -1,6 +1,5 @@
 from libc.string cimport memcpy
-
-from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from fastens.engine.structs cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 
 
 cdef struct Slot:

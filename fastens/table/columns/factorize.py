@@ -1,7 +1,4 @@
-"""The distinct values of a column, and which of them each row holds: a compiled pass over the rows where one fits.
-
-What takes time with Python's objects is done once for each distinct value, not for each row.
-"""
+"""Distinct values of a column and its codes; spellings of a category; errors of columns."""
 
 from __future__ import annotations
 
@@ -9,7 +6,8 @@ import datetime
 import math
 import re
 from bisect import bisect
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -19,10 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.table.columns.arrow import read_texts
-from fastens.table.columns.distinct import Distinct
-from fastens.table.columns.faults import shown
-from fastens.table.columns.objects import number_strings
-from fastens.table.columns.parse_numbers import map_codes, mark_present, places_in_range, places_in_window, whole_range
+from fastens.table.columns.copy_blocks import map_codes, mark_present, places_in_range, places_in_window, whole_range
+from fastens.table.columns.distinct import Distinct, number_strings
+from fastens.warn import warn
+
+MOST_SHOWN = 60  # characters of a value
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it, a long one cut off, with its type."""
+    text = repr(value)
+    text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
+    return f"{text} of type {type(value).__name__}"
+
+
+def fault(name: str, what: str, row: int, value: Any) -> ValueError:
+    """The error where a row of the column called `name` holds a value that is not `what` must be there."""
+    return ValueError(f"Column {name} must hold {what}; row {row} holds {shown(value)}.")
+
+
+def type_fault(name: str, what: str, row: int, value: Any) -> TypeError:
+    """The same where no value of such a type could be there."""
+    return TypeError(
+        f"Column {name} must hold {what}: each argument must be a string or a number; row {row} holds {shown(value)}."
+    )
+
 
 MOST_OBJECTS = 1 << 12  # looked up by identity; more, or one for every few rows, are likely to be each row's own
 FEWEST_OBJECTS = 1 << 6
@@ -386,3 +405,77 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, int | float):
         return int(value) if isinstance(value, int) else float(value)
     return value
+
+
+_WORDS = {True: ("true", "yes", "t", "y"), False: ("false", "no", "f", "n")}
+_BOOLEANS = {word for words in _WORDS.values() for word in words}
+BOOLEANS, NUMBERS, TEXT = "booleans", "numbers", "text"
+
+
+def kind_of(value: Any) -> str:
+    """What sort of category a value is."""
+    if isinstance(value, str):
+        return TEXT
+    if isinstance(value, bool | np.bool_):
+        return BOOLEANS
+    return NUMBERS if isinstance(value, int | float | np.number) else type(value).__name__
+
+
+def _spellings(value: Any) -> set[str]:
+    """All ways to write a value."""
+    kind = kind_of(value)
+    if kind == TEXT:
+        word = value.strip().casefold()
+        return {word if word in _BOOLEANS else str(value)}
+    if kind not in (BOOLEANS, NUMBERS) or value - value != 0:  # infinite; np.isfinite takes no large whole numbers
+        return {str(value)}
+    whole = {str(int(value)), f"{int(value)}.0"} if value == int(value) else set()
+    return whole | {str(value)} | set(_WORDS[bool(value)] if kind == BOOLEANS else ())
+
+
+def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[Any, Any]:
+    """For values that are no categories, the one category of another type that is written in the same way.
+
+    A value with none or several is left out. The result for a value does not depend on the others.
+    """
+    written = defaultdict(set)
+    for category in categories:
+        for text in _spellings(category):
+            written[text].add(category)
+    found = {}
+    for value in values:
+        same = {category for text in _spellings(value) for category in written.get(text, ())}
+        same = {category for category in same if kind_of(category) != kind_of(value)}
+        if len(same) == 1:
+            found[value] = same.pop()
+    return found
+
+
+def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> dict[Any, Any]:
+    """The same for a column called `name`; warns where values of a type not seen in fit match no category."""
+    strange = {value for value in values if not is_missing(value)}.difference(categories)
+    if _are_of_one_type(strange, categories):
+        return {}
+    found = same_categories(strange, categories)
+    known = {kind_of(category): category for category in reversed(categories)}
+    unknown = sorted((value for value in strange if value not in found and kind_of(value) not in known), key=str)
+    if unknown and known:
+        learned = ", ".join(f"{kind}, such as {shown(category)}" for kind, category in sorted(known.items()))
+        warn(
+            f"Column {name} holds {kind_of(unknown[0])}, such as {shown(unknown[0])}; fit saw {learned}. "
+            "Values that cannot be told to be the same count as categories that fit did not see."
+        )
+    return found
+
+
+def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
+    """The values that are no categories, neither as they are nor written in another type."""
+    known = set(categories)
+    new = [value for value in values if value not in known]
+    same = {} if _are_of_one_type(new, categories) else same_categories(new, categories)
+    return [value for value in new if value not in same]
+
+
+def _are_of_one_type(values: Iterable[Any], categories: Iterable[Any]) -> bool:
+    """Whether there is nothing that could be written in another type: the usual case, and fast to check."""
+    return len({*map(type, values), *map(type, categories)}) < 2

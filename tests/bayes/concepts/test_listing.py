@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fastens import ANY, Conjunction, VersionSpaceClassifier
 from fastens.bayes.concepts.conjunctions import NOTHING, all_conjunctions, brute_force_map
-from fastens.bayes.concepts.listing import all_hitting_sets
+from fastens.bayes.concepts.spaces import all_hitting_sets
 from reference import spaces as naive
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.bayes.counts.chow_liu import class_information, maximum_spanning_tree, mutual_information
 from fastens.bayes.counts.counting import LabelledCodes, class_counts, encode, pair_counts, without_missing
+from fastens.bayes.counts.dirichlet import class_information, maximum_spanning_tree, mutual_information
 from reference import dependence as plain
 
 

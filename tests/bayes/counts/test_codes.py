@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.bayes.counts.codes import add_entries, encode_positions
+from fastens.bayes.counts.counts import add_entries, encode_positions
 from scipy import sparse
 
 from fastens.bayes.counts.counting import encode, encode_all, offsets_of

@@ -7,7 +7,7 @@ import pytest
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from scipy.special import gammaln
 
-from fastens.bayes.counts.count_cube import CountCube, check_cube_size
+from fastens.bayes.counts.counting import CountCube, check_cube_size
 from reference import cube as naive
 from reference import spaces
 

@@ -18,8 +18,8 @@ from fastens import (
     TANClassifier,
     VersionSpaceClassifier,
 )
-from fastens.bayes.counts.declared import given_values
-from fastens.engine.sharing import shared_work
+from fastens.bayes.counts.attributes import given_values
+from fastens.engine.comm import shared_work
 from fastens.table.encoder import InputEncoder
 
 FLAVOURS = ["lime", "cherry"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.bayes.counts import families as module
-from fastens.bayes.counts.counting import CODE_DTYPES
-from fastens.bayes.counts.families import CodedRows, add_family_logs, complete_columns, family_counts
+from fastens.bayes.counts import counting as module
+from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, add_family_logs, complete_columns, family_counts
 from reference import families as plain
 
 FAMILIES = [(0,), (1, 0), (3, 2, 0, 1), (2, 4), (4,)]

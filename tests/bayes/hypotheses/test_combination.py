@@ -23,7 +23,7 @@ from fastens import (
     MLClassifier,
     estimate_errors,
 )
-from fastens.bayes.hypotheses.mixing import Evidence, pool, posterior, pseudo_bma
+from fastens.bayes.hypotheses.combination import Evidence, pool, posterior, pseudo_bma
 from reference import mixing as naive
 from reference.sklearn_checks import parametrize_with_checks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.bayes.naive.dependence import add_families, average_parents
+from fastens.bayes.naive.moments import add_families, average_parents
 from scipy.special import logsumexp
 
 N_ROWS = 700  # more than two blocks

@@ -8,7 +8,7 @@ from fastens.bayes.naive.moments import add_gaussian, add_moments, add_sparse_su
 from scipy import sparse, stats
 
 from fastens import GaussianNB
-from fastens.bayes.naive import count_likelihoods
+from fastens.bayes.naive import likelihoods as count_likelihoods
 from reference import counts as plain
 
 

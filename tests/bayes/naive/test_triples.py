@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastens.bayes.counts.counting import CODE_DTYPES, LabelledCodes
-from fastens.bayes.naive.triples import TripleLayout, check_triples, triple_counts
+from fastens.bayes.naive.one_dependence import TripleLayout, check_triples, triple_counts
 from reference import counts as plain
 
 SIZES = np.array([3, 2, 1, 4, 2])

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from fastens.bayes.networks.bif import format_bif, parse_bif
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
+from fastens.bayes.networks.network_files import format_bif, parse_bif
 from reference.network_models import random_network
 
 

@@ -7,12 +7,23 @@ from time import process_time
 import numpy as np
 import pytest
 
-from fastens.bayes.counts.families import CodedRows, family_counts
-from fastens.bayes.networks.bif import parse_bif
-from fastens.bayes.networks.components import expected_counts, find_components
+from fastens.bayes.counts.counting import CodedRows, family_counts
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
-from fastens.bayes.networks.factors import Factor, eliminate, elimination_order, marginal
-from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, missing_in, query
+from fastens.bayes.networks.inference import (
+    Factor,
+    draw,
+    eliminate,
+    elimination_order,
+    expected_counts,
+    explain,
+    find_components,
+    log_likelihoods,
+    log_posteriors,
+    marginal,
+    missing_in,
+    query,
+)
+from fastens.bayes.networks.network_files import parse_bif
 from reference import networks as plain
 from reference.network_models import FOLDER, random_network
 
@@ -80,7 +91,7 @@ def test_expected_counts(seed, prune, monkeypatch):
     codes = random_codes(rng, network)
     weights = rng.random(codes.shape[1])
     if prune:  # components whose joint table would be large are summed family by family
-        monkeypatch.setattr("fastens.bayes.networks.components.JOINT_CELLS", 2)
+        monkeypatch.setattr("fastens.bayes.networks.inference.JOINT_CELLS", 2)
     components = find_components(network, missing_in(network, codes), prune=False)
     hidden, value = expected_counts(network, components, codes, weights)
     known = family_counts(CodedRows(codes, network.sizes, weights), network.families)

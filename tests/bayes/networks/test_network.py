@@ -17,12 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fastens
 from fastens import BayesianNetwork, CategoricalNB, ModelFileError
-from fastens.bayes.counts.families import CodedRows
-from fastens.bayes.networks.em import run_em, run_gradient_ascent
-from fastens.bayes.networks.family_scores import FamilyScores
-from fastens.bayes.networks.graphs import ancestors
-from fastens.bayes.networks.hill_climbing import hill_climb
+from fastens.bayes.counts.counting import CodedRows
 from fastens.bayes.networks.inference import draw
+from fastens.bayes.networks.structures import FamilyScores, ancestors, hill_climb
+from fastens.bayes.networks.table_estimation import run_em, run_gradient_ascent
 from reference import families as plain_families
 from reference import networks as plain
 from reference.network_models import FOLDER, random_network
@@ -260,7 +258,7 @@ def test_scores(rng, score, monkeypatch):
     codes = rng.integers(1, 4, (4, 300)).astype(np.uint8)
     sizes, weights = np.full(4, 3), rng.random(300)
     scores = FamilyScores(CodedRows(codes, sizes, weights), score, ess=2.0)
-    monkeypatch.setattr("fastens.bayes.networks.family_scores.DENSE_CELLS", 4)
+    monkeypatch.setattr("fastens.bayes.networks.structures.DENSE_CELLS", 4)
     sparse = FamilyScores(CodedRows(codes, sizes, weights), score, ess=2.0)
     for candidate in [(0, ()), (1, (0,)), (2, (0, 1, 3))]:
         child, parents = candidate

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import fastens
 from fastens import ExactTreeAverageClassifier, estimate_errors
-from fastens.bayes.trees.tree_cube import LEAF, n_trees
+from fastens.bayes.trees.tree_average import LEAF, n_trees
 from reference import spaces as naive
 
 PRIORS = [0.5, 0.2, (0.95, 2.0)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastens.cli.page.svg import Range
+from fastens.cli.page.charts import Range
 
 
 @pytest.mark.parametrize(

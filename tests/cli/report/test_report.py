@@ -5,9 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from fastens.cli.report.leaderboard import Entry
 from fastens.cli.report.progress import training_progress
-from fastens.cli.report.report import Report, one_line, shown, with_error
+from fastens.cli.report.report import Entry, Report, one_line, shown, with_error
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from fastens.cli.report.scores import Truth, constant_prediction, score, score_constant
+from fastens.cli.report.report import Truth, constant_prediction, score, score_constant
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -7,8 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from fastens.cli.table.columns import column_kinds, converted, features, kind_of
-from fastens.cli.table.errors import CommandError
+from fastens.cli.table.columns import CommandError, column_kinds, converted, features, kind_of
 from fastens.cli.table.notes import column_notes
 
 MOMENT = datetime.datetime(2024, 2, 29, 18, 30)

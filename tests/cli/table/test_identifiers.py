@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from fastens.cli.table.columns import column_kinds
-from fastens.cli.table.identifiers import (
+from fastens.cli.table.notes import (
     COUNTER,
     DRAWN,
     INDEX,

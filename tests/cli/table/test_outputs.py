@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 import fastens
-from fastens.cli.table.errors import CommandError
-from fastens.cli.table.outputs import check_output, writing
-from fastens.cli.table.tables import write_tables
+from fastens.cli.table.columns import CommandError
+from fastens.cli.table.tables import check_output, write_tables, writing
 from reference.children import run_child
 
 # Writes a large table over "out.csv" until it is killed, eight times: each time the file is the old one or a whole one.
@@ -32,7 +31,7 @@ for attempt in range(8):
 FULL = """
 import resource, signal, sys
 import pyarrow as pa
-from fastens.cli.table.errors import CommandError
+from fastens.cli.table.columns import CommandError
 from fastens.cli.table.tables import write_table
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from fastens.cli.table.errors import CommandError
+from fastens.cli.table.columns import CommandError
 from fastens.cli.table.tables import output_format, read_table, write_table
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastens.cli.table.errors import CommandError
+from fastens.cli.table.columns import CommandError
 from fastens.cli.table.target import check_target, recognised_task, target_values, weight_values
 
 

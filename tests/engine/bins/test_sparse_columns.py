@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from fastens.engine.bins.sparse_columns import cut_sparse_columns
+from fastens.engine.bins.sketch import cut_sparse_columns
 from scipy import sparse
 
-from fastens.engine.bins.distinct import DistinctValues
-from fastens.engine.rows.sparse_rows import columns_of
+from fastens.engine.bins.row_sketch import DistinctValues
+from fastens.engine.rows.sampling import columns_of
 from reference import bins as reference
 
 

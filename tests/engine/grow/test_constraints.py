@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.engine.grow.constraints import Columns, count_of, feature_chances, interaction_groups, monotone_signs
+from fastens.engine.grow.growth import Columns, count_of, feature_chances, interaction_groups, monotone_signs
 
 COLUMNS = Columns(3, ["a", "b", "c"])
 NUMERIC = np.zeros(3, dtype=bool)

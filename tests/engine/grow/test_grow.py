@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
-from fastens.engine.grow.pruning import prune
+from fastens.engine.grow.growth import GrowthRules, TreeGrower, prune
 from fastens.engine.losses.losses import AbsoluteError
 from reference.grown import assert_same_tree, bin_rows, make_rows
 from reference.growth import NaiveGrower, assert_in_the_middle

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_regression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fastens.engine.grow.pruning import prune, pruning_path
+from fastens.engine.grow.growth import prune, pruning_path
 from fastens.engine.trees.trees import TreeEnsemble
 from reference import pruning as twin
 from reference.sklearn_trees import ensemble_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fastens.engine.grow.stump import StumpFinder
-from fastens.engine.splits.criterion import CRITERIA
+from fastens.engine.splits.workspace import CRITERIA
 
 from fastens.engine.bins.sparse_binned import SparseCodes
 from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity

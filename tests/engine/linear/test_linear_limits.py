@@ -7,8 +7,7 @@ import pytest
 
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
-from fastens.engine.linear.linear_leaves import LeafModels
-from fastens.engine.linear.linear_limits import bounds_of_nodes, lines_within_limits
+from fastens.engine.linear.linear_leaves import LeafModels, bounds_of_nodes, lines_within_limits
 
 MONOTONE = np.array([1, -1, 0], dtype=np.int8)
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fastens.engine.linear.predict_lines import add_linear
+from fastens.engine.linear.normal_equations import add_linear
 
 from fastens.engine.linear import normal_equations as kernels
 from fastens.engine.linear.linear_leaves import LeafRows, LeafStatistics, LinearLeaves

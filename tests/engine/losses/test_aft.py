@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.engine.losses import aft as kernels
+from fastens.engine.losses import survival as kernels
 from reference import survival as naive
 
 pytestmark = pytest.mark.parametrize("distribution", kernels.DISTRIBUTIONS)

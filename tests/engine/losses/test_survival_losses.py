@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from fastens.engine.losses.survival_losses import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard
+from fastens.engine.losses.ranking_loss import AFT, DISTRIBUTIONS, Cox, concordance, cumulative_hazard
 from reference import survival as naive
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare, norm
 
-from fastens.engine.rows import binomial
+from fastens.engine.rows import draws as binomial
 from fastens.engine.rows.sampling import stream_seeds
 from reference import binomial as twin
 

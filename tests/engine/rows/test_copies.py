@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from fastens.engine.rows import copies as module
-from fastens.engine.rows.copies import MOST_MADE, Copies, repeated
+from fastens.engine.rows import sampling as module
+from fastens.engine.rows.sampling import MOST_MADE, Copies, repeated
 
 
 @pytest.fixture(params=["one by one", "counted"])

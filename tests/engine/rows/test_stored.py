@@ -1,7 +1,7 @@
 import numpy as np
 from scipy import sparse
 
-from fastens.engine.rows.sparse_rows import canonical, columns_of, hash_table
+from fastens.engine.rows.sampling import canonical, columns_of, hash_table
 
 
 def twice_stored(rng, n=2000, shape=(40, 30)):

@@ -8,8 +8,8 @@ import pytest
 from fastens import DecisionTreeRegressor
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
-from fastens.engine.trees import midpoints
-from fastens.engine.trees.leaf_sums import leaves_of_rows
+from fastens.engine.trees import leaf_values as midpoints
+from fastens.engine.trees.leaf_values import leaves_of_rows
 from reference.forest_growth import rows_of_nodes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fastens.engine.trees import neighbours
-from fastens.engine.trees.leaf_rows import LeafRows
+from fastens.engine.trees.leaf_values import LeafRows
 
 
 class NoRoom:

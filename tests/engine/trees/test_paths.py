@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from fastens.engine.trees.paths import decision_path, depths, leaf_features, parents
+from fastens.engine.trees.contributions import decision_path, depths, leaf_features, parents
 from reference.sklearn_trees import ensemble_of, order_of
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.trees.adding import add_tree_to_raw
-from fastens.engine.trees.structure import check_structure
+from fastens.engine.trees.leaf_values import add_tree_to_raw
+from fastens.engine.trees.packing import check_structure
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
 from reference import predict as twin
 

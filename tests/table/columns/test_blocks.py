@@ -10,7 +10,7 @@ from fastens import BayesianNetwork
 from fastens.table import tables
 from fastens.table.columns.blocks import FIRST_ROWS, MOST_PLACES, code_whole_numbers
 from fastens.table.encoder import InputEncoder
-from fastens.table.frames import table_from_frame
+from fastens.table.tables import table_from_frame
 from reference.columns import code_table
 
 TYPES = [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]

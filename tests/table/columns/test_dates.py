@@ -21,10 +21,10 @@ from fastens import (
     from_model,
     load,
 )
-from fastens.table.arrays import ArrayTable
 from fastens.table.columns.dates import PARTS, date_parts, elapsed_days, times_of, with_parts
 from fastens.table.columns.numbers import numbers_of
 from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.tables import ArrayTable
 
 pa = pytest.importorskip("pyarrow")
 

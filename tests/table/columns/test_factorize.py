@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from fastens.table.columns.parse_numbers import places_in_range
+from fastens.table.columns.copy_blocks import places_in_range
 from hypothesis import given, settings
 
-from fastens.table.arrays import ArrayTable
 from fastens.table.columns.factorize import Factorized, factorize
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.frames import table_from_frame
+from fastens.table.tables import ArrayTable, table_from_frame
 from reference.columns import categories, column_values, positions
 
 pa = pytest.importorskip("pyarrow")

@@ -12,11 +12,9 @@ import polars as pl
 import pytest
 
 from fastens import RandomForestClassifier
-from fastens.table.arrays import ArrayTable, has_large_numbers, with_missing
-from fastens.table.columns.numbers import numbers_of
-from fastens.table.columns.vectors import numbers_in, unmasked
+from fastens.table.columns.numbers import numbers_in, numbers_of, unmasked
 from fastens.table.encoder import InputEncoder
-from fastens.table.frames import table_from_frame
+from fastens.table.tables import ArrayTable, has_large_numbers, table_from_frame, with_missing
 
 pa = pytest.importorskip("pyarrow")
 IDS = [2**60 + 1, 2**53 + 1, -(2**62) - 1, 7]

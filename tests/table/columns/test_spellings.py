@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from fastens import BayesianNetwork, CategoricalNB, GradientBoostingClassifier
-from fastens.table.columns.spellings import same_categories, without_same
+from fastens.table.columns.factorize import same_categories, without_same
 from fastens.table.encoder import InputEncoder
-from fastens.table.frames import table_from_frame
+from fastens.table.tables import table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 NAN = np.nan

@@ -1,19 +1,543 @@
-"""The best split of one feature from the sums of its codes: the groups up to some position go left, and with them,
-perhaps, the missing rows."""
+"""Best split of one feature from sums by code: reading codes, grouping rows, scoring, scanning."""
 
-from fastens.engine.forest.splits.classes cimport scan_classes
-from fastens.engine.forest.splits.score cimport (
-    BY_CLASS, BY_LOGARITHMS, SEVERAL_AT_ONCE, Scan, is_monotone, is_packed_squares, scan_of, word_weight, words_count,
-    words_score, words_value, words_weight
+from fastens.engine.forest.splits.structs cimport (
+    Cells, CodeColumn, Entry, FEATURES_AT_ONCE, Forest, ForestTable, FoundSplit, Layout, Search, keep_split,
+    sum_of_logs
 )
-from fastens.engine.forest.splits.structs cimport Forest, FoundSplit, Layout, Search, keep_split, sum_of_logs
+from fastens.engine.splits.workspace cimport ENTROPY, SQUARES, gain_of_squares, score_of_sums
+from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.string cimport memset
+from fastens.engine.paths cimport add_feature, mask_words
+from fastens.engine.rows.stored_rows cimport place_of_row
+from libc.math cimport sqrt
+from fastens.engine.splits.split cimport sort_by_key
 from fastens.engine.forest.splits.threshold cimport random_code
 from fastens.engine.splits.goes_left cimport middle_code, set_fill, set_put
 from fastens.engine.histograms.cells cimport first_with_count
 from fastens.engine.random cimport random_below, random_bits
-from fastens.engine.splits.criterion cimport gain_of_squares
 from fastens.engine.splits.scan cimport ScanNode, leave_out_light, place_of, split_gains
-from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint64_t
+
+
+cdef int64_t words_weight(const Search* search, const uint64_t* words) noexcept nogil:
+    """Weight of the rows behind the words."""
+    cdef const Forest* forest = search.forest
+    cdef const Layout* layout = &search.sample.layout
+    cdef int64_t weight = 0
+    cdef int32_t k
+    if layout.packed:
+        return word_weight(layout, words[0])
+    if forest.targets.classes == NULL:
+        return word_weight(layout, words[forest.targets.n_stats])
+    for k in range(forest.targets.first_stat[1]):
+        weight += word_weight(layout, words[k])
+    return weight
+
+
+cdef int64_t words_count(const Search* search, const uint64_t* words) noexcept nogil:
+    cdef const Forest* forest = search.forest
+    cdef uint64_t count_mask = search.sample.layout.count_mask
+    cdef int64_t count = 0
+    cdef int32_t k
+    if search.sample.layout.packed:
+        return <int64_t>(words[0] & count_mask)
+    if forest.targets.classes == NULL:
+        return <int64_t>(words[forest.targets.n_stats] & count_mask)
+    for k in range(forest.targets.first_stat[1]):
+        count += <int64_t>(words[k] & count_mask)
+    return count
+
+
+cdef int32_t _stats(const Search* search, const uint64_t* words) noexcept nogil:
+    """Write the sums that are scored; return how many."""
+    cdef const Forest* forest = search.forest
+    cdef const Layout* layout = &search.sample.layout
+    cdef float64_t* stats = search.stats
+    cdef int32_t k
+    if layout.packed:
+        stats[0] = <float64_t>(words[0] >> layout.number_shift)
+        if forest.rules.criterion != ENTROPY:
+            return 1
+        stats[1] = <float64_t>word_weight(layout, words[0]) - stats[0]
+        return 2
+    for k in range(forest.targets.n_stats):
+        stats[k] = <float64_t>(words[k] if forest.targets.classes == NULL else word_weight(layout, words[k]))
+    return forest.targets.n_stats
+
+
+cdef float64_t _class_score(const Layout* layout, const uint64_t* words, Py_ssize_t n_classes) noexcept nogil:
+    """Sum of the squares of the classes' weights, over their sum."""
+    cdef Py_ssize_t k
+    cdef float64_t of_class, squares = 0.0, weight = 0.0
+    for k in range(n_classes):
+        of_class = <float64_t>word_weight(layout, words[k])
+        squares += of_class * of_class
+        weight += of_class
+    return squares / weight
+
+
+cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept nogil:
+    """Score of the rows behind the words; minus infinity where the criterion allows no such rows."""
+    cdef int32_t n
+    if has_class_words(search):
+        return _class_score(&search.sample.layout, words, search.forest.targets.n_stats)
+    n = _stats(search, words)
+    return score_of_sums(search.forest.rules.criterion, search.stats, n, <float64_t>words_weight(search, words))
+
+
+cdef float64_t words_value(const Search* search, const uint64_t* words) noexcept nogil:
+    """What monotone constraints bound: the share of the second class, or the mean."""
+    cdef const Layout* layout = &search.sample.layout
+    if layout.packed:
+        return <float64_t>(words[0] >> layout.number_shift) / <float64_t>word_weight(layout, words[0])
+    if search.forest.targets.classes == NULL:
+        return <float64_t>words[0] / <float64_t>word_weight(layout, words[1])
+    return <float64_t>word_weight(layout, words[1]) / <float64_t>(
+        word_weight(layout, words[0]) + word_weight(layout, words[1])
+    )
+
+
+cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noexcept nogil:
+    return (
+        (left - right) * search.forest.limits.monotone[search.feature] <= 0
+        and min(left, right) >= search.lower
+        and max(left, right) <= search.upper
+    )
+
+
+cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
+    """Whether packed sums are those of rows of one class."""
+    cdef const Layout* layout = &search.sample.layout
+    cdef uint64_t second = total >> layout.number_shift
+    return search.forest.targets.classes != NULL and layout.packed and (
+        second == 0 or second == (total >> layout.weight_shift) & layout.weight_mask
+    )
+
+
+cdef float64_t unit_of_gain(const Forest* forest, const Layout* layout) noexcept nogil:
+    """What a gain of the rounded numbers and weights is multiplied by."""
+    cdef float64_t unit = 1.0 / (layout.weight_scale * forest.targets.n_targets)
+    if forest.targets.classes == NULL:
+        unit /= layout.number_scale * (layout.number_scale if forest.rules.criterion == SQUARES else 1.0)
+    elif is_packed_squares(forest, layout):
+        # The squares of one class's weight only; the other class's add as much to a gain.
+        unit *= 2.0
+    return unit
+
+
+cdef enum:
+    # To look a row up in a column takes as long as to go through so many of its stored codes.
+    STORED_PER_LOOK = 8
+
+
+cdef CodeColumn spread_column(
+    Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
+) noexcept nogil:
+    """The codes of these rows of a sparse table, spread in one of the places."""
+    cdef const ForestTable* table = &search.forest.table
+    cdef void* codes = search.spread + place * table.n_rows * table.code_size
+    if table.code_size == 1:
+        _spread(table, feature, rows, n_rows, <uint8_t*>codes)
+    else:
+        _spread(table, feature, rows, n_rows, <uint16_t*>codes)
+    return CodeColumn(codes, 1)
+
+
+cdef inline void _spread(
+    const ForestTable* table, int32_t feature, const Entry* rows, Py_ssize_t n_rows, code_t* out
+) noexcept nogil:
+    """Write the codes of these rows, ascending ones, each to its place among all rows; other places get anything."""
+    cdef int64_t first = table.stored.first[feature]
+    cdef Py_ssize_t i, place = 0, n_stored = table.stored.first[feature + 1] - first
+    cdef const int32_t* stored_rows = table.stored.rows + first
+    cdef const code_t* codes = (<const code_t*>table.stored.codes) + first
+    cdef code_t zero = (<const code_t*>table.stored.zeros)[feature]
+    for i in range(n_rows):
+        out[rows[i].row] = zero
+    if n_stored <= STORED_PER_LOOK * n_rows:
+        for i in range(n_stored):
+            out[stored_rows[i]] = codes[i]
+        return
+    for i in range(n_rows):
+        place = place_of_row(stored_rows, n_stored, place, rows[i].row)
+        if place == n_stored:
+            return
+        if <Py_ssize_t>stored_rows[place] == rows[i].row:
+            out[rows[i].row] = codes[place]
+
+
+cdef void note_present(Search* search) noexcept nogil:
+    """The features on which any of a node's rows has another code than that of zeros, and where the rows stand."""
+    cdef const ForestTable* table = &search.forest.table
+    cdef const int64_t* of_row
+    cdef Py_ssize_t i, k
+    memset(search.present, 0, mask_words(table.n_features) * sizeof(search.present[0]))
+    for i in range(search.n_rows):
+        search.places[search.rows[i].row] = <uint32_t>i + 1
+        of_row = table.stored.first_of_row + search.rows[i].row
+        for k in range(of_row[0], of_row[1]):
+            add_feature(search.present, table.stored.features[k])
+
+
+cdef void forget_places(Search* search) noexcept nogil:
+    """No row is in the node any more."""
+    cdef Py_ssize_t i
+    for i in range(search.n_rows):
+        search.places[search.rows[i].row] = 0
+
+
+cdef void count_stored(Search* search, int32_t feature, const Cells* to, bint marked) noexcept nogil:
+    """Count the node's rows on a feature, each adding one word: those of zeros are what the others leave of all."""
+    cdef const ForestTable* table = &search.forest.table
+    if table.code_size == 1:
+        _count(search, feature, to, marked, table.stored.codes)
+    else:
+        _count(search, feature, to, marked, <const uint16_t*>table.stored.codes)
+
+
+cdef inline void _count(
+    Search* search, int32_t feature, const Cells* to, bint marked, const code_t* codes
+) noexcept nogil:
+    cdef const ForestTable* table = &search.forest.table
+    cdef int64_t first = table.stored.first[feature]
+    cdef Py_ssize_t i, k, place = 0, n_found = 0, n_stored = table.stored.first[feature + 1] - first
+    cdef Py_ssize_t n_words = search.sample.layout.n_words
+    cdef const int32_t* stored_rows = table.stored.rows + first
+    cdef uint32_t zero
+    if code_t is uint8_t:
+        zero = table.stored.zeros[feature]
+    else:
+        zero = (<const uint16_t*>table.stored.zeros)[feature]
+    codes += first
+    for k in range(n_words):
+        to.cells[zero * n_words + k] += search.total[k]
+    if n_stored <= STORED_PER_LOOK * search.n_rows:
+        for i in range(n_stored):
+            place = search.places[stored_rows[i]]
+            if place > 0:
+                _move(to, &search.rows[place - 1], codes[i], zero, n_words, marked)
+                n_found += 1
+    else:
+        for i in range(search.n_rows):
+            place = place_of_row(stored_rows, n_stored, place, search.rows[i].row)
+            if place == n_stored:
+                break
+            if <uint32_t>stored_rows[place] == search.rows[i].row:
+                _move(to, &search.rows[i], codes[place], zero, n_words, marked)
+                n_found += 1
+    if marked and n_found < search.n_rows:
+        _mark(to, zero)
+
+
+cdef inline void _move(
+    const Cells* to, const Entry* entry, uint32_t code, uint32_t zero, Py_ssize_t n_words, bint marked
+) noexcept nogil:
+    """From the cell of zeros to that of the row's code."""
+    cdef Py_ssize_t offset = 0 if n_words == 1 else entry.offset
+    to.cells[code * n_words + offset] += entry.word
+    to.cells[zero * n_words + offset] -= entry.word
+    if marked:
+        _mark(to, code)
+
+
+cdef inline void _mark(const Cells* to, uint32_t code) noexcept nogil:
+    to.marks[code >> 6] |= <uint64_t>1 << (code & 63)
+    to.summary[code >> 12] |= <uint64_t>1 << ((code >> 6) & 63)
+
+
+cdef extern from "engine/forest/splits/rows.h" nogil:
+    void count_entries(
+        int code_size, const CodeColumn* columns, const Cells* to, const Entry* rows, Py_ssize_t n_rows,
+        Py_ssize_t n_words, int n_columns, int marked
+    )
+    int32_t collect_all(const Cells* cells, int32_t n_codes, Py_ssize_t n_words, uint16_t* codes, uint64_t* found)
+    int32_t collect_marked(const Cells* cells, int code_size, Py_ssize_t n_words, uint16_t* codes, uint64_t* found)
+
+
+cdef enum:
+    AXIS_STEPS = 16                 # of the power iteration; an order of categories needs no more
+
+
+cdef bint _adds_one_word(const Search* search) noexcept nogil:
+    """Whether a row adds a single word."""
+    return search.sample.layout.packed or is_one_class_target(search.forest)
+
+
+cdef bint _is_marked(const Search* search) noexcept nogil:
+    """Whether the codes of a node's rows are noted: where going through all codes costs more."""
+    if search.sample.ranks != NULL:
+        return False
+    return 2 * search.n_rows < search.forest.table.max_codes or not _adds_one_word(search)
+
+
+cdef void count_features(Search* search, const int32_t* features, int32_t n) noexcept nogil:
+    """Count the node's rows on up to FEATURES_AT_ONCE features."""
+    cdef CodeColumn columns[FEATURES_AT_ONCE]
+    cdef int32_t j
+    if search.forest.table.stored.rows != NULL and _adds_one_word(search):
+        for j in range(n):
+            count_stored(search, features[j], &search.cells[j], _is_marked(search))
+        return
+    for j in range(n):
+        columns[j] = column_of(search, features[j], search.rows, search.n_rows, j)
+    if _adds_one_word(search):
+        count_entries(
+            search.forest.table.code_size, columns, search.cells, search.rows, search.n_rows,
+            search.sample.layout.n_words, n, _is_marked(search),
+        )
+        return
+    for j in range(n):
+        _count_many(search, &search.cells[j], &columns[j])
+
+
+cdef void _count_many(const Search* search, const Cells* to, const CodeColumn* column) noexcept nogil:
+    """Count rows that add several words each."""
+    cdef Py_ssize_t i, n_words = search.sample.layout.n_words
+    cdef uint32_t code
+    cdef bint marked = _is_marked(search)
+    for i in range(search.n_rows):
+        code = code_at(search.forest.table.code_size, column, search.rows[i].row)
+        add_row(search, &search.rows[i], to.cells + code * n_words)
+        if not marked:
+            continue
+        to.marks[code >> 6] |= <uint64_t>1 << (code & 63)
+        to.summary[code >> 12] |= <uint64_t>1 << ((code >> 6) & 63)
+
+
+cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
+    """Take what was counted in one place: the codes in order and their words."""
+    cdef const Cells* cells = &search.cells[place]
+    cdef int32_t n_words = search.sample.layout.n_words, n_codes = search.forest.table.n_codes[search.feature]
+    if _is_marked(search):
+        search.n_groups = collect_marked(
+            cells, search.forest.table.code_size, n_words, search.codes, search.found
+        )
+    else:
+        search.n_groups = collect_all(cells, n_codes, n_words, search.codes, search.found)
+    search.is_set = search.forest.table.is_categorical[search.feature]
+    if search.is_set and search.n_groups > 1:
+        _order_categories(search)
+
+
+cdef void _order_categories(Search* search) noexcept nogil:
+    """Order categories by their mean (see order.pyx); where there are several sums, along the axis on which the means
+    differ most (Coppersmith, Hong & Hosking 1999)."""
+    cdef int32_t j, k, n = search.n_groups, n_words = search.sample.layout.n_words
+    cdef int32_t n_sums = 1 if search.sample.layout.packed else search.forest.targets.n_stats
+    cdef const uint64_t* words
+    cdef float64_t weight
+    search.axis[0] = 1.0
+    if n_sums > 1:
+        _find_axis(search, n, n_sums)
+    for j in range(n):
+        search.order[j] = j
+        search.gains[j] = 0.0
+        words = search.found + j * n_words
+        weight = <float64_t>words_weight(search, words)
+        for k in range(n_sums):
+            search.gains[j] += search.axis[k] * _mean(search, words, weight, k)
+    sort_by_key(search.gains, search.order, n)
+    _permute(search, n, n_words)
+
+
+cdef inline float64_t _mean(const Search* search, const uint64_t* words, float64_t weight, int32_t k) noexcept nogil:
+    if search.sample.layout.packed:
+        return <float64_t>(words[0] >> search.sample.layout.number_shift) / weight
+    if search.forest.targets.classes == NULL:
+        return <float64_t>words[k] / weight
+    return <float64_t>(words[k] >> search.sample.layout.weight_shift) / weight
+
+
+cdef void _find_axis(Search* search, int32_t n, int32_t n_sums) noexcept nogil:
+    """First principal axis of the categories' means around the node's, each with its weight, by power iteration."""
+    cdef int32_t _step, j, k, n_words = search.sample.layout.n_words
+    cdef float64_t dot, length, of_node
+    cdef float64_t* axis = search.axis
+    cdef float64_t* next_ = search.axis + n_sums
+    cdef float64_t* weight = search.gains
+    cdef float64_t* away = <float64_t*>(search.found + <Py_ssize_t>n * n_words)   # (n, n_sums): from the node's mean
+    of_node = <float64_t>words_weight(search, search.total)
+    for k in range(n_sums):
+        axis[k] = 1.0 / (k + 1.0)
+        next_[k] = _mean(search, search.total, of_node, k)
+    for j in range(n):
+        weight[j] = <float64_t>words_weight(search, search.found + j * n_words)
+        for k in range(n_sums):
+            away[j * n_sums + k] = _mean(search, search.found + j * n_words, weight[j], k) - next_[k]
+    for _step in range(AXIS_STEPS):
+        for k in range(n_sums):
+            next_[k] = 0.0
+        for j in range(n):
+            dot = 0.0
+            for k in range(n_sums):
+                dot += axis[k] * away[j * n_sums + k]
+            dot *= weight[j]
+            for k in range(n_sums):
+                next_[k] += dot * away[j * n_sums + k]
+        length = 0.0
+        for k in range(n_sums):
+            length += next_[k] * next_[k]
+        if length == 0.0:
+            return
+        for k in range(n_sums):
+            axis[k] = next_[k] / sqrt(length)
+
+
+cdef void _permute(Search* search, int32_t n, int32_t n_words) noexcept nogil:
+    """Put codes and words in the order of search.order."""
+    cdef int32_t j, k
+    cdef uint64_t* copy = search.found + <Py_ssize_t>n * n_words
+    for j in range(n):
+        search.order[j + n] = search.codes[j]
+        for k in range(n_words):
+            copy[j * n_words + k] = search.found[j * n_words + k]
+    for j in range(n):
+        search.codes[j] = <uint16_t>search.order[n + search.order[j]]
+        for k in range(n_words):
+            search.found[j * n_words + k] = copy[search.order[j] * n_words + k]
+
+
+cdef struct Side:
+    # Whole numbers, so that what is added can be taken away again.
+    const int64_t* logs             # NULL: squares
+    int64_t sum                     # over the classes, of squares or of weights times their logarithms
+    int64_t weight
+    int64_t count
+    uint64_t* weights               # of each class
+
+
+cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:
+    """Move rows of one class from one side to the other."""
+    cdef int64_t weight = word_weight(layout, word), count = word & layout.count_mask
+    if from_.logs == NULL:
+        from_.sum -= weight * (2 * <int64_t>from_.weights[k] - weight)
+        to.sum += weight * (2 * <int64_t>to.weights[k] + weight)
+    else:
+        from_.sum += from_.logs[from_.weights[k] - weight] - from_.logs[from_.weights[k]]
+        to.sum += to.logs[to.weights[k] + weight] - to.logs[to.weights[k]]
+    from_.weights[k] -= weight
+    to.weights[k] += weight
+    from_.weight -= weight
+    to.weight += weight
+    from_.count -= count
+    to.count += count
+
+
+cdef inline void _move_side(
+    const Layout* layout, const uint64_t* cell, int32_t n_classes, Side* from_, Side* to
+) noexcept nogil:
+    """Move a group's rows from one side to the other."""
+    cdef int32_t k
+    for k in range(n_classes):
+        if cell[k] != 0:
+            _move_class(layout, cell[k], k, from_, to)
+
+
+cdef inline int64_t _of_class(const Side* side, int32_t k) noexcept nogil:
+    """What a class adds to the sum."""
+    return <int64_t>(side.weights[k] * side.weights[k]) if side.logs == NULL else side.logs[side.weights[k]]
+
+
+cdef inline float64_t _score(const Side* left, const Side* right) noexcept nogil:
+    """Of both sides together."""
+    cdef int64_t entropy
+    if left.logs == NULL:
+        return <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight
+    entropy = left.sum - left.logs[left.weight] + right.sum - right.logs[right.weight]
+    return sum_of_logs(entropy)
+
+
+cdef void _start(Search* search, Side* left, Side* right) noexcept nogil:
+    """All rows on the right."""
+    cdef int32_t k, n_classes = search.forest.targets.n_stats
+    left.logs = right.logs = search.forest.rules.logs
+    left.sum = left.weight = left.count = right.sum = 0
+    left.weights, right.weights = search.left, search.left + n_classes
+    right.weight, right.count = search.weight, search.n_all
+    for k in range(n_classes):
+        left.weights[k] = 0
+        right.weights[k] = <uint64_t>word_weight(&search.sample.layout, search.total[k])
+        right.sum += _of_class(right, k)
+
+
+cdef inline bint _is_allowed_side(const Search* search, const Side* side) noexcept nogil:
+    return side.weight >= search.sample.min_weight and (
+        search.sample.layout.count_mask == 0 or side.count >= search.forest.limits.min_samples_leaf
+    )
+
+
+cdef inline void _consider(
+    Search* search, const Side* left, const Side* right, int32_t position, bint missing_left
+) noexcept nogil:
+    """Keep a split if it is allowed and better than the best so far."""
+    cdef float64_t gain
+    if not (_is_allowed_side(search, left) and _is_allowed_side(search, right)):
+        return
+    gain = _score(left, right) - search.score
+    if gain > search.best.gain:
+        keep_split(search, gain, position, missing_left)
+        search.best.left_weight = left.weight
+
+
+cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
+    """The splits with the groups first .. k on the left, k = first .. last."""
+    cdef const Layout* layout = &search.sample.layout
+    cdef Side left, right
+    cdef int32_t j, n_classes = search.forest.targets.n_stats
+    _start(search, &left, &right)
+    if missing_left:
+        _move_side(layout, search.found, n_classes, &right, &left)
+    for j in range(first, last + 1):
+        _move_side(layout, search.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
+        _consider(search, &left, &right, j, missing_left)
+
+
+cdef inline void _sort_rows(const Search* search, uint32_t* keys) noexcept nogil:
+    """The codes and places of a few rows, ascending."""
+    cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
+    cdef int32_t i, j
+    cdef uint32_t key
+    for i in range(<int32_t>search.n_rows):
+        key = code_at(search.forest.table.code_size, &column, search.rows[i].row) << 8 | <uint32_t>i
+        j = i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = key
+
+
+cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing_left) noexcept nogil:
+    """Every threshold between rows that are in order, with missing rows, which come first, on one side."""
+    cdef Side left, right
+    cdef int32_t i, group = 0, n = <int32_t>search.n_rows
+    cdef bint stays = keys[0] >> 8 == 0 and not missing_left
+    cdef const Entry* row
+    _start(search, &left, &right)
+    for i in range(n):
+        if not (stays and group == 0):
+            row = &search.rows[keys[i] & 255]
+            _move_class(&search.sample.layout, row.word, <int32_t>row.offset, &right, &left)
+        if i + 1 < n and keys[i + 1] >> 8 == keys[i] >> 8:
+            continue
+        # Not: all rows on one side, nor missing ones alone, which is a split of the other kind.
+        if right.weight > 0 and not (keys[0] >> 8 == 0 and group == 0):
+            _consider(search, &left, &right, group, missing_left)
+        group += 1
+
+
+cdef void search_few(Search* search) noexcept nogil:
+    """Every threshold of a numeric feature for few rows, which are sorted rather than counted."""
+    cdef uint32_t[FEW_ROWS] keys
+    cdef int32_t i
+    _sort_rows(search, keys)
+    search.n_groups, search.is_set = 0, False
+    for i in range(<int32_t>search.n_rows):
+        if i == 0 or keys[i] >> 8 != keys[i - 1] >> 8:
+            search.codes[search.n_groups] = <uint16_t>(keys[i] >> 8)
+            search.n_groups += 1
+    if search.n_groups > 1:
+        _scan_sorted(search, keys, False)
+        if search.codes[0] == 0:
+            _scan_sorted(search, keys, True)
 
 
 cdef bint _is_allowed(const Search* search) noexcept nogil:

@@ -1,27 +1,507 @@
-"""The best split of a node of a forest's tree.
+"""Best split of a node: sums of squares or counts, absolute error, random thresholds, distributed rows."""
 
-Features are drawn until `n_drawn` that are not constant in the node were looked at. What a node finds constant is
-constant in its children: they do not draw it.
-"""
-
-from libc.math cimport INFINITY
+from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
-
-from fastens.engine.forest.splits.classes cimport has_few, search_few
-from fastens.engine.forest.splits.code_columns cimport forget_places, note_present
-from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighted, start_draw
-from fastens.engine.forest.splits.groups cimport add_row, collect_groups, count_features
-from fastens.engine.forest.splits.median cimport median_score, search_medians
-from fastens.engine.forest.splits.random_threshold cimport copy_codes, copy_words, search_threshold
-from fastens.engine.forest.splits.reduced cimport (
-    features_in_reduction, is_pure_over_ranks, reduce_features, take_reduced, total_over_ranks
+from fastens.engine.forest.splits.scan cimport (
+    add_row, code_at, collect_groups, column_of, consider_left, count_features, finish_split, forget_places,
+    has_few, is_monotone, is_one_class_target, is_pure_word, note_present, random_candidate, search_few,
+    search_groups, uses_medians, word_weight, words_score, words_weight
 )
-from fastens.engine.forest.splits.scan cimport finish_split, search_groups
-from fastens.engine.forest.splits.score cimport is_pure_word, uses_medians, words_score, words_weight
-from fastens.engine.forest.splits.structs cimport FEATURES_AT_ONCE, Forest, Open, Sample, Search
-from fastens.engine.paths cimport add_feature, has_feature
+from fastens.engine.forest.splits.structs cimport (
+    CodeColumn, Entry, FEATURES_AT_ONCE, Forest, MedianScratch, Open, Sample, Search, keep_split
+)
+from fastens.engine.splits.split cimport sort_by_key
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from fastens.engine.forest.splits.threshold cimport CodeRange, draw_threshold
+from fastens.engine.splits.goes_left cimport code_goes_left
 from fastens.engine.random cimport random_bits
-from fastens.engine.structs cimport float64_t, int32_t, uint32_t, uint64_t
+from fastens.engine.ranks cimport max_over, sum_over
+from libc.math cimport INFINITY
+from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighted, start_draw
+from fastens.engine.paths cimport add_feature, has_feature
+
+
+cdef int _compare(const void* a, const void* b) noexcept nogil:
+    cdef uint64_t left = (<const uint64_t*>a)[0], right = (<const uint64_t*>b)[0]
+    return (left > right) - (left < right)
+
+
+cdef inline int64_t _weight(const Search* search, const Entry* row) noexcept nogil:
+    return word_weight(&search.sample.layout, row.word)
+
+
+cdef inline Py_ssize_t _number_of(const Search* search, uint64_t key, int32_t target) noexcept nogil:
+    """The place of a row's number; the lower half of its key is its place in the node."""
+    return <Py_ssize_t>search.rows[<uint32_t>key].row * search.forest.targets.n_targets + target
+
+
+cdef void _rank_rows(Search* search, int32_t target) noexcept nogil:
+    """Keys in the order of the rows' numbers."""
+    cdef const int32_t* ranks = search.forest.targets.ranks + target * search.forest.table.n_rows
+    cdef uint64_t* keys = search.medians.keys
+    cdef Py_ssize_t i
+    for i in range(search.n_rows):
+        keys[i] = <uint64_t>ranks[search.rows[i].row] << 32 | <uint64_t>i
+    qsort(keys, search.n_rows, sizeof(uint64_t), _compare)
+
+
+cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
+    """Of each target; between two numbers where just half of the weight lies on each side."""
+    cdef const float64_t* numbers = search.forest.targets.numbers
+    cdef const uint64_t* keys = search.medians.keys
+    cdef int32_t t
+    cdef Py_ssize_t i
+    cdef int64_t total = 0, below
+    for i in range(search.n_rows):
+        total += _weight(search, &search.rows[i])
+    for t in range(search.forest.targets.n_targets):
+        _rank_rows(search, t)
+        i, below = -1, 0
+        while 2 * below < total:
+            i += 1
+            below += _weight(search, &search.rows[<uint32_t>keys[i]])
+        medians[t] = numbers[_number_of(search, keys[i], t)]
+        if 2 * below == total:
+            medians[t] = 0.5 * (medians[t] + numbers[_number_of(search, keys[i + 1], t)])
+
+
+cdef float64_t median_score(Search* search) noexcept nogil:
+    """Minus the sum of the absolute deviations; also rank the node's rows for the search."""
+    cdef MedianScratch* medians = &search.medians
+    cdef Py_ssize_t i, n = search.n_rows
+    cdef int32_t t
+    cdef float64_t score = 0.0
+    for t in range(search.forest.targets.n_targets):
+        _rank_rows(search, t)
+        for i in range(n):
+            medians.rank[t * n + <uint32_t>medians.keys[i]] = <int32_t>i
+            medians.number[t * n + i] = search.sample.numbers[_number_of(search, medians.keys[i], t)]
+        _empty(medians, n)
+        for i in range(n):
+            _insert(medians, n, medians.number + t * n, medians.rank[t * n + i], _weight(search, &search.rows[i]))
+        score -= <float64_t>_deviations(medians, n, medians.number + t * n, NULL)
+    return score
+
+
+cdef void _empty(MedianScratch* medians, Py_ssize_t n) noexcept nogil:
+    memset(medians.tree_weight, 0, (n + 1) * sizeof(int64_t))
+    memset(medians.tree_sum, 0, (n + 1) * sizeof(int64_t))
+    medians.weight = medians.sum = 0
+
+
+cdef void _insert(
+    MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, int32_t rank, int64_t weight
+) noexcept nogil:
+    cdef int64_t product = weight * numbers[rank]
+    cdef Py_ssize_t i = rank + 1
+    medians.weight += weight
+    medians.sum += product
+    while i <= n:
+        medians.tree_weight[i] += weight
+        medians.tree_sum[i] += product
+        i += i & -i
+
+
+cdef Py_ssize_t _place(
+    const MedianScratch* medians, Py_ssize_t n, int64_t half, int64_t* below, int64_t* sum_below
+) noexcept nogil:
+    """The place in the order at which the weight of the set passes half; what lies below it."""
+    cdef Py_ssize_t place = 0, step = 1
+    below[0] = sum_below[0] = 0
+    while 2 * step <= n:
+        step *= 2
+    while step > 0:
+        if place + step <= n and below[0] + medians.tree_weight[place + step] <= half:
+            place += step
+            below[0] += medians.tree_weight[place]
+            sum_below[0] += medians.tree_sum[place]
+        step //= 2
+    return place
+
+
+cdef int64_t _deviations(
+    MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, float64_t* median
+) noexcept nogil:
+    """Absolute deviations of the rows in the set from their median."""
+    cdef int64_t below, sum_below, number
+    if median != NULL:
+        median[0] = <float64_t>numbers[_place(medians, n, medians.weight // 2, &below, &sum_below)]
+    number = numbers[_place(medians, n, (medians.weight - 1) // 2, &below, &sum_below)]
+    if median != NULL:
+        median[0] = (median[0] + <float64_t>number) / 2
+    return number * below - sum_below + (medians.sum - sum_below) - number * (medians.weight - below)
+
+
+cdef void _group_rows(Search* search) noexcept nogil:
+    """Sort the rows by code; the groups start at medians.start."""
+    cdef MedianScratch* medians = &search.medians
+    cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
+    cdef Py_ssize_t i
+    cdef int32_t n = 0
+    cdef uint64_t code
+    for i in range(search.n_rows):
+        code = code_at(search.forest.table.code_size, &column, search.rows[i].row)
+        medians.keys[i] = code << 32 | <uint64_t>i
+    qsort(medians.keys, search.n_rows, sizeof(uint64_t), _compare)
+    for i in range(search.n_rows):
+        if i == 0 or medians.keys[i] >> 32 != medians.keys[i - 1] >> 32:
+            search.codes[n] = <uint16_t>(medians.keys[i] >> 32)
+            medians.start[n] = i
+            medians.group[n] = n
+            n += 1
+    medians.start[n] = search.n_rows
+    search.n_groups, search.is_set = n, search.forest.table.is_categorical[search.feature]
+
+
+cdef void _order_categories(Search* search) noexcept nogil:
+    """Put the groups in the order of the first target's mean."""
+    cdef MedianScratch* medians = &search.medians
+    cdef int32_t g
+    cdef Py_ssize_t i
+    cdef float64_t sum_, weight
+    cdef const Entry* row
+    for g in range(search.n_groups):
+        sum_ = weight = 0.0
+        for i in range(medians.start[g], medians.start[g + 1]):
+            row = &search.rows[<uint32_t>medians.keys[i]]
+            sum_ += <float64_t>_weight(search, row) * <float64_t>search.sample.numbers[
+                _number_of(search, medians.keys[i], 0)
+            ]
+            weight += <float64_t>_weight(search, row)
+        search.gains[g] = sum_ / weight
+    sort_by_key(search.gains, medians.group, search.n_groups)
+    for g in range(search.n_groups):
+        search.order[g] = search.codes[medians.group[g]]
+    for g in range(search.n_groups):
+        search.codes[g] = <uint16_t>search.order[g]
+
+
+cdef void _sweep(Search* search, int32_t target, bint backwards) noexcept nogil:
+    """Add to medians.loss[k] the deviations of the groups up to k, or backwards of those after k."""
+    cdef MedianScratch* medians = &search.medians
+    cdef Py_ssize_t i, k, g, n = search.n_groups, n_rows = search.n_rows
+    cdef const int64_t* numbers = medians.number + target * n_rows
+    cdef const int32_t* ranks = medians.rank + target * n_rows
+    cdef uint32_t place
+    cdef float64_t median = 0.0
+    _empty(medians, n_rows)
+    for k in range(n - 1):
+        if search.stop[0]:
+            return
+        g = medians.group[n - 1 - k if backwards else k]
+        for i in range(medians.start[g], medians.start[g + 1]):
+            place = <uint32_t>medians.keys[i]
+            _insert(medians, n_rows, numbers, ranks[place], _weight(search, &search.rows[place]))
+        i = n - 2 - k if backwards else k
+        medians.loss[i] += <float64_t>_deviations(medians, n_rows, numbers, &median)
+        if backwards:
+            medians.right_median[i] = median
+        else:
+            medians.left_median[i] = median
+            medians.left_weight[i] = medians.weight
+
+
+cdef bint _is_allowed_median(const Search* search, int32_t k, int64_t count) noexcept nogil:
+    """Whether the split after group k, with so many rows on the left, keeps to the limits."""
+    cdef const MedianScratch* medians = &search.medians
+    cdef int64_t weight = min(medians.left_weight[k], search.weight - medians.left_weight[k])
+    return (
+        min(count, search.n_rows - count) >= search.forest.limits.min_samples_leaf
+        and weight >= search.sample.min_weight
+        and (
+            search.forest.limits.monotone == NULL
+            or is_monotone(search, medians.left_median[k], medians.right_median[k])
+        )
+    )
+
+
+cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint missing_last) noexcept nogil:
+    """Candidates first .. last, by their positions among the codes: the groups up to that one go left.
+
+    The missing rows, code 0, come last to be on the right.
+    """
+    cdef MedianScratch* medians = &search.medians
+    cdef int32_t t, k, n = search.n_groups
+    cdef int64_t count = 0
+    cdef float64_t gain
+    for k in range(0 if search.is_set else n):
+        medians.group[k] = (k + missing_last) % n
+    memset(medians.loss, 0, n * sizeof(float64_t))
+    for t in range(search.forest.targets.n_targets):
+        _sweep(search, t, False)
+        _sweep(search, t, True)
+    for k in range(last - missing_last + 1):
+        count += medians.start[medians.group[k] + 1] - medians.start[medians.group[k]]
+        gain = -medians.loss[k] - search.score
+        if k >= first - missing_last and gain > search.best.gain and _is_allowed_median(search, k, count):
+            keep_split(search, gain, k + missing_last, search.codes[0] == 0 and not missing_last)
+            search.best.left_weight = medians.left_weight[k]
+            search.best.left_value, search.best.right_value = medians.left_median[k], medians.right_median[k]
+
+
+cdef void search_medians(Search* search) noexcept nogil:
+    """Every split of the feature, or a random one."""
+    cdef int32_t last
+    cdef bint has_missing, missing_left
+    _group_rows(search)
+    if search.n_groups == 1:
+        return
+    if search.is_set:
+        _order_categories(search)
+    has_missing = search.codes[0] == 0 and not search.is_set
+    if search.forest.rules.random_thresholds:
+        last = random_candidate(search, &missing_left)
+        _compare_losses(search, last, last, has_missing and not missing_left)
+        return
+    _compare_losses(search, has_missing, search.n_groups - 2 + has_missing, has_missing)
+    if has_missing:
+        _compare_losses(search, 1, search.n_groups - 2, False)
+
+
+cdef extern from "engine/forest/splits/rows.h" nogil:
+    void read_codes(
+        int code_size, const CodeColumn* columns, const Entry* rows, Py_ssize_t n_rows, int n_columns, void* out,
+        Py_ssize_t scratch
+    )
+    CodeRange code_range(int code_size, const void* codes, Py_ssize_t n_rows)
+    uint64_t sum_left(
+        int code_size, const void* codes, const uint64_t* words, Py_ssize_t n_rows, uint32_t last,
+        uint32_t missing_left
+    )
+    void add_left(
+        int code_size, const void* codes, const Entry* rows, Py_ssize_t n_rows, uint32_t last, uint32_t missing_left,
+        uint64_t* words
+    )
+
+
+cdef void copy_words(Search* search) noexcept nogil:
+    """The words of the node's rows, side by side."""
+    cdef Py_ssize_t i
+    for i in range(search.n_rows):
+        search.row_words[i] = search.rows[i].word
+
+
+cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcept nogil:
+    """The codes of the node's rows on up to FEATURES_AT_ONCE features."""
+    cdef CodeColumn[FEATURES_AT_ONCE] columns
+    cdef int32_t j
+    for j in range(n):
+        columns[j] = column_of(search, features[j], search.rows, search.n_rows, j)
+    read_codes(
+        search.forest.table.code_size, columns, search.rows, search.n_rows, n, search.row_codes, search.n_row_codes
+    )
+
+
+cdef inline const void* _codes(const Search* search, int32_t place) noexcept nogil:
+    return search.row_codes + place * search.n_row_codes * search.forest.table.code_size
+
+
+cdef CodeRange range_of(const Search* search, int32_t place) noexcept nogil:
+    """The range of the codes in one place."""
+    return code_range(search.forest.table.code_size, _codes(search, place), search.n_rows)
+
+
+cdef void sum_left_of(Search* search, int32_t place, uint32_t last, bint missing_left) noexcept nogil:
+    """The words of the left side to search.left, by the codes in one place."""
+    cdef const void* codes = _codes(search, place)
+    cdef Py_ssize_t i
+    cdef uint32_t code
+    cdef int32_t code_size = search.forest.table.code_size
+    if search.sample.layout.packed:
+        search.left[0] = sum_left(code_size, codes, search.row_words, search.n_rows, last, missing_left)
+        return
+    memset(search.left, 0, search.sample.layout.n_words * sizeof(uint64_t))
+    if is_one_class_target(search.forest):
+        add_left(code_size, codes, search.rows, search.n_rows, last, missing_left, search.left)
+        return
+    for i in range(search.n_rows):
+        code = (<const uint8_t*>codes)[i] if code_size == 1 else (<const uint16_t*>codes)[i]
+        if code_goes_left(NULL, -1, last, missing_left, code):
+            add_row(search, &search.rows[i], search.left)
+
+
+cdef void search_threshold(Search* search, int32_t place) noexcept nogil:
+    """Draw a threshold and keep the split if it is better than the best so far."""
+    cdef CodeRange range_ = range_of(search, place)
+    cdef bint missing_left
+    cdef int32_t last = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
+    set_threshold(search, last, range_.has_missing)
+    if search.n_groups == 2:
+        sum_left_of(search, place, last, missing_left)
+        consider_left(search, 0, missing_left)
+
+
+cdef void set_threshold(Search* search, int32_t last_code, bint has_missing) noexcept nogil:
+    """Let a threshold, 0 for none, part the node's rows in two groups."""
+    search.last_code = last_code
+    search.n_groups, search.is_set = 1 if last_code == 0 else 2, False
+    search.codes[0] = not has_missing
+
+
+cdef enum:
+    # Of a feature, in search.ranges: first its range over the ranks, by maxima, then its threshold.
+    LESS_SMALLEST = 0
+    LARGEST = 1
+    HAS_MISSING = 2
+    LAST_CODE = 0
+    MISSING_LEFT = 1
+    N_RANGE = 3
+
+
+cdef bint is_pure_over_ranks(Search* search) noexcept nogil:
+    """Whether all rows of all ranks have the same targets; yes also where the reduction failed."""
+    if search.forest.targets.classes != NULL:
+        return _has_one_class(search)
+    return _has_one_number(search)
+
+
+cdef bint _has_one_class(const Search* search) noexcept nogil:
+    """By the sums of the node, which are those of all ranks: one class of each target has rows."""
+    cdef const int32_t* first = search.forest.targets.first_stat
+    cdef int32_t t, k, n_found
+    for t in range(search.forest.targets.n_targets):
+        n_found = 0
+        for k in range(first[t], first[t + 1]):
+            n_found += search.total[k] != 0
+        if n_found > 1:
+            return False
+    return True
+
+
+cdef inline int64_t _ordered(float64_t number) noexcept nogil:
+    """A whole number in the order of floats: see `ordered_bits`."""
+    cdef int64_t bits
+    number += 0.0
+    memcpy(&bits, &number, sizeof(bits))
+    return bits ^ <int64_t>0x7FFFFFFFFFFFFFFF if bits < 0 else bits
+
+
+cdef bint _has_one_number(Search* search) noexcept nogil:
+    """The largest and the smallest number of each target are the same."""
+    cdef Py_ssize_t i, t, n = search.forest.targets.n_targets
+    cdef int64_t* extremes = search.extremes
+    cdef int64_t key
+    for t in range(2 * n):
+        extremes[t] = -<int64_t>0x7FFFFFFFFFFFFFFF - 1
+    for i in range(search.n_rows):
+        for t in range(n):
+            key = _ordered(search.forest.targets.numbers[search.rows[i].row * n + t])
+            extremes[2 * t] = max(extremes[2 * t], key)
+            extremes[2 * t + 1] = max(extremes[2 * t + 1], ~key)
+    if not max_over(search.sample.ranks, extremes, 2 * n):
+        return True
+    for t in range(n):
+        if extremes[2 * t] != ~extremes[2 * t + 1]:
+            return False
+    return True
+
+
+cdef bint total_over_ranks(Search* search) noexcept nogil:
+    """The words of the node from those of this rank's rows; False where the reduction failed."""
+    cdef int64_t* words = <int64_t*>search.total
+    return sum_over(search.sample.ranks, &words, 1, search.sample.layout.n_words)
+
+
+cdef int32_t features_in_reduction(const Search* search) noexcept nogil:
+    """How many features there is room for."""
+    cdef Py_ssize_t of_feature = <Py_ssize_t>search.forest.table.max_codes * search.sample.layout.n_words
+    return <int32_t>max(search.n_reduced // of_feature, <Py_ssize_t>1)
+
+
+cdef inline bint _has_threshold(const Search* search, int32_t feature) noexcept nogil:
+    return search.forest.rules.random_thresholds and not search.forest.table.is_categorical[feature]
+
+
+cdef bint reduce_features(Search* search, uint64_t key, const int32_t* features, int32_t n) noexcept nogil:
+    """Sum up the node's rows of all ranks for features that there is room for; False where a reduction failed."""
+    cdef uint64_t* to = search.reduced
+    cdef int64_t* numbers = <int64_t*>search.reduced
+    cdef int32_t i
+    search.next_reduced = search.reduced
+    if search.forest.rules.random_thresholds:
+        if not _draw_thresholds(search, key, features, n):
+            return False
+        for i in range(n):
+            to = _add_feature(search, features[i], i, to)
+    else:
+        i = 0
+        while i < n:
+            to = _add_features(search, features + i, min(n - i, <int32_t>FEATURES_AT_ONCE), to)
+            i += FEATURES_AT_ONCE
+    return sum_over(search.sample.ranks, &numbers, 1, to - search.reduced)
+
+
+cdef bint _draw_thresholds(Search* search, uint64_t key, const int32_t* features, int32_t n) noexcept nogil:
+    """The threshold of each feature, within its range over all ranks."""
+    cdef int64_t* of_feature
+    cdef CodeRange range_
+    cdef int32_t i
+    cdef bint missing_left
+    for i in range(n):
+        of_feature = search.ranges + N_RANGE * i
+        of_feature[LESS_SMALLEST] = -search.forest.table.max_codes - 1
+        of_feature[LARGEST] = of_feature[HAS_MISSING] = 0
+        if _has_threshold(search, features[i]) and search.n_rows > 0:
+            copy_codes(search, features + i, 1)
+            range_ = range_of(search, 0)
+            of_feature[LESS_SMALLEST], of_feature[LARGEST] = -<int64_t>range_.smallest, range_.largest
+            of_feature[HAS_MISSING] = range_.has_missing
+    if not max_over(search.sample.ranks, search.ranges, N_RANGE * n):
+        return False
+    for i in range(n):
+        of_feature = search.ranges + N_RANGE * i
+        range_.smallest, range_.largest = -of_feature[LESS_SMALLEST], of_feature[LARGEST]
+        range_.has_missing = of_feature[HAS_MISSING]
+        if _has_threshold(search, features[i]):
+            of_feature[LAST_CODE] = draw_threshold(
+                &search.forest.table, features[i], random_bits(key, ~<uint64_t>features[i]), &range_, &missing_left
+            )
+            of_feature[MISSING_LEFT] = missing_left
+    return True
+
+
+cdef uint64_t* _add_feature(Search* search, int32_t feature, int32_t place, uint64_t* to) noexcept nogil:
+    """This rank's sums on the left of a threshold, if there is one, or those of a feature's categories."""
+    cdef const int64_t* threshold = search.ranges + N_RANGE * place
+    cdef int32_t n_words = search.sample.layout.n_words
+    if not _has_threshold(search, feature):
+        return _add_features(search, &feature, 1, to)
+    if threshold[LAST_CODE] == 0:
+        return to
+    copy_codes(search, &feature, 1)
+    sum_left_of(search, 0, threshold[LAST_CODE], threshold[MISSING_LEFT])
+    memcpy(to, search.left, n_words * sizeof(uint64_t))
+    return to + n_words
+
+
+cdef uint64_t* _add_features(Search* search, const int32_t* features, int32_t n, uint64_t* to) noexcept nogil:
+    """This rank's sums of up to FEATURES_AT_ONCE features by code."""
+    cdef Py_ssize_t size
+    cdef int32_t j
+    count_features(search, features, n)
+    for j in range(n):
+        size = <Py_ssize_t>search.forest.table.n_codes[features[j]] * search.sample.layout.n_words
+        memcpy(to, search.cells[j].cells, size * sizeof(uint64_t))
+        memset(search.cells[j].cells, 0, size * sizeof(uint64_t))
+        to += size
+    return to
+
+
+cdef void take_reduced(Search* search, int32_t place) noexcept nogil:
+    """Read the sums of the next feature, the one in this place: its groups; of a threshold, the split is considered."""
+    cdef const int64_t* threshold = search.ranges + N_RANGE * place
+    cdef Py_ssize_t size = search.sample.layout.n_words
+    if _has_threshold(search, search.feature):
+        set_threshold(search, <int32_t>threshold[LAST_CODE], threshold[HAS_MISSING])
+        if search.n_groups == 1:
+            return
+        memcpy(search.left, search.next_reduced, size * sizeof(uint64_t))
+        consider_left(search, 0, threshold[MISSING_LEFT])
+    else:
+        size *= search.forest.table.n_codes[search.feature]
+        memcpy(search.cells[0].cells, search.next_reduced, size * sizeof(uint64_t))
+        collect_groups(search, 0)
+    search.next_reduced += size
 
 
 cdef enum:

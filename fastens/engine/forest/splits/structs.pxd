@@ -3,7 +3,7 @@
 from fastens.engine.bins.pages cimport Pages
 from fastens.engine.limits cimport Limits
 from fastens.engine.ranks cimport Ranks
-from fastens.engine.splits.criterion cimport Criterion
+from fastens.engine.splits.workspace cimport Criterion
 from fastens.engine.structs cimport (
     float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )

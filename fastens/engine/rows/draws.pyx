@@ -1,0 +1,357 @@
+"""Bootstrap draws, binomial numbers, and copies and hashes of rows."""
+
+from libc.math cimport fabs, floor, sqrt
+from fastens.engine.exact cimport log, log1p
+from fastens.engine.random cimport random_bits, random_share
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
+from fastens.engine.team cimport share_pieces, share_until_interrupted
+from libc.string cimport memset
+from fastens.engine.strided cimport Strides, strides_of
+
+
+cdef enum:
+    MOST_TOSSED = 512               # above, rejection is faster
+
+
+cdef inline int64_t _ones(uint64_t bits) noexcept nogil:
+    """How many bits are 1 (Warren 2012, "Hacker's Delight", section 5-1)."""
+    bits = bits - ((bits >> 1) & <uint64_t>0x5555555555555555)
+    bits = (bits & <uint64_t>0x3333333333333333) + ((bits >> 2) & <uint64_t>0x3333333333333333)
+    bits = (bits + (bits >> 4)) & <uint64_t>0x0F0F0F0F0F0F0F0F
+    return <int64_t>((bits * <uint64_t>0x0101010101010101) >> 56)
+
+
+cdef int64_t _toss(uint64_t seed, int64_t n) noexcept nogil:
+    cdef int64_t heads = 0
+    cdef uint64_t word
+    for word in range(<uint64_t>(n >> 6)):
+        heads += _ones(random_bits(seed, word))
+    if n & 63:
+        heads += _ones(random_bits(seed, <uint64_t>(n >> 6)) >> (64 - (n & 63)))
+    return heads
+
+
+cdef inline float64_t _surplus(float64_t n) noexcept nogil:
+    """What Stirling's formula lacks of log n!."""
+    return (1.0 / 12.0 - 1.0 / (360.0 * n * n)) / n
+
+
+cdef float64_t _deviance(float64_t x) noexcept nogil:
+    """(1 + x) log(1 + x) + (1 - x) log(1 - x), for |x| up to 1/2, by its series."""
+    cdef float64_t square = x * x, power = square, total = 0.0, term = square
+    cdef int64_t i = 1
+    while term > 1e-17 * total:
+        total += term
+        i += 1
+        power *= square
+        term = power / <float64_t>(i * (2 * i - 1))
+    return total
+
+
+cdef float64_t _log_chance(float64_t n, float64_t k) noexcept nogil:
+    """Logarithm of the chance of k heads among n coins, but for what does not depend on k."""
+    cdef float64_t x = (2.0 * k - n) / n
+    return -0.5 * (n * _deviance(x) + log1p(-x * x)) - _surplus(k) - _surplus(n - k)
+
+
+cdef int64_t _reject(uint64_t seed, int64_t n_coins) noexcept nogil:
+    cdef float64_t n = <float64_t>n_coins, middle = <float64_t>(n_coins >> 1)
+    cdef float64_t sd = 0.5 * sqrt(n), b = 1.15 + 2.53 * sd, a = -0.0873 + 0.0248 * b + 0.005
+    cdef float64_t centre = 0.5 * n - middle + 0.5
+    cdef float64_t sure = 0.92 - 4.2 / b, alpha = (2.83 + 5.1 / b) * sd
+    cdef float64_t u, v, edge, step
+    cdef uint64_t counter = 0
+    while True:
+        u = random_share(seed, counter) - 0.5
+        v = random_share(seed, counter + 1)
+        counter += 2
+        edge = 0.5 - fabs(u)
+        if edge <= 0:
+            continue
+        step = floor((2.0 * a / edge + b) * u + centre)
+        if fabs(step) > 0.25 * n:   # less likely than 2**-90
+            continue
+        if edge >= 0.07 and v <= sure:
+            break
+        v = log(v * alpha / (a / (edge * edge) + b)) if v > 0 else -1e300
+        if v <= _log_chance(n, middle + step) - _log_chance(n, middle):
+            break
+    return (n_coins >> 1) + <int64_t>step
+
+
+cdef int64_t count_heads(uint64_t seed, int64_t n) noexcept nogil:
+    return _toss(seed, n) if n <= MOST_TOSSED else _reject(seed, n)
+
+
+def heads(const uint64_t[::1] seeds, int64_t n, int64_t[::1] out):
+    """Write the number of heads among n coins for each seed."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(seeds.shape[0]):
+            out[i] = count_heads(seeds[i], n)
+
+
+cdef enum:
+    FEW_DRAWS = 64                 # in a part; they are placed one by one
+    MAX_LEVEL = 62                  # a part and its level have one number of 64 bits
+
+
+cdef struct Urn:
+    const float64_t* cumulated      # weights of the stratum's rows, cumulated; NULL where all are 1
+    float64_t total
+    uint64_t seed
+    float64_t* counts               # of the stratum's rows, in the same order
+
+
+cdef struct Part:
+    # [index, index + 1) * 2**-level of the stratum, and the places of the rows that it meets.
+    int64_t level
+    uint64_t index
+    Py_ssize_t first
+    Py_ssize_t last
+
+
+cdef inline Py_ssize_t _place(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """The first place whose cumulated weight is above this share of the whole, of those from `first` to `last`."""
+    cdef float64_t wanted = share * urn.total
+    cdef Py_ssize_t n = last - first, half
+    if urn.cumulated == NULL:
+        return max(first, min(<Py_ssize_t> wanted, last))
+    while n > 0:
+        half = (n + 1) >> 1
+        first += half if urn.cumulated[first + half - 1] <= wanted else 0
+        n -= half
+    return first
+
+
+cdef inline Py_ssize_t _last_below(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t place) noexcept nogil:
+    """The last place that begins below this share of the whole, which falls on `place`; not before `first`."""
+    cdef float64_t end = share * urn.total
+    if urn.cumulated == NULL:
+        return place - 1 if <float64_t> place >= end and place > first else place
+    while place > first and urn.cumulated[place - 1] >= end:
+        place -= 1
+    return place
+
+
+cdef void _draw_each(const Urn* urn, const Part* part, uint64_t seed, int64_t n) noexcept nogil:
+    cdef float64_t size = 1.0 / <float64_t>(<uint64_t>1 << part.level), share
+    cdef uint64_t counter
+    for counter in range(<uint64_t>n):
+        share = (<float64_t>part.index + random_share(seed, counter)) * size
+        urn.counts[_place(urn, share, part.first, part.last)] += 1.0
+
+
+cdef void _draw(const Urn* urn, const Part* part, int64_t n) noexcept nogil:
+    """Draw n times from a part."""
+    cdef Part half
+    cdef uint64_t seed
+    cdef int64_t n_left
+    cdef float64_t middle
+    cdef Py_ssize_t place
+    if n == 0:
+        return
+    if part.first == part.last:
+        urn.counts[part.first] += <float64_t>n
+        return
+    seed = random_bits(urn.seed, (<uint64_t>1 << part.level) + part.index)
+    if n <= FEW_DRAWS or part.level == MAX_LEVEL:
+        _draw_each(urn, part, seed, n)
+        return
+    n_left = count_heads(seed, n)
+    half.level, half.index = part.level + 1, 2 * part.index
+    middle = <float64_t>(half.index + 1) / <float64_t>(<uint64_t>1 << half.level)
+    place = _place(urn, middle, part.first, part.last)
+    half.first, half.last = part.first, _last_below(urn, middle, part.first, place)
+    _draw(urn, &half, n_left)
+    half.index += 1
+    half.first, half.last = place, part.last
+    _draw(urn, &half, n - n_left)
+
+
+cdef struct Samples:
+    void* urns                      # Urns
+    const uint64_t* seeds
+    float64_t* drawn                # (n_samples, n_rows), likewise the counts
+    float64_t* counts
+    Py_ssize_t n_rows
+
+
+cdef void _fill_sample(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+    cdef const Samples* samples = <const Samples*> job
+    (<Urns> samples.urns)._fill(
+        samples.seeds[i], samples.drawn + i * samples.n_rows, samples.counts + i * samples.n_rows
+    )
+
+
+cdef class Urns:
+    """The rows of each stratum, to draw from.
+
+    Parameters
+    ----------
+    order : uint32 array of shape (n_rows,)
+        The rows, one stratum after another.
+    cumulated : float64 array of shape (n_rows,) or None
+        Their weights, cumulated within each stratum; None where all are 1.
+    offsets : int64 array of shape (n_strata + 1,)
+        Where the strata begin in `order`.
+    draws : int64 array of shape (n_strata + 1,)
+        The numbers of draws, cumulated from 0.
+    """
+
+    cdef const uint32_t[::1] order
+    cdef const float64_t[::1] cumulated
+    cdef const int64_t[::1] offsets
+    cdef const int64_t[::1] draws
+
+    def __init__(self, order, cumulated, offsets, draws):
+        self.order, self.cumulated, self.offsets, self.draws = order, cumulated, offsets, draws
+
+    cdef void _fill(self, uint64_t seed, float64_t* drawn, float64_t* counts) noexcept nogil:
+        cdef Py_ssize_t s, i, first, n
+        cdef Urn urn
+        cdef Part whole
+        for s in range(self.offsets.shape[0] - 1):
+            first, n = self.offsets[s], self.offsets[s + 1] - self.offsets[s]
+            urn.seed = random_bits(seed, <uint64_t>s)
+            urn.counts = drawn + first
+            urn.cumulated, urn.total = NULL, <float64_t>n
+            if self.cumulated is not None:
+                urn.cumulated, urn.total = &self.cumulated[first], self.cumulated[first + n - 1]
+            whole.level = whole.index = whole.first = 0
+            whole.last = n - 1
+            _draw(&urn, &whole, self.draws[s + 1] - self.draws[s])
+        for i in range(self.order.shape[0]):
+            counts[self.order[i]] = drawn[i]
+
+    def fill(self, const uint64_t[::1] seeds, float64_t[:, ::1] drawn, float64_t[:, ::1] counts, int n_threads):
+        """Write to counts, one row for each seed, how often each row is drawn; `drawn` is room of as many zeros."""
+        cdef Samples samples
+        if counts.shape[0] == 0 or counts.shape[1] == 0:
+            return
+        samples = Samples(<void*> self, &seeds[0], &drawn[0, 0], &counts[0, 0], counts.shape[1])
+        with nogil:
+            share_pieces(_fill_sample, &samples, seeds.shape[0], n_threads)
+
+
+cdef enum:
+    TILE_ROWS = 512
+
+# Hashes ---------------------------------------------------------------------------------------------------------------
+
+cdef void _hash_tile(
+    const value_t* x, Strides strides, Py_ssize_t n_features, Py_ssize_t n, uint64_t* out
+) noexcept nogil:
+    cdef Py_ssize_t i, f
+    cdef uint64_t salt
+    cdef const value_t* column
+    memset(out, 0, n * sizeof(uint64_t))
+    for f in range(n_features):
+        salt, column = salt_of(f), x + f * strides.column
+        for i in range(n):
+            out[i] += mixed(column[i * strides.row]) * salt
+    for i in range(n):
+        out[i] = finished(out[i])
+
+
+cdef struct Hashing:
+    const void* x
+    int32_t value_size
+    Strides strides
+    Py_ssize_t n_rows
+    Py_ssize_t n_features
+    uint64_t* out
+
+
+cdef void _hash_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+    cdef const Hashing* h = <const Hashing*> job
+    cdef Py_ssize_t first = tile * TILE_ROWS, at = first * h.strides.row
+    cdef Py_ssize_t n = min(<Py_ssize_t> TILE_ROWS, h.n_rows - first)
+    if h.value_size == sizeof(float32_t):
+        _hash_tile(<const float32_t*> h.x + at, h.strides, h.n_features, n, h.out + first)
+    else:
+        _hash_tile(<const float64_t*> h.x + at, h.strides, h.n_features, n, h.out + first)
+
+
+def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
+    """Write a hash of each row's content; float32 rows have the hash of the same row in float64."""
+    cdef Hashing job = Hashing(&X[0, 0], sizeof(value_t), strides_of(X), X.shape[0], X.shape[1], &out[0])
+    with nogil:
+        share_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+
+
+# Copies ---------------------------------------------------------------------------------------------------------------
+
+cdef void _gather_tile(
+    const value_t* x, Strides strides, const int64_t* rows, Py_ssize_t n, value_t* out, Strides out_strides
+) noexcept nogil:
+    # out_strides.row counts the features; all values of a row lie in few cache lines, so rows go outside.
+    cdef Py_ssize_t i, f
+    cdef const value_t* row
+    for i in range(n):
+        row = x + rows[i] * strides.row
+        for f in range(out_strides.row):
+            out[f * out_strides.column + i] = row[f * strides.column]
+
+
+cdef struct Gathering:
+    const void* x
+    int32_t value_size
+    Strides strides
+    const int64_t* rows
+    Py_ssize_t n_rows
+    void* out
+    Strides out_strides
+
+
+cdef void _gather_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+    cdef const Gathering* g = <const Gathering*> job
+    cdef Py_ssize_t first = tile * TILE_ROWS, n = min(<Py_ssize_t> TILE_ROWS, g.n_rows - first)
+    if g.value_size == sizeof(float32_t):
+        _gather_tile(
+            <const float32_t*> g.x, g.strides, g.rows + first, n, <float32_t*> g.out + first, g.out_strides
+        )
+    else:
+        _gather_tile(
+            <const float64_t*> g.x, g.strides, g.rows + first, n, <float64_t*> g.out + first, g.out_strides
+        )
+
+
+def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::1] out, int n_threads):
+    """Copy some rows of X to out, shape (n_features, n_kept)."""
+    cdef Gathering job
+    job.x, job.value_size, job.strides = &X[0, 0], sizeof(value_t), strides_of(X)
+    job.rows, job.n_rows, job.out = &rows[0], rows.shape[0], &out[0, 0]
+    job.out_strides.row, job.out_strides.column = X.shape[1], rows.shape[0]
+    with nogil:
+        share_pieces(_gather_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+
+
+def sum_duplicates(value_t[::1] x, int32_t[::1] rows, int64_t[::1] starts):
+    """Add up values of the same place, neighbours in their column, in their order; return how many are left.
+
+    All three arrays, the parts of a CSC matrix, are changed in place.
+    """
+    cdef Py_ssize_t f, i, begin = 0, end, n = 0, first
+    for f in range(starts.shape[0] - 1):
+        end, first = starts[f + 1], n
+        for i in range(begin, end):
+            if n > first and rows[n - 1] == rows[i]:
+                x[n - 1] += x[i]
+            else:
+                x[n], rows[n] = x[i], rows[i]
+                n += 1
+        begin, starts[f + 1] = end, n
+    return n
+
+
+def hash_stored(const value_t[::1] x, const int32_t[::1] features, const int64_t[::1] starts, uint64_t[::1] out):
+    """Write a hash of each row's content, that of the same row of an array: a zero adds nothing to it."""
+    cdef Py_ssize_t row, i
+    cdef uint64_t hashed
+    with nogil:
+        for row in range(starts.shape[0] - 1):
+            hashed = 0
+            for i in range(starts[row], starts[row + 1]):
+                hashed += mixed(x[i]) * salt_of(features[i])
+            out[row] = finished(hashed)

@@ -1,0 +1,469 @@
+"""Random forests (Breiman 2001) and extremely randomised trees (Geurts, Ernst & Wehenkel 2006)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastens.base import TrainingData
+from fastens.conformal.scores import COVERAGE, ConformalScores, SetScore, SetScores, sets
+from fastens.engine.bins.sparse_binned import AnyMatrix
+from fastens.engine.comm import first_row, gathered
+from fastens.engine.parts import map_parts
+from fastens.engine.rows.sampling import content_hashes
+from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.trees.contributions import LeftOut, on_used_columns
+from fastens.engine.trees.leaf_values import LeafRows
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.forests.bags import Reweight
+from fastens.forests.base_forest import BaseForest
+from fastens.forests.out_of_bag import MAX_ROWS, TreeErrors, quantiles_of_trees
+from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES
+from fastens.forests.posterior_averaging import ClassAveraging, NumberAveraging
+from fastens.forests.tree import TreesClassifier, TreesRegressor
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import FLAG, instance, one_of, parameter
+from fastens.table.columns.numbers import numbers_in
+from fastens.table.training_data import AllRows, as_multiples
+from fastens.tree_model.tree_model import monotone_columns
+
+Array = NDArray[np.float64]
+STRATIFIED = FLAG | one_of("stratified", "balanced")
+CLASS_WEIGHT = (
+    one_of("balanced", "balanced_subsample", None)
+    | instance(Mapping, "a dict of weights by class")
+    | instance(list, "a list of such dicts")
+)
+
+
+@with_parameters
+class RandomForestClassifier(TreesClassifier, BaseForest):
+    """A random forest for classification.
+
+    Each tree is grown on a bootstrap sample of the rows, and looks for each split at a few features drawn at random.
+    The trees' class shares are averaged.
+
+    {parameters and attributes}
+
+    References
+    ----------
+    Breiman (2001), "Random forests".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fastens import RandomForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RandomForestClassifier(oob_score=True, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    >>> model.oob_score_ > 0.9
+    True
+    """
+
+    criterion: str = parameter(CLASS_CRITERION, default="gini")
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default="sqrt")
+    bootstrap: Any = parameter(STRATIFIED, default=True)
+    voting: str = parameter(one_of("soft", "hard"), default="soft")
+    class_weight: Any = parameter(CLASS_WEIGHT, default=None)
+
+    _averaging_kind: ClassVar = ClassAveraging
+
+    def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
+        return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
+
+    def _weighs_bags(self) -> bool:
+        """Whether class weights are those of rows in a bag: of each bag, or where a class has draws of its own."""
+        by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
+        return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
+
+    def _of_members(self) -> dict[str, Any]:
+        # Rows of a bag have the weights of their classes already, as chances to be drawn, or by a rule of the bag.
+        given = super()._of_members()
+        if isinstance(self.class_weight, str):
+            given["class_weight"] = "balanced"
+        return given | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})
+
+    def _row_factors(self, data: AllRows) -> Array | None:
+        if self.class_weight is None or self._weighs_bags():
+            return None
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+        factors = self._class_factors(given, data.y, data.sample_weight)
+        return factors if self.bootstrap else as_multiples(factors, data.sample_weight, self._factor_bits)
+
+    def _reweighting(self, data: AllRows) -> Reweight | None:
+        if self.class_weight is None or not self._weighs_bags():
+            return None
+        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+
+        # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
+        y = data.y
+        smallest = self._class_factors(given, y, data.sample_weight).min()
+        unit = math.ldexp(1.0, max(0, 9 - math.frexp(smallest)[1]))
+
+        def reweight(counts: Array) -> Array:
+            drawn = counts > 0
+            factors = self._class_factors(given, y[drawn], counts[drawn])
+            weight = np.zeros_like(counts)
+            weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
+            return weight
+
+        return reweight
+
+    def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
+        if not isinstance(self.bootstrap, str):
+            return None
+        # Rows that a warm start goes on with may lack a class: none is drawn of it.
+        classes = np.unique(data.y, axis=0, return_inverse=True)[1].ravel()
+        return classes, self.bootstrap == "balanced"
+
+    def _predicting_trees(self) -> TreeEnsemble:
+        if self._as_fitted().voting == "soft":
+            return self._ensemble
+        notes = self._ensemble.notes
+        if "votes" not in notes:
+            notes["votes"] = self._ensemble.with_values(self._targets.votes(self._ensemble.value))
+        return notes["votes"]
+
+    def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
+        """Yield the probabilities of the classes that each tree predicts, one tree after the other."""
+        for values in self._each_tree(X):
+            yield self._targets.probabilities(values)
+
+    @property
+    def oob_decision_function_(self) -> Any:
+        """Probabilities out of bag, (n_samples, n_classes), with `oob_score`; NaN for rows in all bags.
+
+        With several targets of as many classes each, (n_samples, n_classes, n_targets), and else a list.
+        """
+        found = self._targets.probabilities(self._measured().mean)
+        return np.dstack(found) if isinstance(found, list) and len(set(self._targets.counts)) == 1 else found
+
+    # Uncertainty --------------------------------------------------
+
+    def _conformity(
+        self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+    ) -> ConformalScores:
+        """The scores of rows out of bag, by the probabilities of their classes."""
+        return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return, for each row, a set of classes that holds the right one with a given probability.
+
+        Classes whose probability is at least 1 - q are in the set, q being the quantile `coverage`, with its correction
+        for the number of rows, of 1 - the out-of-bag probability of the right class (conformal prediction: Johansson et
+        al. 2014). Needs ``oob_score=True``; for one target.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Probability that a new row's class is in its set, over rows and training sets.
+
+        Returns
+        -------
+        bool array of shape (n_samples, n_classes)
+
+        Raises
+        ------
+        ValueError
+            Without ``oob_score=True`` in fit, or for several targets.
+        """
+        self._check_fitted()
+        if isinstance(self.classes_, list):
+            raise ValueError("predict_set must be used with one target; this forest has several.")
+        COVERAGE.check("coverage", coverage)
+        if self._out_of_bag is None:
+            raise ValueError("oob_score must have been True in fit for predict_set; it was False.")
+        scores = SetScores([self._measured().measured_conformity()])
+        return sets([scores], [SetScore().of(self.predict_proba(X))], coverage)
+
+
+_LEAF_VALUES = "uncertainty.leaf_values"
+# Numbers that the predictions of the trees for a block of rows may be.
+_BLOCK_VALUES = 1 << 22
+# With these parameters leaves hold one row, or rows of one target or the same features.
+_NO_LIMITS = {
+    "min_samples_leaf": 1,
+    "min_samples_split": 2,
+    "max_depth": None,
+    "max_leaf_nodes": None,
+    "min_weight_fraction_leaf": 0.0,
+    "min_impurity_decrease": 0.0,
+    "ccp_alpha": 0.0,
+    "averaging": None,
+    "monotonic_cst": None,
+    "interaction_cst": None,
+}
+
+
+@with_parameters
+class RandomForestRegressor(TreesRegressor, BaseForest):
+    """A random forest for regression.
+
+    Each tree is grown on a bootstrap sample of the rows, and may look for each split at some of the features, drawn at
+    random. The trees' predictions are averaged.
+
+    {parameters and attributes}
+
+    References
+    ----------
+    Breiman (2001), "Random forests".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = RandomForestRegressor(oob_score=True, random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
+    True
+    >>> model.oob_score_ > 0.3
+    True
+    """
+
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
+    keep_leaves: bool = parameter(FLAG, default=False)
+
+    _averaging_kind: ClassVar = NumberAveraging
+
+    @property
+    def oob_prediction_(self) -> NDArray[np.floating]:
+        """Predictions out of bag, as `predict` has them, with `oob_score`; NaN for rows in all bags."""
+        return self._targets.decoded(self._measured().mean)
+
+    # Uncertainty --------------------------------------------------
+
+    def _conformity(
+        self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+    ) -> TreeErrors | None:
+        """The errors of rows out of bag; of many rows, those of a part that is drawn by content."""
+        order = content_hashes(mean[known], y[known])
+        chosen = (
+            order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
+        )
+        values = self._left_out_values(matrix, np.flatnonzero(known)[chosen])
+        weight = None if weight is None else weight[chosen]
+        return TreeErrors.learn(values, y[known][chosen], weight, has_one_spread=monotone_columns(self) is not None)
+
+    def _left_out_values(self, matrix: AnyMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
+        """What each tree predicts for rows that its bag does not have, NaN for those it has, (n_rows, n_trees)."""
+        trees, bags = self._ensemble, self._bags()
+        left = LeftOut(trees, matrix, resolve_n_jobs(self.n_jobs))
+        first, _ = first_row(matrix.comm, matrix.n_rows)
+        rows = rows[(rows >= first) & (rows < first + matrix.n_rows)] - first
+        found = np.full((len(rows), trees.n_trees), np.nan, dtype=trees.value.dtype)
+        for t in range(trees.n_trees):
+            counts = bags.counts(t, t + 1)[0][first : first + matrix.n_rows]
+            predicted = left.predict(t, counts, np.zeros(len(counts), dtype=np.int32))
+            left_out = counts[rows] == 0
+            found[left_out, t] = predicted[rows[left_out], 0]
+        return gathered(matrix.comm, [found])[0]
+
+    def _blocks_of_values(self, X: ArrayLike) -> Iterator[NDArray[np.floating]]:
+        """What each tree predicts for each row, for blocks of rows, (n_rows, n_trees)."""
+        trees, leaves = self._ensemble, self._leaves(X)
+        step = max(1, _BLOCK_VALUES // trees.n_trees)
+        for first in range(0, len(leaves), step):
+            yield trees.value[trees.node_offsets[:-1] + leaves[first : first + step], 0]
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+        """Return an interval for each row that holds its target with a given probability.
+
+        Its ends are quantiles of the target that follow from the trees' predictions (see `predict_quantiles`), both
+        moved by what it takes for the coverage on the training rows, each predicted out of bag (conformalised quantile
+        regression: Romano et al. 2019). Needs ``oob_score=True``; for one target. Both ends keep `monotonic_cst`.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Probability that a new row's target is in its interval, over rows and training sets.
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        ValueError
+            Without ``oob_score=True`` in fit, or for several targets.
+
+        References
+        ----------
+        Y. Romano, E. Patterson, E. Candes (2019). Conformalized quantile regression. NeurIPS 32.
+        """
+        self._check_fitted()
+        if self._n_targets > 1:
+            raise ValueError("predict_interval must be used with one target; this forest has several.")
+        COVERAGE.check("coverage", coverage)
+        if self._out_of_bag is None:
+            raise ValueError("oob_score must have been True in fit for predict_interval; it was False.")
+        errors, n_threads = self._measured().measured_conformity(), resolve_n_jobs(self.n_jobs)
+        return np.concatenate([errors.intervals(part, coverage, n_threads) for part in self._blocks_of_values(X)])
+
+    # Quantiles --------------------------------------------------
+
+    def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
+        """Remember the training targets of each leaf, if asked to."""
+        for name in ("_leaf_rows", "_leaf_values"):
+            self.__dict__.pop(name, None)
+        if not self.keep_leaves:
+            return
+        if self._n_targets > 1:
+            raise ValueError("keep_leaves must be False with several targets; got True.")
+        if monotone_columns(self) is not None:
+            raise ValueError(
+                "keep_leaves must be False with monotonic_cst, because the rows of leaves are in order only in their "
+                "mean; got True. Use oob_score=True, whose quantiles keep the constraint."
+            )
+        self._leaf_values, rank = np.unique(everyone.y, return_inverse=True)
+        weight = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
+        weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # the least may be too small for float32
+        weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: weight
+        trees, rows = on_used_columns(self._ensemble, data.X)
+        [leaf] = gathered(data.comm, [map_parts(trees.apply, rows)])
+        self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
+
+    def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
+        """Return quantiles of the target given each row.
+
+        With ``keep_leaves=True`` those of the training targets in the row's leaves (Meinshausen 2006): every tree
+        counts the same, and so does, in a leaf, every draw of a row. Without, they follow from one number a tree, its
+        prediction: with ``oob_score=True`` they are the mean of the quantiles of the trees' predictions, and of their
+        mean plus their standard deviation times the quantile of the errors out of bag over it; else the former alone,
+        for which leaves must not be held together by a limit of growth, as they are not at the defaults. With
+        `monotonic_cst` all rows have one standard deviation, so that quantiles keep the constraint.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        quantiles : array of numbers from 0 to 1, default=(0.05, 0.5, 0.95)
+            Which quantiles.
+
+        Returns
+        -------
+        array of shape (n_samples, n_quantiles)
+            With ``keep_leaves=True`` the smallest target with at least so much of the weight at or below it.
+
+        Raises
+        ------
+        ValueError
+            For several targets, or where a limit of growth holds rows together in leaves and neither ``keep_leaves``
+            nor ``oob_score`` was True in fit.
+
+        References
+        ----------
+        N. Meinshausen (2006). Quantile regression forests. JMLR 7.
+        """
+        self._check_fitted()
+        levels = np.atleast_1d(numbers_in(quantiles, "quantiles"))
+        if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(f"quantiles must hold numbers from 0 to 1; got {quantiles!r}.")
+        if self._n_targets > 1:
+            raise ValueError("predict_quantiles must be used with one target; this forest has several.")
+        if not hasattr(self, "_leaf_rows"):
+            return np.concatenate([self._quantiles_of(part, levels) for part in self._blocks_of_values(X)])
+        leaf = np.ascontiguousarray(self._leaves(X))
+        return self._leaf_rows.quantiles(leaf, self._leaf_values, levels, resolve_n_jobs(self.n_jobs))
+
+    def _quantiles_of(self, values: NDArray[np.floating], levels: Array) -> Array:
+        """Quantiles of targets from what the trees predict."""
+        if self._out_of_bag is not None:
+            return self._out_of_bag.measured_conformity().quantiles.predict(values, levels)
+        fitted = self._as_fitted()
+        for name, value in _NO_LIMITS.items():
+            given = getattr(fitted, name)
+            if given is not None if value is None else given != value:
+                raise ValueError(
+                    f"{name} must be {value!r} for predict_quantiles where keep_leaves and oob_score were False in "
+                    f"fit; got {given!r}: one number a leaf says nothing of how its rows vary."
+                )
+        return quantiles_of_trees(values, levels)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        found = super()._fitted_arrays()
+        return (
+            found | self._leaf_rows.to_arrays() | {_LEAF_VALUES: self._leaf_values}
+            if hasattr(self, "_leaf_rows")
+            else found
+        )
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        if _LEAF_VALUES in arrays:
+            self._leaf_values = arrays[_LEAF_VALUES]
+            node_offsets = self._ensemble.node_offsets
+            self._leaf_rows = LeafRows.from_arrays(arrays, node_offsets, len(self._leaf_values))
+
+
+@with_parameters
+class ExtraTreesClassifier(RandomForestClassifier):
+    """Extremely randomised trees for classification.
+
+    For each split a few features are drawn at random, and a threshold at random for each of them; the best of these is
+    taken. The trees are grown on all rows, and their class shares are averaged.
+
+    A threshold is drawn uniformly between the smallest and the largest value that the feature has in the node, and cuts
+    half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
+    between the two neighbouring bins. Infinite values count as the largest finite numbers.
+
+    {parameters and attributes}
+
+    References
+    ----------
+    Geurts, Ernst & Wehenkel (2006), "Extremely randomized trees".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from fastens import ExtraTreesClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = ExtraTreesClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    bootstrap: Any = parameter(STRATIFIED, default=False)
+
+    _has_random_thresholds = True
+
+
+@with_parameters
+class ExtraTreesRegressor(RandomForestRegressor):
+    """Extremely randomised trees for regression.
+
+    For each split a threshold is drawn at random for each of the features, or for some drawn at random; the best of
+    these is taken. The trees are grown on all rows, and their predictions are averaged.
+
+    A threshold is drawn uniformly between the smallest and the largest value that the feature has in the node, and cuts
+    half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
+    between the two neighbouring bins. Infinite values count as the largest finite numbers.
+
+    {parameters and attributes}
+
+    References
+    ----------
+    Geurts, Ernst & Wehenkel (2006), "Extremely randomized trees".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from fastens import ExtraTreesRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ExtraTreesRegressor(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.3
+    True
+    """
+
+    bootstrap: Any = parameter(FLAG, default=False)
+
+    _has_random_thresholds = True

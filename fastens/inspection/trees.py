@@ -1,0 +1,434 @@
+"""Trees and probability tables as text, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.trees.contributions import depths, parents
+from fastens.engine.trees.tree_store import codes_left
+from fastens.engine.trees.trees import TreeEnsemble
+from fastens.inspection.plotting import DECIMALS, DEPTH, axes, draw_box, measured, set_inches, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+MOST_CATEGORIES = 8
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of columns, categories and classes."""
+
+    columns: Sequence[str] | None = None  # None: ``x0``, ``x1``, ...
+    categories: Sequence[Sequence[Any] | None] | None = None  # by position; None for numbers
+    classes: Sequence[Any] | None = None  # whose shares are a node's values
+
+    def column(self, feature: int) -> str:
+        """The name of a feature."""
+        return f"x{feature}" if self.columns is None else str(self.columns[feature])
+
+    def category(self, feature: int, position: int) -> Any:
+        """The name of a category."""
+        categories = None if self.categories is None else self.categories[feature]
+        return position if categories is None else categories[position]
+
+    def is_missing(self, feature: int, position: int) -> bool:
+        """Whether a position among the categories is that of missing values, which stands after them all."""
+        categories = None if self.categories is None else self.categories[feature]
+        return categories is not None and position == len(categories)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The split of a node: the threshold of a number, or the categories of each side."""
+
+    column: str
+    threshold: float
+    left: list[Any] | None
+    right: list[Any] | None
+    missing_left: bool
+
+    def side(self, is_left: bool, decimals: int = 2) -> str:
+        """The condition of a side, in words."""
+        missing = " or missing" if self.missing_left == is_left else ""
+        if self.left is not None and self.right is not None:
+            return f"{self.column} in {_listed(self.left if is_left else self.right)}{missing}"
+        return f"{self.column} {'<=' if is_left else '> '} {self.threshold:.{decimals}f}{missing}"
+
+
+def _listed(categories: Sequence[Any]) -> str:
+    shown = [str(category) for category in categories[:MOST_CATEGORIES]]
+    if len(categories) > MOST_CATEGORIES:
+        shown.append(f"{len(categories) - MOST_CATEGORIES} more")
+    return "{" + ", ".join(shown) + "}"
+
+
+def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
+    """Return the split of a node that has children; nodes are counted over all trees."""
+    feature = int(trees.feature[node])
+    first = int(trees.category_set[node])
+    if first < 0:
+        threshold = float(trees.threshold[node])
+        return Split(names.column(feature), threshold, None, None, bool(trees.missing_left[node]))
+    codes = trees.binning.category_codes[feature]
+    assert codes is not None  # the split has a set
+    goes_left = codes_left(trees, node, np.arange(trees.binning.n_codes[feature]))
+    missing_left = bool(goes_left[0])
+    sides: dict[bool, list[Any]] = {True: [], False: []}
+    for position in np.flatnonzero(codes > 0).tolist():
+        is_left = bool(goes_left[codes[position]])
+        if names.is_missing(feature, position):
+            missing_left = is_left
+        else:
+            sides[is_left].append(names.category(feature, position))
+    return Split(names.column(feature), np.nan, sides[True], sides[False], missing_left)
+
+
+def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
+    """Return a node's values in words: the class, if they are shares of classes, and the numbers."""
+    shares = np.array([1 - value[0], value[0]]) if len(value) == 1 and names.classes is not None else value
+    numbers = ", ".join(f"{round(float(number), decimals) + 0.0:.{decimals}f}" for number in shares)  # -0 is 0
+    if names.classes is not None and len(shares) == len(names.classes):
+        return f"class: {names.classes[int(np.argmax(shares))]} [{numbers}]"
+    return f"value: {numbers}" if len(shares) == 1 else f"value: [{numbers}]"
+
+
+def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
+    """Return a leaf in words: its values, and its linear model, if it has one; nodes are counted over all trees.
+
+    Slopes and ranges have as many significant digits as `decimals`, and one more.
+    """
+    text = value_text(trees.value[node], names, decimals)
+    if trees.has_constant_leaves or trees.linear.starts[node] == trees.linear.starts[node + 1]:
+        return text
+    linear, digits = trees.linear, f".{decimals + 1}g"
+    terms = slice(linear.starts[node], linear.starts[node + 1])
+    formula = f"{trees.value[node, 0] - linear.at_means[terms].sum():.{decimals}f}"
+    for term in range(terms.start, terms.stop):
+        slope, column = linear.slopes[term], names.column(linear.features[term])
+        seen = f"from {linear.lower[term]:{digits}} to {linear.upper[term]:{digits}}"
+        formula += f" {'-' if slope < 0 else '+'} {abs(slope):{digits}} * {column} ({seen})"
+    return f"value: {formula}, or {text.removeprefix('value: ')} where one is missing"
+
+
+def to_text(
+    trees: TreeEnsemble,
+    tree: int = 0,
+    names: Names = Names(),
+    max_depth: int | None = 10,
+    decimals: int = 2,
+) -> str:
+    """Return a tree as indented text like that of scikit-learn's `export_text`, with the side of missing values.
+
+    Nodes deeper than `max_depth` are only counted.
+    """
+    DEPTH.check("max_depth", max_depth)
+    DECIMALS.check("decimals", decimals)
+    root = int(trees.node_offsets[tree])
+    lines: list[str] = []
+    waiting = [(root, 0, "")]
+    while waiting:
+        node, depth, condition = waiting.pop()
+        indent = "|   " * (depth - 1)
+        if condition:
+            lines.append(f"{indent}|--- {condition}")
+        below = "|   " * depth + "|--- "
+        if not trees.left_child[node]:
+            lines.append(below + leaf_text(trees, node, names, decimals))
+        elif max_depth is not None and depth > max_depth:
+            lines.append(f"{below}truncated branch of depth {_depth_below(trees, node, root)}")
+        else:
+            split, left = split_at(trees, node, names), root + int(trees.left_child[node])
+            waiting.append((left + 1, depth + 1, split.side(False, decimals)))
+            waiting.append((left, depth + 1, split.side(True, decimals)))
+    return "\n".join(lines) + "\n"
+
+
+def _depth_below(trees: TreeEnsemble, node: int, root: int) -> int:
+    nodes, depth = np.array([node]), 0
+    while len(nodes := nodes[trees.left_child[nodes] > 0]):
+        left = root + trees.left_child[nodes]
+        nodes, depth = np.concatenate([left, left + 1]), depth + 1
+    return depth
+
+
+def to_dataframe(trees: TreeEnsemble, names: Names = Names()) -> pd.DataFrame:
+    """Return a row for each node of each tree, as a pandas table.
+
+    Parameters
+    ----------
+    trees : TreeEnsemble
+        The trees.
+    names : Names
+        Of columns and categories.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``tree``, ``node`` (inside the tree), ``depth``, ``parent``, ``left_child`` and ``right_child`` (-1 where there
+        is none), ``feature`` (its name, None at a leaf), ``threshold`` (NaN for categories), ``left_categories``
+        (a tuple, None for numbers), ``missing`` ("left", "right", None at a leaf), ``gain``, ``n_samples``,
+        ``weight``, and ``value`` or, where there are several, ``value_0``, ``value_1``, ... Where leaves are linear
+        models, also ``intercept``, and ``slopes``, a mapping of column names.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_dataframe needs pandas: pip install pandas") from error
+    n_nodes = np.diff(trees.node_offsets)
+    root = np.repeat(trees.node_offsets[:-1], n_nodes)
+    is_inner = trees.left_child > 0
+    inner = np.flatnonzero(is_inner)
+    feature, missing, categories = np.full((3, len(root)), None, dtype=object)
+    column = np.array([names.column(f) for f in range(trees.binning.n_features)], dtype=object)
+    feature[inner] = column[trees.feature[inner]]
+    missing[inner] = np.where(trees.missing_left[inner] > 0, "left", "right")
+    for node in np.flatnonzero(trees.category_set >= 0):
+        split = split_at(trees, int(node), names)
+        missing[node], categories[node] = "left" if split.missing_left else "right", tuple(split.left or ())
+    parent = parents(trees)
+    values = {f"value_{k}": trees.value[:, k] for k in range(trees.value.shape[1])}
+    return pandas.DataFrame(
+        {
+            "tree": np.repeat(np.arange(trees.n_trees), n_nodes),
+            "node": np.arange(len(root)) - root,
+            "depth": depths(trees),
+            "parent": np.where(parent < 0, -1, parent - root),
+            "left_child": trees.children_left,
+            "right_child": trees.children_right,
+            "feature": feature,
+            "threshold": trees.threshold,
+            "left_categories": categories,
+            "missing": missing,
+            "gain": trees.gain,
+            "n_samples": trees.n_samples,
+            "weight": trees.weight,
+        }
+        | (values if len(values) > 1 else {"value": trees.value[:, 0]})
+        | ({} if trees.has_constant_leaves else _lines(trees, column))
+    )
+
+
+def _lines(trees: Any, column: NDArray[np.object_]) -> dict[str, Any]:
+    """The linear models of nodes, as columns of a table."""
+    linear = trees.linear
+    slopes: list[dict[str, float]] = [{} for _ in range(linear.n_nodes)]
+    for node, feature, slope in zip(linear.nodes, column[linear.features], linear.slopes.tolist(), strict=True):
+        slopes[node][feature] = slope
+    return {"intercept": linear.intercepts(trees.value[:, 0]), "slopes": slopes}
+
+
+BESIDE, BETWEEN = 0.16, 0.4  # inches between boxes of one level, and between levels
+FONT, PAD = 8, 0.35  # points, and their share between a text and its box
+LABEL = 0.22, 0.13  # inches of "yes" and "no"
+LINE = 30  # characters
+LONGEST_WORD = 48
+
+
+def plot_tree(
+    trees: TreeEnsemble,
+    tree: int = 0,
+    names: Names = Names(),
+    max_depth: int | None = 3,
+    decimals: int = 2,
+    ax: Any = None,
+) -> Any:
+    """Draw a tree, down to `max_depth`, and return the axes; a new figure is large enough for its boxes."""
+    DEPTH.check("max_depth", max_depth)
+    DECIMALS.check("decimals", decimals)
+    root = int(trees.node_offsets[tree])
+    children = _drawn_children(trees, root, max_depth)
+    nodes = np.array(list(children))
+    # Boosting with a loss that renews leaves has values at leaves alone.
+    has_inner_values = bool(trees.value[nodes[trees.left_child[nodes] > 0]].any())
+    texts = [_box_text(trees, node, names, decimals, bool(children[node]), has_inner_values) for node in children]
+    is_new = ax is None
+    ax = axes(ax, figsize=(3, 3))
+    sizes = dict(zip(children, measured(ax, texts, FONT, PAD), strict=True))
+    layout = _Layout(children, sizes)
+    set_inches(ax, layout.width, layout.height, is_new)
+    colours = _colours(trees, nodes)
+    for node, text in zip(children, texts, strict=True):
+        draw_box(ax, layout.middle(node), sizes[node], text, FONT, facecolor=colours[node])
+        for child, label in zip(children[node], ("yes", "no"), strict=False):
+            _draw_branch(ax, layout, node, child, label)
+    return ax
+
+
+def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, label: str) -> None:
+    """A line that is slanted between the levels alone, where no box is."""
+    (x, top), (end, low) = layout.middle(node), layout.middle(child)
+    bottom = -layout.tops[layout.depth[child]]
+    ax.plot([x, x, end, end], [top, bottom + BETWEEN, bottom, low], color="0.55", linewidth=0.9, zorder=1)
+    middle = (x + end) / 2, bottom + BETWEEN / 2
+    draw_box(ax, middle, LABEL, label, FONT - 1, color="0.3", zorder=1.5, edgecolor="none")
+
+
+class _Layout:
+    """Places in inches: a parent above the middle of its children, boxes of a level as close as they can be.
+
+    Subtrees are moved apart until on every level the right side of the one is left of the left side of the other
+    (Reingold & Tilford 1981, "Tidier drawings of trees").
+    """
+
+    def __init__(self, children: dict[int, list[int]], sizes: dict[int, NDArray[np.float64]]) -> None:
+        order = list(children)
+        self._sizes = sizes
+        self.depth = {order[0]: 0}
+        for node in order:
+            for child in children[node]:
+                self.depth[child] = self.depth[node] + 1
+        heights = np.zeros(1 + max(self.depth.values()))
+        for node in order:
+            heights[self.depth[node]] = max(heights[self.depth[node]], sizes[node][1])
+        self.tops = np.concatenate([[0.0], np.cumsum(heights + BETWEEN)])
+        self.height = float(self.tops[-1] - BETWEEN)
+        shift = self._shifts(order, children)
+        self._x = {order[0]: 0.0}
+        for node in order:
+            for child in children[node]:
+                self._x[child] = self._x[node] + shift[child]
+        left = min(self._x[node] - sizes[node][0] / 2 for node in order)
+        self._x = {node: x - left for node, x in self._x.items()}
+        self.width = float(max(self._x[node] + sizes[node][0] / 2 for node in order))
+
+    def _shifts(self, order: list[int], children: dict[int, list[int]]) -> dict[int, float]:
+        """How far each child is to the right of its parent."""
+        shift: dict[int, float] = {}
+        sides: dict[int, NDArray[np.float64]] = {}  # left and right ends of each level below a node, seen from it
+        for node in reversed(order):
+            half = self._sizes[node][0] / 2
+            below = np.empty((2, 0))
+            if children[node]:
+                first, second = (sides.pop(child) for child in children[node])
+                common = min(first.shape[1], second.shape[1])
+                apart = float((first[1, :common] - second[0, :common]).max()) + BESIDE
+                shift |= dict(zip(children[node], (-apart / 2, apart / 2), strict=True))
+                longer = (first - apart / 2) if first.shape[1] > common else (second + apart / 2)
+                below = longer.copy()
+                below[0, :common], below[1, :common] = first[0, :common] - apart / 2, second[1, :common] + apart / 2
+            sides[node] = np.concatenate([[[-half], [half]], below], axis=1)
+        return shift
+
+    def middle(self, node: int) -> tuple[float, float]:
+        """Where a box stands: at the top of its level."""
+        return self._x[node], float(-self.tops[self.depth[node]] - self._sizes[node][1] / 2)
+
+
+def _drawn_children(trees: TreeEnsemble, root: int, max_depth: int | None) -> dict[int, list[int]]:
+    """The nodes that are drawn, level by level, and the children of each."""
+    children: dict[int, list[int]] = {}
+    level, depth = [root], 0
+    while level:
+        ends = max_depth is not None and depth >= max_depth
+        for node in level:
+            left = root + int(trees.left_child[node])
+            children[node] = [] if ends or not trees.left_child[node] else [left, left + 1]
+        level, depth = [child for node in level for child in children[node]], depth + 1
+    return children
+
+
+def _box_text(
+    trees: TreeEnsemble, node: int, names: Names, decimals: int, is_drawn: bool, has_inner_values: bool
+) -> str:
+    lines = []
+    if trees.left_child[node]:
+        condition = split_at(trees, node, names).side(True, decimals) + "?"
+        lines += _wrapped(condition if is_drawn else f"({condition}\u00a0...)")
+    if has_inner_values or not trees.left_child[node]:
+        text = leaf_text(trees, node, names, decimals)
+        lines += _wrapped(text)
+    lines.append(f"{int(trees.n_samples[node]):,} rows")
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> list[str]:
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + shortened(word, LONGEST_WORD)
+    return lines
+
+
+def _colours(trees: TreeEnsemble, nodes: np.ndarray) -> dict[int, Any]:
+    """By the value, from low to high; by the largest of several, the stronger the larger it is."""
+    from matplotlib import colormaps
+
+    value = trees.value[nodes].astype(np.float64)
+    if value.shape[1] == 1:
+        low, high = value.min(), value.max()
+        share = (value[:, 0] - low) / (high - low if high > low else 1.0)
+        found = colormaps["RdYlBu_r"](0.2 + 0.6 * share)
+    else:
+        best = value.argmax(axis=1)
+        total = np.abs(value).sum(axis=1)
+        strength = np.abs(value[np.arange(len(best)), best]) / np.where(total > 0, total, 1.0)
+        hue = colormaps["tab10"](best % 10)
+        found = 1 - (1 - hue) * (0.15 + 0.45 * strength[:, None])
+        found[:, 3] = 1
+    return {int(node): tuple(colour) for node, colour in zip(nodes, found, strict=True)}
+
+
+LONGEST = 14  # characters of a name or a value
+MOST_VALUES = 6
+CUT = "..."
+
+
+def table_text(
+    states: Sequence[Any],
+    parent_names: Sequence[str],
+    parent_states: Sequence[Sequence[Any]],
+    table: NDArray[np.float64],
+    max_rows: int = 8,
+) -> str:
+    """Return P(variable | parents) as text in columns: a line for each combination of the parents' values.
+
+    `table` has axes for the parents and for the variable. Of more than `max_rows` lines, and of many values, "..."
+    stands for the others.
+    """
+    header = [*parent_names, *states[:MOST_VALUES]] + [CUT] * (len(states) > MOST_VALUES)
+    lines = [[_cell(found) for found in header]]
+    shape = table.shape[:-1]
+    n_rows = int(np.prod(shape))
+    for row in range(min(n_rows, max_rows)):
+        place = np.unravel_index(row, shape) if shape else ()
+        values = [_cell(known[int(at)]) for known, at in zip(parent_states, place, strict=True)]
+        shares = [_share(share) for share in table[place][:MOST_VALUES].tolist()]
+        lines.append([*values, *shares] + [CUT] * (len(states) > MOST_VALUES))
+    text = _aligned(lines, len(parent_names))
+    left_out = n_rows - max_rows
+    if left_out > 0:
+        text.append(f"{CUT} {left_out} more {'row' if left_out == 1 else 'rows'}")
+    return "\n".join(text)
+
+
+def _aligned(lines: list[list[str]], n_parents: int) -> list[str]:
+    """Cells below each other: those of the parents to the left of a stroke, of the variable to its right."""
+    width = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = []
+    for line in lines:
+        cells = [
+            cell.ljust(w) if place < n_parents else cell.rjust(w)
+            for place, (cell, w) in enumerate(zip(line, width, strict=True))
+        ]
+        left, right = " ".join(cells[:n_parents]), " ".join(cells[n_parents:])
+        text.append(f"{left} | {right}" if n_parents else right)
+    return text
+
+
+def _cell(value: Any) -> str:
+    return shortened(f"{value:g}" if isinstance(value, float) else str(value), LONGEST)
+
+
+def _share(share: float) -> str:
+    """Two decimals, but a small probability is not none, and a large one not all."""
+    if 0 < share < 0.005:
+        return "<.01"
+    return ">.99" if 0.995 <= share < 1 else f"{share:.2f}"

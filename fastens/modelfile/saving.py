@@ -1,0 +1,276 @@
+"""Saving and restoring estimators as plain arrays and JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fastens.modelfile.storage import (
+    ModelFileError,
+    class_of_part,
+    from_pickle,
+    parsed,
+    pickles_allowed,
+    save_model,
+    to_pickle,
+)
+from fastens.params.options import Options
+
+STATISTICS = "statistics."
+
+
+class SavedEstimator:
+    """What makes an estimator one that can be written to a file.
+
+    A subclass gives its fitted state as arrays (`_fitted_arrays`) and takes it back (`_restore_fitted`).
+    """
+
+    metadata_: dict[str, Any] | None = None
+    # By name, what a file may hold inside another model.
+    _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
+
+    if TYPE_CHECKING:  # of the estimator
+        get_params: Any
+        set_params: Any
+        _as_fitted: Any
+        _parameters_of_fit: Mapping[str, Any]
+        _check_fitted: Any
+        _check_parameters: Any
+        _encoder_state: Any
+        _restore_encoder: Any
+        _statistics_arrays: Any
+        _restore_statistics: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("fastens."):
+            SavedEstimator._kinds[cls.__name__] = cls
+
+    def save(
+        self, path: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None, *, allow_pickle: bool = False
+    ) -> None:
+        """Write the fitted model to a file that `fastens.load` reads; reading it runs no code.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; one that is there is replaced as a whole, or not at all.
+        metadata : dict, optional
+            Anything JSON can hold, by texts; a loaded model has it as `metadata_`, until it is fitted again.
+        allow_pickle : bool, default=False
+            Whether members from other libraries, which this model may be composed of, are written as pickles. Reading
+            them runs code, so `fastens.load` needs allow_pickle=True too.
+
+        Raises
+        ------
+        TypeError
+            If a part of the model needs a pickle, and pickles are not allowed; or the model is of a class of your own.
+        """
+        self._check_fitted()
+        if not _is_ours(self):
+            kind = f"{type(self).__module__}.{type(self).__qualname__}"
+            raise TypeError(f"save writes estimators of classes of fastens, as files hold no code; pickle a {kind}.")
+        if metadata is not None:
+            self.metadata_ = _plain_metadata(metadata)
+        with pickles_allowed(allow_pickle):
+            save_model(path, self)
+
+    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        model = self._as_fitted()
+        arrays: dict[str, np.ndarray] = model._fitted_arrays()
+        arrays |= {f"fitted.{name}": np.asarray(getattr(model, name)) for name in model._fitted_names()}
+        arrays |= {STATISTICS + name: array for name, array in model._statistics_arrays().items()}
+        meta = {
+            "parameters": {name: savable(name, value) for name, value in model._saved_parameters().items()},
+            "door": model._encoder_state(),
+            "metadata": self.metadata_,
+        }
+        if self._parameters_of_fit:
+            now = self._saved_parameters()
+            meta["set after fit"] = {name: savable(name, now[name]) for name in self._parameters_of_fit}
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:
+        model = cls(**{name: restored_parameter(value) for name, value in meta["parameters"].items()})
+        model._check_parameters()
+        model._restore_encoder(meta["door"])
+        model._restore_statistics(
+            {name.removeprefix(STATISTICS): array for name, array in arrays.items() if name.startswith(STATISTICS)}
+        )
+        if meta["metadata"] is not None:
+            model.metadata_ = dict(meta["metadata"])
+        for name in model._fitted_names():
+            array = arrays[f"fitted.{name}"]
+            setattr(model, name, array if array.ndim else array.item())
+        model._restore_fitted(arrays)
+        later = {name: restored_parameter(value) for name, value in meta.get("set after fit", {}).items()}
+        return model.set_params(**later) if later else model
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        """The parameters, as a file holds them."""
+        return dict(self.get_params(deep=False))
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        """The fitted attributes, numbers and arrays of numbers, that are saved as they are."""
+        return ()
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        """The rest of the fitted state, as plain arrays."""
+        return {}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take back what `_fitted_arrays` gave, and make again what follows from it.
+
+        Raises
+        ------
+        ValueError
+            If the arrays are not those of such a model; what passes can be used safely.
+        """
+
+
+def _plain_metadata(metadata: Any) -> dict[str, Any]:
+    """A copy as JSON holds it; TypeError for what it cannot hold."""
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a dict or None; got {metadata!r}.")
+    try:
+        found = json.dumps(dict(metadata))
+        _check_keys(metadata)
+        return dict(json.loads(found))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"metadata must hold only what JSON can hold: {error}; got {metadata!r}.") from error
+
+
+def _check_keys(value: Any) -> None:
+    """Raise TypeError for keys of dicts that JSON makes texts of."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in items:
+        if isinstance(value, Mapping) and not isinstance(key, str):
+            raise TypeError(f"keys must be str, not {type(key).__name__}")
+        _check_keys(item)
+
+
+def savable(name: str, value: Any) -> Any:
+    """A parameter as JSON can hold it; ValueError for what a file cannot hold, such as a function."""
+    plain = plain_parameter(value)
+    try:
+        json.dumps(plain)
+    except TypeError as error:
+        raise ValueError(f"{name}={value!r} cannot be saved: a file holds numbers and text, no code.") from error
+    return plain
+
+
+def plain_parameter(value: Any) -> Any:
+    """A parameter as JSON can hold it: None for a random generator, pairs for a dict, lists for arrays and sets."""
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    if hasattr(value, "__array__"):  # of NumPy, or a column, an index or a table of pandas, polars or Arrow
+        return plain_parameter(np.asarray(value).tolist())
+    if isinstance(value, Mapping):
+        return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
+    if isinstance(value, set | frozenset):  # whose order differs between processes
+        return sorted(map(plain_parameter, value), key=repr)
+    if isinstance(value, list | tuple):
+        return [plain_parameter(item) for item in value]
+    return _plain_object(value) if hasattr(value, "get_params") or _is_splitter(value) else value
+
+
+def _plain_object(value: Any) -> dict[str, Any]:
+    """A record, or an estimator of ours, by its parameters; others, and splitters, as a pickle."""
+    if isinstance(value, Options):
+        return {"options": type(value).__name__, "parameters": plain_parameter(value.get_params())}
+    if _is_ours(value):
+        return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
+    content = to_pickle(value, "A parameter")
+    return {"pickle": base64.b64encode(content.tobytes()).decode()}
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether an object is of a class of fastens itself, and not of one that a user derived from it."""
+    return SavedEstimator._kinds.get(type(value).__name__) is type(value)
+
+
+def _is_splitter(value: Any) -> bool:
+    return hasattr(value, "get_n_splits")
+
+
+def restored_parameter(value: Any) -> Any:
+    """The inverse of `plain_parameter`; tuples come back as lists."""
+    if isinstance(value, list):
+        return [restored_parameter(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "pickle" in value:
+        return from_pickle(np.frombuffer(base64.b64decode(value["pickle"]), dtype=np.uint8), "a parameter")
+    if "options" in value:
+        if value["options"] not in Options.kinds:
+            raise ModelFileError(f"holds a {value['options']!r}, which this fastens does not know")
+        return Options.kinds[value["options"]](**restored_parameter(value["parameters"]))
+    if "estimator" in value:
+        return _kind(value["estimator"])(**restored_parameter(value["parameters"]))
+    return {_hashable(restored_parameter(key)): restored_parameter(item) for key, item in value["pairs"]}
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _kind(name: Any) -> type[SavedEstimator]:
+    if name not in SavedEstimator._kinds:
+        class_of_part(name)  # of a module that has not been imported yet
+    if name not in SavedEstimator._kinds:
+        raise ModelFileError(f"holds a {name!r}, which this fastens does not know")
+    return SavedEstimator._kinds[name]
+
+
+# Models within models --------------------------------------------------
+
+
+def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
+    """The state of a fitted model as arrays whose names start with `prefix`.
+
+    Parameters
+    ----------
+    prefix : str
+        Start of the names.
+    model : estimator
+        One of ours, or of another library, which becomes a pickle.
+    what : str
+        What an error calls it.
+    """
+    if not _is_ours(model):
+        return {f"{prefix}pickle": to_pickle(model, what)}
+    arrays, meta = model._to_state()
+    state = json.dumps({"kind": type(model).__name__, "meta": meta}, separators=(",", ":")).encode()
+    return {f"{prefix}state": np.frombuffer(state, dtype=np.uint8)} | {
+        prefix + name: array for name, array in arrays.items()
+    }
+
+
+def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> Any:
+    """The model that `nested_arrays` took apart."""
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return restored_model(own, what)
+
+
+def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
+    """The arrays of many models, told apart in one pass, by the numbers that follow `prefix`, such as "3" or "3.0"."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in arrays.items():
+        if name.startswith(prefix):
+            *numbers, own = name.removeprefix(prefix).split(".", n_numbers)
+            found.setdefault(".".join(numbers), {})[own] = array
+    return found
+
+
+def restored_model(own: dict[str, np.ndarray], what: str) -> Any:
+    """The model of arrays whose names have lost their prefix."""
+    if "pickle" in own:
+        return from_pickle(own["pickle"], what)
+    state = parsed(own.pop("state").tobytes())
+    return _kind(state["kind"])._from_state(own, state["meta"])

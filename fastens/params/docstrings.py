@@ -1,0 +1,258 @@
+"""Parameter tables that docstrings share."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+# Types and descriptions by name; names described together are joined by ", ".
+Docs = Mapping[str, tuple[str, str]]
+
+# Annotations, and what a docstring has in their place.
+_PLAIN_TYPES = [(re.compile(r"NDArray\[[\w.]*\]|\bArray\b|\bFloats\b"), "array"), (re.compile(r"\bAny\b"), "object")]
+_HEADER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$", flags=re.M)
+
+# What methods that are given rows say of them.
+_ROWS = """\
+X : table of shape (n_samples, n_features)
+    NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
+    stream or a lazy frame, which are read in batches. NaN and None are missing values.
+y : array of shape (n_samples,), or the name of a column
+    Targets.
+sample_weight : array of shape (n_samples,), or the name of a column, optional
+    A weight of 2 is the same as the row given twice, 0 as the row left out.
+"""
+
+# What arguments of these names are, and what methods of these names return, where they do not say so themselves.
+_ARGUMENTS = """\
+ax : matplotlib Axes, optional
+    Where to draw.
+random_state : int, RandomState or None
+    Seed of the draws.
+n : int
+    How many to draw.
+deep : bool, default=True
+    With the parameters of parts and records.
+input_features : array of str, optional
+    Names of the columns; those of `fit` where there are none.
+init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
+    Raw predictions that the model adds to.
+member : int
+    The number of a member, from 0.
+mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
+    All hypotheses by their posterior, the most probable one, the one of the greatest likelihood, or one drawn.
+evidence : dict, optional
+    Values of variables by name.
+path : path
+    The file.
+title : str
+    The name of the network in the file.
+outcomes : array-like of shape (n_observed,)
+    Labels of outcomes.
+epsilon, delta : float
+    Error and risk, between 0 and 1.
+"""
+_BOTH = "Parameters\n----------\n{parameters}\n\nAttributes\n----------\n{attributes}"
+_KEYWORDS = {"metadata": "What scikit-learn's metadata routing passes on.", "params": "Parameters and their values."}
+_RETURNS = """\
+fit, partial_fit, refit_leaves, set_params : object
+    The estimator itself.
+predict : array of shape (n_samples,) or (n_samples, n_targets)
+    Classes or numbers.
+predict_proba : array of shape (n_samples, n_classes)
+    Probabilities of the classes in the order of `classes_`; for several targets a list of such arrays.
+predict_log_proba, predict_joint_log_proba : array of shape (n_samples, n_classes)
+    Logarithms, in the order of `classes_`.
+decision_function : array of shape (n_samples,) or (n_samples, n_classes)
+    Raw predictions; of two classes those of the second.
+score, aic, bic, log_likelihood, log_probability, posterior_of : float
+    The figure for all that was given.
+sample_complexity, get_depth, get_n_leaves : int
+    The number.
+score_samples, predict_spread : array of shape (n_samples,) or (n_samples, n_outputs)
+    A figure for each row.
+margins : array of shape (n_samples,)
+    A margin for each row.
+predict_all, predict_proba_all : array of shape (n_estimators, n_samples, ...)
+    The predictions of each tree.
+predict_interval, predict_member_range : array of shape (n_samples, ..., 2)
+    The lower and the upper end for each row.
+apply : array of int, of shape (n_samples,) or (n_samples, n_trees)
+    Numbers of leaves.
+transform, fit_transform : array or sparse matrix of shape (n_samples, n_features_out)
+    A row for each row of X.
+staged_predict, staged_predict_proba, staged_decision_function : iterator of arrays
+    After each round what the method without `staged_` returns.
+staged_errors, staged_score : array or iterator of float
+    A figure for each round.
+get_feature_names_out : array of str
+    A name for each column of `transform`.
+get_params : dict
+    Parameters by name.
+get_metadata_routing : MetadataRouter
+    What scikit-learn's routing asks.
+in_bag : array of int, of shape (n_samples,)
+    How often each row was drawn.
+sample_posterior : list or array
+    What was drawn.
+members : iterator of Conjunction
+    One after another.
+best_question : Question
+    The instance, and the share of the hypotheses that cover it.
+answers : array of int, of shape (n_samples, n_questions)
+    Ones and zeros.
+decision_path : CSR matrix of shape (n_samples, n_nodes)
+    Ones where a row visits a node.
+contribution_curve : Contribution
+    The values of the column, and the part of each.
+training_error_bound : array of shape (n_rounds,)
+    A bound after each round.
+export : str, bytes or object
+    The model in that format; None where it was written to a file.
+plot : matplotlib Axes
+    Where it was drawn.
+permutation_importance : sklearn.utils.Bunch
+    `importances_mean`, `importances_std` and `importances`.
+importances : array of shape (n_features,)
+    A share for each column.
+to_text : str
+    A line for each node.
+to_dataframe : pandas.DataFrame
+    A row for each node.
+"""
+
+
+def entries(text: str) -> dict[str, tuple[str, str]]:
+    """The type and the description of each name in a numpydoc section."""
+    parts = _HEADER.split(text)[1:]
+    return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
+
+
+# Of every estimator for which it matters what a weight counts.
+WEIGHT_TYPE_DOCS = entries("""\
+weight_type : {"auto", "frequency", "importance"}
+    What `sample_weight` means. "frequency": a weight is the number of equal rows that the row stands for, so the model
+    is that of the table with each row repeated. "importance": a weight scales the influence of a row, which stays one
+    row where rows are drawn, left out of bags or counted; weights are relative to their mean over the rows whose
+    weight is not 0. "auto": "frequency" for whole numbers with a median of at most 10, else "importance", with a
+    warning if they are whole.
+""")
+
+
+def complete_docstring(kind: Any, docs: Docs) -> None:
+    """Replace ``{parameters}`` and ``{attributes}`` in a class's docstring by what it does not describe itself.
+
+    ``{parameters and attributes}`` stands for both sections, where it describes none itself. Parameters are those of
+    the constructor, with its defaults. Attributes are those of the table that the class has, then its properties, with
+    their own docstrings.
+    """
+    if not kind.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
+        return
+    text = inspect.cleandoc(kind.__doc__).replace("{parameters and attributes}", _BOTH)
+    own = {name for names, _ in _HEADER.findall(text) for name in names.split(", ")}
+    if "{parameters}" in text:
+        arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
+        parameters = [_parameter(each, *docs[each.name]) for each in arguments if each.name not in own]
+        text = text.replace("{parameters}", "\n".join(parameters))
+    annotated = _annotated(kind)
+
+    def is_there(name: str) -> bool:
+        """Whether the class has a fitted attribute: a property, or an annotated one."""
+        return name.endswith("_") and name not in own and (name in annotated or hasattr(kind, name))
+
+    attributes = [
+        f"{names} : {type_}{description}"
+        for names, (type_, description) in docs.items()
+        if all(map(is_there, names.split(", ")))
+    ]
+    own |= {name for names in docs for name in names.split(", ")}
+    attributes += [_property(name, found) for name, found in _properties(kind).items() if name not in own]
+    kind.__doc__ = text.replace("{attributes}", "\n".join(attributes))
+
+
+def complete_method(method: Any) -> None:
+    """Replace ``{X}``, ``{y}`` and ``{sample_weight}`` in a method's docstring by what they are for all.
+
+    Where it has no section of parameters or of what it returns, they follow from the names.
+    """
+    if not method.__doc__:
+        return
+    for name, (type_, description) in _rows().items():
+        found = re.search(rf"^( *)\{{{name}\}}$", method.__doc__, flags=re.M)
+        if found:
+            entry = textwrap.indent(f"{name} : {type_}{description}", found[1])
+            method.__doc__ = method.__doc__.replace(found[0], entry)
+    if not method.__name__.startswith("_"):
+        method.__doc__ = "".join([method.__doc__.rstrip(), *_missing_sections(method)])
+
+
+def _missing_sections(method: Any) -> Iterator[str]:
+    """The sections that follow from the names of the method and its arguments, with the indentation of its text."""
+    indent = "" if sys.version_info >= (3, 13) else " " * 8
+    given = _arguments(method)
+    if given and "Parameters\n" not in method.__doc__ and all(name in _known() for name in given):
+        described = "\n".join(_known()[name] for name in given)
+        yield "\n\n" + textwrap.indent(f"Parameters\n----------\n{described}", indent)
+    name = "plot" if method.__name__.startswith("plot_") else method.__name__
+    if name in _returned() and not re.search(r"(Returns|Yields)\n", method.__doc__):
+        yield "\n\n" + textwrap.indent(f"Returns\n-------\n{_returned()[name]}", indent)
+
+
+def _arguments(method: Any) -> list[str]:
+    code = inspect.unwrap(method).__code__
+    n_named = code.co_argcount + code.co_kwonlyargcount
+    keywords = code.co_varnames[n_named : n_named + bool(code.co_flags & inspect.CO_VARKEYWORDS)]
+    return [*code.co_varnames[1:n_named], *(f"**{name}" for name in keywords)]
+
+
+@cache
+def _known() -> dict[str, str]:
+    """An entry for each argument."""
+    named = {name: found for names, found in entries(_ARGUMENTS).items() for name in names.split(", ")}
+    known = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_rows() | named).items()}
+    return known | {f"**{name}": f"**{name}\n    {text}" for name, text in _KEYWORDS.items()}
+
+
+@cache
+def _rows() -> dict[str, tuple[str, str]]:
+    return entries(_ROWS)
+
+
+@cache
+def _returned() -> dict[str, str]:
+    found = entries(_RETURNS).items()
+    return {name: f"{type_}{text}" for names, (type_, text) in found for name in names.split(", ")}
+
+
+def _parameter(argument: inspect.Parameter, type_: str, description: str) -> str:
+    default = argument.default
+    shown = f'"{default}"' if isinstance(default, str) else repr(default)
+    return f"{argument.name} : {type_}, default={shown}{description}"
+
+
+def _properties(kind: Any) -> dict[str, property]:
+    """The properties that are fitted attributes, those of the bases first."""
+    found = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    return {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, property) and name.endswith("_") and not name.startswith("_") and value.__doc__
+    }
+
+
+def _property(name: str, found: property) -> str:
+    returned = inspect.get_annotations(found.fget).get("return", "object")  # type: ignore[arg-type]
+    type_ = returned if isinstance(returned, str) else returned.__name__
+    for pattern, plain in _PLAIN_TYPES:
+        type_ = pattern.sub(plain, type_)
+    return f"{name} : {type_}\n" + textwrap.indent(inspect.cleandoc(found.__doc__ or ""), "    ")
+
+
+def _annotated(kind: Any) -> set[str]:
+    """The names that a class or its bases annotate."""
+    return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}

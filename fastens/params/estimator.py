@@ -1,0 +1,276 @@
+"""Estimators whose parameters are declared as fields and checked before a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cache, wraps
+from inspect import Parameter, isfunction, signature, unwrap
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+
+from sklearn.base import BaseEstimator
+
+from fastens.params.docstrings import Docs, complete_docstring, complete_method
+from fastens.params.foreign_names import hint, hint_to_attribute, hint_to_predict
+from fastens.params.options import Options, options_in
+from fastens.params.rules import Need, Rule, declared, parameter
+from fastens.warn import warn
+
+# What `sklearn.utils.estimator_checks` sets on every estimator that has such a parameter.
+_SET_BY_CHECKS = ("n_iter_no_change",)
+# What methods read as it is now: it changes no answers, or only what is drawn.
+_OF_NOW = ("n_jobs", "verbose", "callbacks", "random_state")
+Kind = TypeVar("Kind", bound=type)
+
+
+class ChecksParameters(BaseEstimator):
+    """An estimator whose parameters have rules; `with_parameters` collects them from its fields."""
+
+    _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
+    # Of the parameters that are read only where another has certain values.
+    _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
+    # Descriptions of parameters and fitted attributes that several classes share.
+    _docs: ClassVar[Docs] = {}
+    # The constructor and its parameters, once they were asked for.
+    _names_of_parameters: ClassVar[tuple[Any, list[str]]]
+    # What the parameters that were set after `fit` were in it.
+    _parameters_of_fit: Mapping[str, Any] = MappingProxyType({})
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Complete docstrings of methods, and errors of unknown names by a hint."""
+        super().__init_subclass__(**kwargs)
+        ours = [base for base in cls.__mro__ if base.__module__.startswith("fastens.")]
+        documented = [base for base in ours if base is cls or not issubclass(base, ChecksParameters)]
+        for value in [value for owner in documented for value in vars(owner).values()]:
+            method = getattr(value, "fn", value)  # what scikit-learn's `available_if` holds
+            if isfunction(method):
+                complete_method(method)
+        for name in ("__init__", "fit"):
+            if name in vars(cls):
+                setattr(cls, name, _knowing_names(vars(cls)[name]))
+
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with a hint for names of other libraries."""
+            hint = hint_to_attribute(name, type(self))
+            if hint:
+                text = f"{type(self).__name__!r} object has no attribute {name!r}.{hint}"
+                raise AttributeError(text, name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises the error of its own
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """The names of the constructor's parameters: scikit-learn reads its signature again for each copy."""
+        constructor, names = vars(cls).get("_names_of_parameters", (None, ()))
+        if constructor is not cls.__init__:
+            constructor, names = cls._names_of_parameters = cls.__init__, super()._get_param_names()
+        return list(names)
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.
+
+        A fitted model stays what was fitted; `fit` reads what was set.
+
+        Parameters
+        ----------
+        **params
+            Parameters and their values.
+
+        Returns
+        -------
+        object
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            For names that there are not.
+        """
+        params = self._with_records(params)
+        try:
+            with self._setting():
+                return super().set_params(**params)
+        except ValueError as error:
+            known = self.get_params()
+            unknown = [name for name in (key.partition("__")[0] for key in params) if name not in known]
+            help_ = _hint(type(self), unknown[0]) if unknown else ""
+            if not help_:
+                raise
+            raise ValueError(f"{error}{help_}") from None
+
+    @contextmanager
+    def _setting(self) -> Iterator[None]:
+        """Within it, parameters may be set; a fitted model remembers what they were in `fit`."""
+        before = self.get_params(deep=False) if self._is_fitted() else {}
+        try:
+            yield
+        finally:
+            before.update(self._parameters_of_fit)
+            known = {name: old for name, old in before.items() if name not in _OF_NOW}
+            changed = {name: old for name, old in known.items() if getattr(self, name) is not old}
+            if changed or self._parameters_of_fit:
+                self._parameters_of_fit = changed
+
+    def _is_fitted(self) -> bool:
+        """As scikit-learn tells, which would ask for tags, and these for parameters that may break their rules."""
+        if hasattr(type(self), "__sklearn_is_fitted__"):
+            return bool(self.__sklearn_is_fitted__())
+        own = vars(self)  # a single row is predicted so fast that going through all of them would count
+        return "n_features_in_" in own or any(name.endswith("_") and not name.startswith("__") for name in list(own))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return a copy: what another thread computes and keeps meanwhile must not change what is gone through."""
+        return dict(super().__getstate__())
+
+    def _as_fitted(self) -> Any:
+        """The model with the parameters of its fit; all else is shared."""
+        if not self._parameters_of_fit:
+            return self
+        model = copy(self)
+        del model._parameters_of_fit
+        model.__dict__.update(self._parameters_of_fit)
+        return model
+
+    def _as_it_is(self) -> Any:
+        """The same as a copy, which stays as it is where this model is fitted again."""
+        return copy(self._as_fitted())
+
+    def _check_names(self, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        """Raise TypeError, with a hint, for the first name that a method does not know."""
+        parameters = signature(method).parameters
+        unknown = [name for name in given if name not in parameters]
+        if unknown and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
+            name = unknown[0]
+            owner = _with_constructor(type(self), method) if method.__name__ == "__init__" else type(self)
+            is_to_predict = method.__name__ not in ("__init__", "fit")
+            help_ = hint_to_predict(name, parameters, dir(owner)) if is_to_predict else _hint(owner, name)
+            where = f"{owner.__name__}.{method.__name__}()"
+            raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
+
+    def _with_records(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters with those of records put into the records, which do not change themselves."""
+        nested: dict[str, dict[str, Any]] = {}
+        found = dict(params)
+        known = self.get_params() | params if any("__" in key for key in params) else params
+        for key in params:
+            parameter, _, option = key.partition("__")
+            if not option or parameter not in known:
+                continue
+            value = known[parameter]
+            if options_in(parameter, value) is not None:
+                nested.setdefault(parameter, {})[option] = found.pop(key)
+            elif not hasattr(value, "set_params"):
+                is_estimator = parameter.endswith("estimator") or not hasattr(self, parameter)  # or a member
+                is_short = isinstance(value, bool | str)
+                needed = "be an estimator" if is_estimator else "be a record" if is_short else "have parameters"
+                raise ValueError(f"{parameter} must {needed} to set {key}; got {value!r}.")
+        for parameter, options in nested.items():
+            found[parameter] = options_in(parameter, known[parameter]).replaced(options)
+        return found
+
+    def _every_parameter(self) -> dict[str, Any]:
+        """The parameters, also those that the constructor of a subclass has not."""
+        return {name: getattr(self, name) for name in self._parameter_rules} | self.get_params(deep=False)
+
+    def _options(self, parameter: str) -> Any:
+        """The record that a parameter holds or is short for; None where it is neither."""
+        return options_in(parameter, getattr(self, parameter))
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
+        defaults = constructor_defaults(self)
+        for name, rule in self._parameter_rules.items():
+            value = getattr(self, name)
+            if name not in defaults or value is not defaults[name]:
+                rule.check(name, value)
+            if isinstance(value, Options):
+                value.check(name)
+
+    def _check_all_read(self) -> None:
+        """Raise ValueError, or warn, for parameters of a fit that would be ignored."""
+        for name, needs in self._parameter_needs.items():
+            if self._is_default(name):
+                continue
+            value, default = getattr(self, name), constructor_defaults(self)[name]
+            for need in needs:
+                other = getattr(self, need.parameter, None)
+                if not need.met(other):
+                    self._not_read(
+                        name,
+                        f"{name} is read where {need.text}, and must be {default!r} with {need.parameter}={other!r}; "
+                        f"got {value!r}.",
+                    )
+
+    def _not_read(self, name: str, text: str) -> None:
+        """Raise ValueError for a parameter that would be ignored, or warn if scikit-learn's checks set it."""
+        if name not in _SET_BY_CHECKS:
+            raise ValueError(text)
+        warn(text)
+
+    def _is_default(self, name: str) -> bool:
+        """Whether a parameter has the value that it has unless another is given."""
+        value, default = getattr(self, name), constructor_defaults(self)[name]
+        return value is default or (isinstance(value, type(default)) and bool(value == default))
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(parameter, field))
+def with_parameters(kind: Kind) -> Kind:
+    """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor.
+
+    In the docstring, ``{parameters}`` and ``{attributes}`` stand for those that the table `_docs` describes.
+    """
+    made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
+    made.__init__ = _knowing_names(made.__init__)
+    made._parameter_rules = {**getattr(made, "_parameter_rules", {}), **declared(made, "rule")}
+    made._parameter_needs = {**getattr(made, "_parameter_needs", {}), **declared(made, "needs")}
+    complete_docstring(made, getattr(made, "_docs", {}))
+    return made
+
+
+def constructor_defaults(model: Any) -> dict[str, Any]:
+    """The defaults of the parameters of an estimator's constructor."""
+    kind: Any = type(model)
+    return _defaults_of(kind)
+
+
+@cache
+def _defaults_of(kind: Any) -> dict[str, Any]:
+    # The constructor of a subclass may have fewer parameters: the others have the defaults of its base.
+    constructors = [base.__init__ for base in reversed(kind.__mro__) if "__init__" in vars(base)]
+    found = [each for method in constructors for each in signature(method).parameters.values()]
+    return {each.name: each.default for each in found if each.default is not Parameter.empty}
+
+
+@cache
+def _names(kind: type, method: str) -> tuple[str, ...]:
+    """The parameters of a method."""
+    return tuple(signature(getattr(kind, method)).parameters)[1:] if hasattr(kind, method) else ()
+
+
+def _with_constructor(kind: type, method: Callable[..., Any]) -> type:
+    """The class, among a class and its bases, that a constructor is of: a derived one may call its base's."""
+    found = (base for base in kind.__mro__ if "__init__" in vars(base) and unwrap(vars(base)["__init__"]) is method)
+    return next(found, kind)
+
+
+def _hint(kind: type, name: str) -> str:
+    return hint(name, _names(kind, "fit"), _names(kind, "__init__"))
+
+
+def _knowing_names(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor or `fit` whose TypeError for an unknown name has a hint."""
+    parameters = signature(method).parameters
+    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
+        return method
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not parameters.keys() >= kwargs.keys():
+            self._check_names(method, kwargs)
+        return method(self, *args, **kwargs)
+
+    return call

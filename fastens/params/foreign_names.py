@@ -1,0 +1,376 @@
+"""Parameter and attribute names of other libraries, and the hints that errors give for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+# Ours by the names of LightGBM, XGBoost, CatBoost and scikit-learn, and of options by their own names. Of several,
+# those that an estimator has are meant.
+_OURS: dict[str, tuple[str, ...]] = {
+    (
+        "n_rounds num_rounds num_round num_boost_round num_iterations num_iteration n_iter max_iter iterations "
+        "num_trees n_trees ntrees ntree"
+    ): ("n_estimators",),
+    "eta shrinkage shrinkage_rate": ("learning_rate",),
+    "num_leaves num_leaf max_leaves max_leaf maxnodes": ("max_leaf_nodes",),
+    "depth max_tree_depth": ("max_depth",),
+    "min_child_samples min_data_in_leaf min_data min_data_per_leaf min_samples_split min_node_size nodesize": (
+        "min_samples_leaf",
+    ),
+    "min_sum_hessian_in_leaf min_sum_hessian min_child_weight": ("growth=Growth(min_child_weight=...)",),
+    "min_weight_fraction_leaf min_weight_leaf": ("growth=Growth(min_weight_leaf=...)",),
+    "reg_lambda lambda lambda_l2 l2_leaf_reg l2": ("l2_regularization",),
+    "gamma min_split_loss min_split_gain min_impurity_decrease min_impurity_split min_gain_to_split": (
+        "growth=Growth(min_gain_to_split=...)",
+        "min_impurity_decrease",
+    ),
+    "path_smooth path_smoothing": ("growth=Growth(path_smooth=...)",),
+    "max_delta_step max_leaf_output poisson_max_delta_step": ("growth=Growth(max_delta_step=...)",),
+    "ccp_alpha": ("split_penalty",),
+    (
+        "subsample bagging_fraction subsample_freq bagging_freq bagging_temperature max_samples sample_fraction "
+        "sample_size sampsize"
+    ): ("subsample", "max_samples"),
+    "replace": ("bootstrap",),
+    "feature_contri ignored_features": ("feature_weights",),
+    "colsample_bytree feature_fraction rsm colsample": ("max_features_per_tree",),
+    "colsample_bynode colsample_bylevel feature_fraction_bynode mtry": ("max_features",),
+    "extra_trees": ("growth=Growth(rows_per_threshold=...)",),
+    "max_bin border_count n_bins nbins min_data_in_bin subsample_for_bin": ("max_bins",),
+    "objective loss_function application": ("loss", "algorithm", "criterion"),
+    "loss": ("algorithm", "criterion"),
+    "scoring_method": ("criterion",),
+    "criterion split_evaluator split_criterion score_function splitrule": (
+        "growth=Growth(split_criterion=...)",
+        "criterion",
+    ),
+    "boosting_type booster": ("boosting",),
+    "data_sample_strategy bootstrap_type sampling_method": ("sampling",),
+    "drop_rate rate_drop dropout_rate": ("boosting=Dart(rate_drop=...)",),
+    "skip_drop": ("boosting=Dart(skip_drop=...)",),
+    "max_drop": ("boosting=Dart(max_drop=...)",),
+    "dart_normalize normalize_type": ("boosting=Dart(normalize=...)",),
+    "top_rate": ("sampling=Goss(top_rate=...)",),
+    "other_rate": ("sampling=Goss(other_rate=...)",),
+    "mvs_lambda mvs_reg": ("sampling=Mvs(regularization=...)",),
+    "seed random_seed feature_fraction_seed bagging_seed data_random_seed data_seed drop_seed": ("random_state",),
+    "nthread nthreads n_threads num_threads num_thread thread_count": ("n_jobs",),
+    "monotone_constraints monotonic_constraints": ("monotonic_cst",),
+    "interaction_constraints": ("interaction_cst",),
+    (
+        "scale_pos_weight is_unbalance unbalance auto_class_weights class_weights pos_bagging_fraction "
+        "neg_bagging_fraction"
+    ): ("class_weight",),
+    "early_stopping_rounds early_stopping_round od_wait od_type od_pval": ("early_stopping", "n_iter_no_change"),
+    "early_stopping_tolerance min_delta": ("tol",),
+    "use_best_model": ("early_stopping",),
+    "metric metrics custom_metric custom_loss feval scoring eval_metric": (
+        "early_stopping=EarlyStopping(eval_metric=...)",
+    ),
+    "refit": ("early_stopping=EarlyStopping(refit=...)",),
+    "validation": ("early_stopping=EarlyStopping(validation=...)",),
+    "checkpoint_path checkpoint_every save_snapshot snapshot_file snapshot_interval snapshot_freq": (
+        "callbacks=[Checkpoint(path, every=...)]",
+    ),
+    "huber_slope": ("loss=HuberLoss(alpha=...)",),
+    "alpha": ("quantile", "loss=HuberLoss(alpha=...)"),
+    "quantile_alpha quantile_level": ("quantile",),
+    "tweedie_variance_power tweedie_power variance_power power": ("loss=TweedieLoss(variance_power=...)",),
+    "lambdarank_truncation_level truncation_level max_position lambdarank_num_pair_per_sample": (
+        "loss=LambdaRankLoss(truncation_level=...)",
+    ),
+    "label_gain": ("loss=LambdaRankLoss(label_gain=...)",),
+    "lambdarank_norm lambdarank_normalization normalize": ("loss=LambdaRankLoss(normalize=...)",),
+    "aft_loss_distribution distribution": ("loss=AFTLoss(distribution=...)",),
+    "aft_loss_distribution_scale scale": ("loss=AFTLoss(scale=...)",),
+    "linear_tree": ("linear_leaves",),
+    "linear_lambda linear_l2": ("linear_leaves=LinearLeaves(l2=...)",),
+    "categorical_feature cat_features enable_categorical categorical_columns feature_types": ("categorical_features",),
+    "categorical_encoding simple_ctr combinations_ctr max_ctr_complexity": ("categories=Categories(encoding=...)",),
+    "categorical_missing": ("categories=Categories(missing=...)",),
+    "cat_l2 category_l2": ("categories=Categories(l2=...)",),
+    "cat_smooth category_smoothing": ("categories=Categories(smoothing=...)",),
+    "max_cat_threshold max_categories_per_split": ("categories=Categories(max_per_split=...)",),
+    "max_cat_to_onehot one_hot_max_size": ("categories=Categories(one_hot_max_size=...)",),
+    "min_data_per_group min_samples_category": ("categories=Categories(min_samples=...)",),
+    "base_score init init_model_score base_margin init_scores baseline offset offset_column": ("init_score",),
+    "exposure": ("init_score=np.log(exposure)",),
+    "base_margin_eval_set eval_init_score": ("init_score_val",),
+    "base_estimator base_learner weak_learner": ("estimator",),
+    "classifiers regressors clfs": ("estimators",),
+    "meta_classifier meta_regressor": ("final_estimator",),
+    "use_probas": ("stack_method",),
+    "use_features_in_secondary": ("passthrough",),
+    "conformity_score": ("conformity", "method"),
+    "prefit": ("cv='prefit'",),
+    "test_size conformalize_size": ("calibration_fraction",),
+    "max_samples_leaf default_quantiles": ("keep_leaves",),
+    "ebunch edges": ("structure",),
+    "prior_type pseudo_counts": ("smoothing",),
+    "equivalent_sample_size": ("ess",),
+    "max_indegree": ("max_parents",),
+    "tabu_length": ("tabu",),
+    "state_names": ("states",),
+    "monitor": ("callbacks",),
+    "verbosity silent verbose_eval logging_level metric_period": ("verbose",),
+    "eval_set eval_sets valid_sets evals eval_X eval_y": ("X_val", "y_val"),
+    "eval_group": ("group_val",),
+    "eval_qid": ("qid_val",),
+    "eval_at": ("ndcg_at",),
+    "sample_weight_eval_set eval_sample_weight eval_class_weight": ("sample_weight_val",),
+    "group_id query": ("qid", "groups"),
+    "init_model xgb_model": ("warm_start", "resume", "init_score"),
+    "weight weights weights_col weights_column": ("sample_weight",),
+}
+OURS = {theirs: ours for names, ours in _OURS.items() for theirs in names.split()}
+
+# What there is no name for here.
+_ABSENT = {
+    "reg_alpha lambda_l1 l1_regularization": "There is no L1 penalty of leaves here.",
+    "num_class n_classes classes_count": "The classes are those in y.",
+    "grow_policy": "Trees grow best first, or level by level with max_leaf_nodes=None.",
+    (
+        "tree_method device device_type task_type gpu_id gpu_use_dp devices predictor force_col_wise force_row_wise "
+        "use_quantized_grad enable_bundle is_enable_sparse"
+    ): "Trees grow on the processor here, in one way.",
+    "deterministic": "Models never depend on the number of threads.",
+    "boost_from_average": "Boosting starts from the best constant, or from init_score.",
+    "first_metric_only": "The first metric alone decides.",
+    "leaf_estimation_method leaf_estimation_iterations leaf_estimation_backtracking": "Leaves take one Newton step.",
+    "random_strength": "Gains get no noise here; max_features and subsample draw columns and rows.",
+    "plot plot_file train_dir allow_writing_files": "A fit draws nothing, and writes no files.",
+    "use_label_encoder": "Labels of any kind are taken as they are.",
+    "force_alpha": "alpha is always taken as it is.",
+    "confidence_level": "The coverage is given to predict_interval and predict_set.",
+    (
+        "duration_col event_col durations event events event_observed event_indicator label_lower_bound "
+        "label_upper_bound y_lower_bound y_upper_bound"
+    ): "Times and events, or lower and upper bounds, are the columns of y.",
+    "entry entry_col": "Rows are at risk from time 0 on here: there is no left truncation.",
+    "ties": "Equal times are treated as Breslow does.",
+    "importance_type": "The kind is given to importances(kind) of the fitted model.",
+    "num_parallel_tree": "A round grows one tree for each raw prediction here.",
+    "missing nan_mode zero_as_missing use_missing": "Missing values are NaN, or what a table has for them.",
+    "multi_strategy": "A tree has a value for each of several targets here.",
+    "text_features": "Texts are categories here; TextClassifier learns from their words.",
+    "feature_name feature_names": "The names of columns are those of the data frame.",
+    "reset_parameter learning_rates": "Parameters stay as they are during a fit; one with warm_start=True goes on.",
+    "client": "The cluster is that of the last distributed.Client, or fastens.distributed.DaskTable(X, client=...).",
+    "ray_params ray_remote": "fastens.distributed.RayTable(X, n_actors=..., cpus_per_actor=...) says how to use Ray.",
+    "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
+}
+# What some estimators have, and others do not.
+_ELSEWHERE = {
+    (
+        "eval_set eval_sets valid_sets evals eval_X eval_y X_val y_val eval_metric early_stopping_rounds "
+        "early_stopping_round sample_weight_eval_set eval_sample_weight eval_group eval_qid"
+    ): "It does not stop early, and has no rows to validate on.",
+    "group group_id qid query": "Queries are for GradientBoostingRanker.",
+    "base_margin init_score init_scores baseline offset exposure": "Gradient boosting alone starts from given scores.",
+    "verbose verbose_eval verbosity silent logging_level": "It reports nothing on the way.",
+    "callbacks callback": "Gradient boosting alone calls functions after its rounds.",
+    (
+        "categorical_feature cat_features enable_categorical categorical_columns feature_types categorical_features"
+    ): "It has no parameter for categories.",
+}
+# What methods that predict are asked for elsewhere, and the methods that give it here.
+_METHODS = {
+    "pred_contrib pred_contribs": ("predict_contributions(X)", "predict_contributions"),
+    "pred_interactions": ("predict_contributions(X, interactions=True)", "predict_contributions"),
+    "pred_leaf": ("apply(X)", "apply"),
+    "prediction_type": ("predict_proba(X) or decision_function(X)", "predict_proba"),
+    "quantiles": ("predict_quantiles(X, quantiles)", "predict_quantiles"),
+    "confidence_level alpha": ("coverage, a parameter of predict_interval and predict_set", "calibration_fraction"),
+    "raw_score output_margin": ("decision_function(X)", "decision_function"),
+    "num_iteration start_iteration iteration_range ntree_limit ntree_start ntree_end": (
+        "model[:k], the model of the first k rounds",
+        "staged_predict",
+    ),
+}
+# Values of parameters: losses, criteria and the like, in small letters.
+_VALUES = {
+    "reg:squarederror reg:linear regression rmse mse l2 ls": "squared_error",
+    "information_gain infogain": "entropy",
+    "reg:absoluteerror regression_l1 mae l1 lad": "absolute_error",
+    "reg:quantileerror": "quantile",
+    "reg:pseudohubererror": "huber",
+    "logcosh": "log_cosh",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
+    "reg:logistic xentropy": "cross_entropy",
+    (
+        "binary binary:logistic logistic logloss multi:softmax multi:softprob softmax multiclass deviance crossentropy "
+        "binary_crossentropy categorical_crossentropy"
+    ): "log_loss",
+    "multiclassova multiclass_ova ova ovr multiclassonevsall": "one_vs_rest",
+    "rank:ndcg rank:pairwise rank_xendcg yetirank": "lambdarank",
+    "survival:cox coxph": "cox",
+    "survival:aft": "aft",
+    "gbtree plain": "gbdt",
+    "samme": "discrete",
+    "samme.r": "real",
+}
+VALUES = {theirs: ours for names, ours in _VALUES.items() for theirs in names.split()}
+# Metrics, in small letters, and scikit-learn's scorers.
+_SCORERS = {
+    "auc": "roc_auc",
+    "aucpr pr_auc prauc": "average_precision",
+    "brier brier_score brierscore": "neg_brier_score",
+    "mcc": "matthews_corrcoef",
+    "error merror binary_error multi_error zeroone acc": "accuracy",
+    "log_loss logloss mlogloss binary_logloss multi_logloss multiclass": "neg_log_loss",
+    "rmse": "neg_root_mean_squared_error",
+    "mse l2": "neg_mean_squared_error",
+    "mae l1": "neg_mean_absolute_error",
+    "mape": "neg_mean_absolute_percentage_error",
+    "rmsle": "neg_root_mean_squared_log_error",
+    "poisson poisson_deviance poisson-nloglik": "neg_mean_poisson_deviance",
+    "gamma gamma_deviance gamma-deviance": "neg_mean_gamma_deviance",
+}
+SCORERS = {theirs: ours for names, ours in _SCORERS.items() for theirs in names.split()}
+CONCORDANCES = dict.fromkeys(("c_index", "cindex", "concordance_index", "concordance_index_censored"), "concordance")
+METHODS = {theirs: ours for names, ours in _METHODS.items() for theirs in names.split()}
+ELSEWHERE = {theirs: text for names, text in _ELSEWHERE.items() for theirs in names.split()}
+ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.split()}
+
+
+def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) -> str:
+    """Return a hint for a name that an estimator does not know, a sentence with a space before it; or an empty string.
+
+    Parameters
+    ----------
+    name : str
+        The name, known elsewhere or misspelt.
+    of_fit, of_constructor : collections of str
+        The parameters that the estimator has.
+
+    Examples
+    --------
+    >>> from fastens.params.foreign_names import hint
+    >>> hint("num_leaves", ["X", "y"], ["max_leaf_nodes"])
+    ' Use max_leaf_nodes, a parameter of the constructor.'
+    """
+    if name in ABSENT:
+        return f" {ABSENT[name]}"
+    candidates = (name,) if name in of_fit or name in of_constructor else OURS.get(name, ())
+    found = []
+    for place, known in (("fit", of_fit), ("the constructor", of_constructor)):
+        ours = [each for each in candidates if each.partition("=")[0] in known]
+        if ours:
+            found.append(f"{' and '.join(ours)}, {'a parameter' if len(ours) == 1 else 'parameters'} of {place}")
+    if found:
+        return f" Use {'; or '.join(found)}."
+    if name in ELSEWHERE:
+        return f" {ELSEWHERE[name]}"
+    if name in OURS:
+        return ""
+    close = get_close_matches(name, sorted({*of_fit, *of_constructor}), n=1, cutoff=0.8)
+    return f" Is {close[0]} meant?" if close else ""
+
+
+def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[str]) -> str:
+    """Return such a hint for a name that a method other than `fit` does not know.
+
+    Parameters
+    ----------
+    name : str
+        The name, known elsewhere or misspelt.
+    of_method, methods : collections of str
+        The parameters that the method has, and the methods that the estimator has.
+
+    Examples
+    --------
+    >>> from fastens.params.foreign_names import hint_to_predict
+    >>> hint_to_predict("pred_contrib", ["X"], ["predict", "predict_contributions"])
+    ' Use predict_contributions(X).'
+    """
+    instead, method = METHODS.get(name, ("", ""))
+    if method in methods:
+        return f" Use {instead}."
+    ours = [each for each in OURS.get(name, ()) if each.partition("=")[0] in of_method]
+    if ours:
+        return f" Use {ours[0]}."
+    close = get_close_matches(name, sorted(of_method), n=1, cutoff=0.8)
+    return f" Is {close[0]} meant?" if close else ""
+
+
+# What is there in its place, and an attribute of the class that has it; of several, the first that the class has.
+_INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
+    "evals_result evals_result_ get_evals_result": (("validation_scores_", "linear_leaves"),),
+    "best_score best_score_ get_best_score": (("validation_score_[best_iteration_ - 1]", "linear_leaves"),),
+    "best_iteration best_ntree_limit get_best_iteration": (("best_iteration_", "linear_leaves"),),
+    "num_trees tree_count_ num_boosted_rounds get_num_boosting_rounds n_trees_": (
+        ("n_estimators_", "linear_leaves"),
+        ("n_estimators", "n_estimators"),
+    ),
+    "booster_ get_booster": (("the estimator itself, which is the model", "to_dataframe"),),
+    "save_model": (("save(path), or export(path, format=...)", "export"), ("save(path)", "save")),
+    "load_model": (("fastens.load(path)", "save"),),
+    "dump_model get_dump to_json": (("to_dataframe(), to_text() or export(format=...)", "to_dataframe"),),
+    "trees_to_dataframe": (("to_dataframe()", "to_dataframe"),),
+    "get_score get_fscore feature_importance get_feature_importance": (("importances(kind)", "importances"),),
+    "feature_name feature_name_ feature_names feature_names_": (("feature_names_in_", "fit"),),
+    "n_features_ num_feature num_features": (("n_features_in_", "fit"),),
+    "loss_ objective_ objective": (("loss", "linear_leaves"),),
+    "estimators_": (("to_dataframe() or plot_tree(tree)", "linear_leaves"),),
+    "oob_improvement_": (("oob_score=True, a parameter of the constructor", "linear_leaves"),),
+    "calc_leaf_indexes leaf_index": (("apply(X)", "apply"),),
+    "shap_values": (("predict_contributions(X) or explain(X)", "predict_contributions"), ("explain(X)", "explain")),
+    "shrink": (("model[:k], the model of the first k rounds", "linear_leaves"),),
+    "refit": (("refit_leaves(X, y)", "refit_leaves"),),
+    "partial_fit": (("warm_start=True, a parameter of the constructor, and fit", "warm_start"),),
+    "eval_metrics": (("staged_score(X, y)", "staged_score"),),
+    "get_xgb_params get_all_params": (("get_params()", "get_params"),),
+    "grid_search randomized_search": (("scikit-learn's searches, or fastens.tune", "fit"),),
+    "predict_interval": (
+        (
+            "predict_member_range(X, share), or ConformalRegressor(estimator) for intervals that cover the target",
+            "predict_member_range",
+        ),
+        ("the conformal estimators: ConformalRegressor, or ConformalClassifier for sets", "score"),
+    ),
+    "quantile_ranks": (("predict_quantiles(X, quantiles)", "predict_quantiles"),),
+    "proximity_counts": (("proximity(X, X_train)", "proximity"),),
+    "conformalize": (("fit(X, y), with cv='prefit' and rows that the estimator has not seen", "calibration_fraction"),),
+    "fit_conformalize": (("fit(X, y), with cv=5", "calibration_fraction"),),
+    "predict_cumulative_hazard_function": (
+        ("-np.log(predict_survival_function(X, times))", "predict_survival_function"),
+    ),
+    "unique_times_": (("event_times_", "predict_survival_function"),),
+    "cum_baseline_hazard_ baseline_survival_": (("cumulative_hazard_", "predict_survival_function"),),
+    "add_cpds add_node add_nodes_from add_edge add_edges_from check_model": (
+        ("BayesianNetwork.from_tables(states, parents, tables)", "most_probable"),
+    ),
+    "get_cpds cpds": (("tables_", "most_probable"),),
+    "nodes": (("node_names_", "most_probable"),),
+    "edges": (("edges_", "most_probable"),),
+    "get_parents": (("parents_", "most_probable"),),
+    "map_query": (("most_probable(evidence)", "most_probable"),),
+    "simulate": (("sample(n)", "most_probable"),),
+    "predict_probability": (("posterior(variable, X)", "most_probable"),),
+    "to_graphviz to_daft": (("plot()", "most_probable"),),
+}
+INSTEAD = {theirs: ours for names, ours in _INSTEAD.items() for theirs in names.split()}
+
+
+def hint_to_attribute(name: str, kind: type) -> str:
+    """Return a hint for an attribute that a class has not, a sentence with a space before it; or an empty string.
+
+    Parameters
+    ----------
+    name : str
+        The name, known elsewhere.
+    kind : type
+        The class of the estimator.
+
+    Examples
+    --------
+    >>> from fastens import RandomForestRegressor
+    >>> from fastens.params.foreign_names import hint_to_attribute
+    >>> hint_to_attribute("shap_values", RandomForestRegressor)
+    ' Use predict_contributions(X) or explain(X).'
+    """
+    ours = [instead for instead, held in INSTEAD.get(name, ()) if hasattr(kind, held)]
+    return f" Use {ours[0]}." if ours and not hasattr(kind, name) else ""
