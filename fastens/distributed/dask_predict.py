@@ -134,7 +134,11 @@ def _some_rows(part: Any) -> Any:
 
 
 def _array(answers: list[Any], lengths: Any, meta: Any) -> Any:
-    """One array of the answers to partitions of so many rows."""
+    """Return the answers to partitions as one array, or as one frame if `set_output` asks for frames."""
+    if hasattr(meta, "columns"):
+        from dask.dataframe import from_delayed
+
+        return from_delayed(answers, meta=meta, verify_meta=False)
     found = [
         da.from_delayed(each, (length, *meta.shape[1:]), meta=meta)
         for each, length in zip(answers, lengths, strict=True)

@@ -160,11 +160,11 @@ class Explained:
         return cls(values.reshape(*data.shape, -1), base, _columns(given, data), outputs, what)
 
     def output(self, given: Any, row: int | None) -> int:
-        """The position of an output given by name or position; by default the largest of a row."""
+        """Return the position of an output that is given by its label or position; by default the largest of a row."""
         if given is None:
             return 0 if row is None else int((self.values[row].sum(axis=0) + self.base[row]).argmax())
-        if isinstance(given, str) and given in self.outputs:
-            return self.outputs.index(given)
+        if str(given) in self.outputs:  # also a label that predict returned, such as np.float64(2.0)
+            return self.outputs.index(str(given))
         if not whole(0, len(self.outputs) - 1).holds(given):
             raise ValueError(f"output must be one of {self.outputs}, or its position; got {given!r}.")
         return int(given)
@@ -196,7 +196,7 @@ def plot_explanation(
     row: int | None = None,
     *,
     feature: Any = None,
-    output: int | str | None = None,
+    output: Any = None,
     kind: str | None = None,
     n_top: int = 12,
     ax: Any = None,
@@ -216,9 +216,10 @@ def plot_explanation(
         The position of the one row to draw.
     feature : int, str, or pair of these, optional
         The column to draw, by position or name; of a pair, the second one gives the dots their colours.
-    output : int or str, optional
-        With several outputs, which one, by position or name. Default: of one row the largest, of all rows bars of
-        every output.
+    output : label or int, optional
+        Which of several outputs to draw: a class label, for example one that `predict` returned, or a position. Labels
+        take precedence over positions. If None, a plot of one row shows the largest output, and a plot of all rows
+        shows bars of every output.
     kind : {"dots", "bars"}, optional
         How all rows are drawn. Default: dots, and of several outputs bars.
     n_top : int, default=12

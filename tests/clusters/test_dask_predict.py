@@ -12,6 +12,7 @@ from fastens import (
     BaggingClassifier,
     BayesianNetwork,
     CategoricalNB,
+    DecisionTreeClassifier,
     GaussianNB,
     GradientBoostingClassifier,
     GradientBoostingRanker,
@@ -20,6 +21,7 @@ from fastens import (
     RandomForestClassifier,
     RandomForestRegressor,
     RandomTreesEmbedding,
+    StackingClassifier,
 )
 from fastens.distributed import DaskTable
 from fastens.distributed.dask_table import split
@@ -127,6 +129,13 @@ def test_partitions_without_rows_and_sparse_answers():
     assert (found != whole).nnz == 0
     nothing = GaussianNB().fit(X, FRAME["label"]).predict_proba(da.from_array(X, chunks=90)[:0])
     assert nothing.compute().shape == (0, 2)
+
+
+def test_frames_are_answered_where_set_output_asks_for_them():
+    members = [("tree", DecisionTreeClassifier(max_depth=2)), ("forest", RandomForestClassifier(3))]
+    model = StackingClassifier(members, cv=2).fit(FRAME[COLUMNS], FRAME["label"]).set_output(transform="pandas")
+    found = model.transform(frame_of()[COLUMNS])
+    pd.testing.assert_frame_equal(found.compute(), model.transform(FRAME[COLUMNS]))
 
 
 def test_what_belongs_to_rows_is_divided_with_them():

@@ -320,6 +320,16 @@ def test_pictures_of_a_column(table, feature, shown):
     plt.close("all")
 
 
+@pytest.mark.parametrize("labels", [[1, 2, 3], [0.5, 1.0, 2.0], ["a", "b", "c"]], ids=["integers", "floats", "texts"])
+def test_outputs_are_labels_that_predict_returns(labels):
+    X = np.arange(60.0)[:, None]
+    model = fastens.GradientBoostingClassifier(n_estimators=3).fit(X, np.array(labels)[np.arange(60) // 20])
+    label = model.predict(X)[0]
+    ax = fastens.plot_explanation(model.explain(X), kind="dots", output=label)
+    assert ax.get_xlabel() == f"contribution to the prediction of {label}"
+    plt.close("all")
+
+
 def test_bars_and_outputs(table):
     X, model = table[0], fitted(table, "classes of boosting")
     found = model.explain(X)
