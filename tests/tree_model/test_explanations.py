@@ -320,7 +320,7 @@ def test_pictures_of_a_column(table, feature, shown):
     plt.close("all")
 
 
-@pytest.mark.parametrize("labels", [[1, 2, 3], [0.5, 1.0, 2.0], ["a", "b", "c"]], ids=["integers", "floats", "texts"])
+@pytest.mark.parametrize("labels", [[1, 2, 3], [0.0, 1.0, 2.0], ["a", "b", "c"]], ids=["integers", "floats", "texts"])
 def test_outputs_are_labels_that_predict_returns(labels):
     X = np.arange(60.0)[:, None]
     model = fastens.GradientBoostingClassifier(n_estimators=3).fit(X, np.array(labels)[np.arange(60) // 20])
