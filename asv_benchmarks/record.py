@@ -7,7 +7,7 @@ python asv_benchmarks/record.py --list                  which there are, and how
 python asv_benchmarks/record.py --new survival "Survival" --timed asv_benchmarks/compare_survival.py --seeds 10
 
 A file has one command and the Markdown tables that it printed, each with the heading before it and the paragraph after
-it. Pages show a file by its name, `{{ figures survival }}`: see `docs/figures.py`, which also makes the README's table.
+it. `docs/figures.py` writes its tables into the pages, where they say `<!-- figures survival -->`, and into the README.
 
 `compare_quality.py` and `choose_defaults.py` keep their runs in `results/` and do not repeat them. After a change of
 the models remove `results/defaults.jsonl` and, in `results/`, the lines of fastens:

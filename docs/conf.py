@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-sys.path.insert(0, str(Path(__file__).parent))
-
-import figures
-
 import fastens
 
 project = "fastens"
@@ -109,16 +103,7 @@ def escape_shapes(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"(?<=\w)_(?=[,) ])", r"\_", line) if "shape (" in line else line for line in lines]
 
 
-def fill_in_figures(app, docname, source):
-    """Put what was measured in its place, and read the page again when that changes."""
-    if figures.PLACE.search(source[0]):
-        source[0] = figures.filled_in(source[0])
-        for path in (Path(__file__).parent / "figures").glob("*.json"):
-            app.env.note_dependency(str(path))
-
-
 def setup(app):
     """Connect the handlers."""
-    app.connect("source-read", fill_in_figures)
     app.connect("autodoc-process-docstring", escape_shapes, priority=400)  # before numpydoc's
     app.connect("autodoc-skip-member", skip_inherited)

@@ -1,7 +1,8 @@
-"""Put what is in docs/figures on the site's pages; as a script, write the README's table from it.
+"""Write the tables of docs/figures into the README and the pages: `python docs/figures.py`.
 
-`{{ figures NAME }}` on a page is what docs/figures/NAME.json holds, `{{ figures NAME 2 }}` its second table alone, and
-`{{ figures }}` a list of all files.
+A page has the tables of docs/figures/NAME.json between `<!-- figures NAME -->` and `<!-- end of figures -->`. With
+`<!-- figures NAME 2 -->` it has only the second table, and with `<!-- figures all -->` a list of all files. To add a
+table to a page, write both comments and run the script.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ README = HERE.parent / "README.md"
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 IN_README = ("peers", ["workload", "unit", "fastens", "LightGBM", "XGBoost depthwise", "HistGradientBoosting"])
 GOALS = {"reached", "must / aim"}  # the developers' own
-PLACE = re.compile(r"\{\{ figures ?(\w*) ?(\d*) \}\}")
+PLACE = re.compile(r"<!-- figures (\w+) ?(\d*) -->\n(?:.*?)<!-- end of figures -->\n", flags=re.DOTALL)
+ALL = "all"
 Record = dict[str, Any]
 
 
@@ -36,8 +38,7 @@ def shown(record: Record, number: str = "") -> str:
         if "reached" not in each["rows"][0]:
             rows = [[cell for i, cell in enumerate(row) if i not in goals] for row in each["rows"]]
             parts += [f"**{each['heading']}**"] * bool(each["heading"]) + [table(rows), each["after"]]
-    told = "\n".join([":::{container} measured", f"`{record['command']}`", "", facts(record), ":::"])
-    return "\n\n".join([part for part in parts if part] + [told])
+    return "\n\n".join([part for part in parts if part] + [f"- `{record['command']}`\n{facts(record)}"])
 
 
 def facts(record: Record) -> str:
@@ -56,7 +57,7 @@ def records() -> dict[str, Record]:
 def pages() -> dict[str, list[Path]]:
     """The pages that show each file."""
     found: dict[str, list[Path]] = {}
-    for page in sorted(HERE.glob("*.md")) + sorted(HERE.glob("measured/*.md")):
+    for page in all_pages():
         for name, _ in PLACE.findall(page.read_text(encoding="utf-8")):
             found.setdefault(name, []).append(page.relative_to(HERE))
     return found
@@ -72,9 +73,15 @@ def contents() -> str:
 
 
 def filled_in(text: str) -> str:
-    """A page with the figures in their places."""
+    """Return a page with the tables that docs/figures has now."""
     found = records()
-    return PLACE.sub(lambda place: shown(found[place[1]], place[2]) if place[1] else contents(), text)
+
+    def block(place: re.Match[str]) -> str:
+        name, number = place[1], place[2]
+        tables = contents() if name == ALL else shown(found[name], number)
+        return f"{place[0].splitlines()[0]}\n\n{tables}\n\n<!-- end of figures -->\n"
+
+    return PLACE.sub(block, text)
 
 
 def readme_table() -> str:
@@ -93,5 +100,12 @@ def with_table(text: str) -> str:
     return f"{before}{BEGIN}\n{readme_table()}\n{END}{rest.partition(END)[2]}"
 
 
+def all_pages() -> list[Path]:
+    """Return the pages that may show figures."""
+    return sorted(HERE.glob("*.md")) + sorted(HERE.glob("measured/*.md"))
+
+
 if __name__ == "__main__":
     README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in all_pages():
+        path.write_text(filled_in(path.read_text(encoding="utf-8")), encoding="utf-8")
