@@ -15,6 +15,7 @@ import pytest
 import fastens
 import fastens.bayes
 from fastens.public_names import public_names
+from reference import signatures
 from reference.models import same_python
 
 PACKAGES = [fastens, fastens.bayes]
@@ -97,3 +98,8 @@ def test_models_within_models_are_loaded_where_nothing_has_been_imported(tmp_pat
     code = f"import fastens; print(fastens.load({str(tmp_path / 'model')!r}).predict([[0.9, 0.5]]))"
     child = subprocess.run([*same_python(), "-c", code], capture_output=True, text=True, check=True)
     assert child.stdout.strip() == "[ True]"
+
+
+def test_the_interface_changes_on_purpose():
+    """A difference is a change of the interface; `python tests/reference/signatures.py` records it."""
+    assert "\n".join(signatures.lines()) + "\n" == signatures.FILE.read_text(encoding="utf-8")
