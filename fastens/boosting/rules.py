@@ -405,87 +405,99 @@ SPLITS = (
 
 DOCS = TREE_DOCS | entries("""\
 class_weight : dict, "balanced" or None
-    Weights of the classes, multiplied with `sample_weight`. Rows of X_val have those of `sample_weight_val` alone.
+    Weights of the classes, multiplied by `sample_weight`. Class weights do not apply to X_val, whose rows are weighted
+    only by `sample_weight_val`. If None, all classes have weight 1.
 n_estimators : int
-    Number of rounds.
+    Maximum number of boosting rounds. Early stopping may keep fewer.
 learning_rate : float
-    Factor of every leaf value.
+    Factor that shrinks every leaf value. Smaller values need more rounds.
 max_leaf_nodes : int or None
-    Most leaves of a tree, which grows best-first; None grows level by level without that limit.
+    Maximum number of leaves of a tree, which grows best-first. If None, trees grow level by level, and the number of
+    leaves is not limited.
 max_depth : int or None
-    Most splits between the root and a leaf.
+    Maximum number of splits between the root and a leaf. If None, the depth is not limited.
 min_samples_leaf : int or None
-    Fewest rows in a leaf; a row of a whole weight counts as so many, one of a fraction as one. None: 5, or 20 where
-    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models. Leaves of quantiles below 0.1
-    or above 0.9 have as many more as it takes for two of them to be beyond the level, 200 for 0.99, up to a fifth of
-    the rows that a tree is grown on: each of several levels its own, unless several targets share their trees.
+    Minimum number of rows in a leaf. Integer weights count as copies; a row with a fractional weight counts as one row.
+    If None, 5, or 20 with linear leaves and with losses that do not estimate the dispersion (see `split_penalty`). For
+    quantiles below 0.1 or above 0.9, this default grows until two rows of a leaf are expected beyond the quantile (200
+    rows for 0.99), up to a fifth of the rows that the tree is grown on. Each of several quantiles has a minimum of its
+    own, unless several targets share their trees.
 l2_regularization : float or None
-    Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean. None: 1; with
-    log losses 3 times the root of the noise before the tree; with losses of the logarithm of a mean, a hazard or a time
-    30 times, and with "exponential" 10 times the noise, up to a fifth of all hessians; with expectiles 20 times the
-    root of the noise over that of the best constant. The noise is the sum of the squared gradients over that of the
-    hessians: about 1 for counts and where classes overlap; it falls to 0 where they do not.
+    L2 regularization of leaf values, added to the sum of hessians of a leaf. If the mean sample weight is below 1, it
+    is multiplied by that mean. If None, 1 for most losses; 3 times the square root of the noise before the tree for log
+    losses; 30 times the noise for losses with a log link, for Cox and for AFT, and 10 times the noise for
+    "exponential", both up to a fifth of the sum of all hessians; and, for expectiles, 20 times the square root of the
+    ratio of the noise to the noise of the best constant. The noise is the sum of the squared gradients divided by the
+    sum of the hessians. It is about 1 for counts and for overlapping classes, and falls to 0 for separable classes.
 split_penalty : float or None
-    A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
-    pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
-    Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
-    None: 3, or 0 where the dispersion cannot be estimated: for absolute errors, quantiles, Huber's loss and ranking.
+    Penalty per split for minimal cost-complexity pruning: each grown tree is pruned to the subtree with the largest
+    gain minus penalties. Larger values prune more, and 0 keeps all splits. The unit is the noise, which is the variance
+    of the gradients within the leaves divided by the mean hessian. A value of 2 is Akaike's criterion with an estimated
+    dispersion (Burnham & Anderson 2002, section 2.5). If None, 3, or 0 for losses that do not estimate the
+    dispersion: absolute error, quantile, Huber and ranking losses.
 max_features : int, float, "sqrt", "log2" or None
-    Number, or share (rounded up), of the features drawn for each split; None for all.
+    Number of features drawn for each split, or their fraction, which is rounded up. If None, all features are used.
 max_features_per_tree : int, float, "sqrt", "log2" or None
-    The same for each tree; `max_features` draws from those.
+    Number of features drawn for each tree, or their fraction, which is rounded up. `max_features` draws from these
+    features. If None, all features are used.
 subsample : float
-    Share of the rows drawn for each round.
+    Expected fraction of the rows drawn for each round. Values below 1 give stochastic gradient boosting.
 sampling : "uniform", "goss", "mvs", Goss or Mvs
-    How rows are drawn: each with the same chance; all with large gradients, and some of the others (`Goss`); or
-    each with a chance that grows with its gradient (`Mvs`).
+    Row sampling method. "uniform": all rows have the same probability. "goss": all rows with large gradients are used
+    and the others are sampled (see `Goss`). "mvs": the probability of a row grows with its gradient (see `Mvs`).
 boosting : "gbdt", "dart" or Dart
-    Whether each round corrects all trees before it, or leaves some of them out, so that no few of them decide
-    (`Dart`).
+    Boosting method. "gbdt": each round corrects all trees before it. "dart": each round drops some of the earlier
+    trees, so that no small group of trees dominates (see `Dart`).
 linear_leaves : bool or LinearLeaves
-    Whether leaves are linear models of the numeric features on their paths (`LinearLeaves`), where none of these
-    is missing; values outside the range of a leaf's training rows count as its ends. Several targets have trees of
-    their own. Lines keep to `monotonic_cst` and `max_delta_step`. Not with losses without a hessian.
+    If True, leaves are linear models of the numeric features on their paths (see `LinearLeaves`). Rows in which one of
+    these features is missing get a constant value, and feature values outside the range of the training rows of a leaf
+    are clipped to it. Linear models obey `monotonic_cst` and `max_delta_step`. With several targets, each target has
+    trees of its own. Linear leaves require a loss with a hessian.
 growth : Growth or None
-    Rarely needed rules of how trees grow, such as `Growth(min_child_weight=1.0)`.
+    Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, the defaults of `Growth`.
 monotonic_cst : array of shape (n_features,), dict by name, or None
-    1 where predictions must not fall as the feature rises, -1 where they must not rise, 0 elsewhere. Not for
-    categorical features, nor for more than two classes. With several targets it holds for each of them.
+    Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and 0
+    for no constraint. Categorical features and targets with more than two classes are not supported. With several
+    targets, the constraints apply to each target.
 categories : Categories or None
-    How trees see categorical columns, such as `Categories(encoding="partition")`.
+    Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`.
 early_stopping : bool, "auto" or EarlyStopping
-    Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-    gets X_val. `EarlyStopping` chooses the metric and the rows.
+    If True, stop when the validation loss no longer decreases and keep the rounds up to its minimum. "auto" stops early
+    only if `fit` gets X_val. `EarlyStopping` chooses the metric and the validation rows.
 validation_fraction : float
-    Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
+    Fraction of the rows held out for validation if early_stopping=True and `fit` does not get X_val.
 n_iter_no_change : int
-    Rounds without improvement before stopping.
+    Patience: number of rounds without improvement after which training stops.
 tol : float
-    What counts as an improvement of the validation loss. Where the first one is below 1, as that of small targets is,
-    this is a share of it, except of log losses.
+    Minimum decrease of the validation loss that counts as an improvement. If the first validation loss is below 1, as
+    for targets with small values, the minimum is relative to that loss, except for log losses.
 oob_score : bool
-    Where rows are drawn, predict each row by the rounds that did not draw it, and measure that.
+    If True, predict each row with the rounds that did not draw it and measure the out-of-bag improvement. This requires
+    row sampling.
 callbacks : list of callables or None
-    Called after each round with a `CallbackEnv`. One that returns True or raises `StopTraining` ends the training;
-    any other exception reaches the caller of `fit`, and the rounds before it are the model.
+    Callables that are called after each round with a `CallbackEnv`. A callback that returns True or raises
+    `StopTraining` stops the training. Any other exception is raised by `fit`; the model then keeps the rounds so far.
 warm_start : bool
-    Go on from the last fit, up to `n_estimators` rounds: the same, to the bit, as all rounds at once.
+    If True, `fit` continues the last fit up to `n_estimators` rounds. The result is bit-identical to training all
+    rounds at once.
 verbose : int or "bar"
-    Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
+    Number of rounds between log messages with the losses, which go to the logger "fastens". "bar" shows a progress bar
+    and requires the rich package.
 random_state : int, RandomState or None
-    Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`. None: others in
-    each fit, but for the features and thresholds of a fit that draws nothing else.
+    Seed for drawing rows, features, thresholds and the validation rows. The model does not depend on `n_jobs`. If None,
+    results differ between fits, except that fits which draw only features and thresholds are reproducible.
 n_estimators_, n_iter_ : int
-    Rounds kept.
+    Number of rounds of the model.
 best_iteration_ : int
-    The same: with early stopping the round of the best validation.
+    Number of rounds of the model; with early stopping, the round with the best validation score.
 train_score_, validation_score_ : arrays
-    After each round, the loss of at most 4000 evenly spaced training rows (of all where it is not a sum over rows), and
-    what the validation rows, if any, are measured by.
+    Training loss and validation metric after each round. The training loss is computed on at most 4000 evenly spaced
+    rows, or on all rows if it is not a sum over rows. `validation_score_` is empty without validation rows.
 validation_scores_ : dict of arrays
-    All of `eval_metric` after each round, by name.
+    Values of each `eval_metric` after each round, by name.
 oob_improvement_ : array of shape (n_rounds,)
-    With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
 oob_prediction_ : array of the shape of predictions
-    And the prediction of each row by those of the rounds kept that left it out, which stand for all of them.
+    If oob_score=True, the out-of-bag prediction of each row. Its sum over the rounds that did not draw the row is
+    scaled up to all rounds of the model.
 """)
