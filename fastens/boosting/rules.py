@@ -1,4 +1,4 @@
-"""Parameters of boosting: presets, checks of combinations, and the settings of a fit."""
+"""Boosting parameters: presets, checks of combinations, descriptions and the rules of a fit."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from fastens.params.rules import FLAG, NONE, Need, Rule, one_of, real, whole
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
 
-# Chosen together: docs/defaults.md. Where noise can be measured, pruning by it stands in for leaves of many rows; but
-# linear models in the leaves need these.
+# These defaults were tuned jointly, see docs/defaults.md. If the noise can be estimated, pruning replaces a large
+# minimum leaf size, except that linear models need leaves with many rows.
 SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
-ROWS_IN_TAIL = 2.0  # of quantiles: 20 rows for levels from 0.1 to 0.9
-# For tables without noise, where a mean of models chooses.
+ROWS_IN_TAIL = 2.0  # rows expected beyond a quantile in a leaf; 20 rows in total for levels 0.1 and 0.9
+# The second pruning level of `choose_pruning`, which suits noise-free targets.
 LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
-L2_OTHERWISE = 1.0  # where it does not follow the noise
-# Of classes; numbers lose by few thresholds: docs/defaults.md.
+L2_OTHERWISE = 1.0  # the default for losses whose L2 does not depend on the noise
+# Classification only: fewer thresholds make regression worse, see docs/defaults.md.
 ROWS_PER_THRESHOLD = 100
-# Of what means by category are of, so that no sum of squares overflows.
+# Bound on the targets of target encoding, so that sums of squares do not overflow.
 _LARGEST_SLOPE = 1e30
 
 
 def growth_rules(model: Any) -> GrowthRules:
-    """The limits of trees, with constraints on columns of X translated to the columns that trees see."""
+    """Return the growth rules, with column constraints translated from columns of X to columns of the trees."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of), up=True)
     growth, categories = model._options("growth"), model._options("categories")
     min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
@@ -72,7 +72,7 @@ def growth_rules(model: Any) -> GrowthRules:
 
 
 def _l2(model: Any) -> tuple[float, float]:
-    """The L2, and what is added to it times a power of the noise."""
+    """Return the constant part of the L2 penalty, and the factor of the noise in it."""
     if model.l2_regularization is not None:
         return model.l2_regularization, 0.0
     of_noise = model._loss.noise_l2
@@ -80,7 +80,7 @@ def _l2(model: Any) -> tuple[float, float]:
 
 
 def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
-    """For how many of its rows a node draws a threshold; None where it looks at all."""
+    """Return the number of rows of a node per random threshold; None if nodes evaluate all thresholds."""
     given = model._options("growth").rows_per_threshold
     if given != "auto":
         return given
@@ -94,7 +94,7 @@ def _split_penalty(model: Any) -> float:
 
 
 def fewest_rows(model: Any) -> int:
-    """The fewest rows of a leaf."""
+    """Return the minimum number of rows in a leaf."""
     if model.min_samples_leaf is not None:
         return model.min_samples_leaf
     return FEWEST_ROWS if _prunes_by_noise(model) else FEWEST_ROWS_OTHERWISE
@@ -105,7 +105,7 @@ def _prunes_by_noise(model: Any) -> bool:
 
 
 def less_pruned(model: Any) -> Any:
-    """The model with smaller leaves and more splits; None where it is not to choose, or has nothing to choose."""
+    """Return a copy of the model with less pruning; None if `choose_pruning` is off or does not apply."""
     is_given = any(getattr(model, name) is not None for name in LESS_PRUNED)
     if is_given or not model._stopping.choose_pruning or not _prunes_by_noise(model):
         return None
@@ -115,13 +115,13 @@ def less_pruned(model: Any) -> Any:
 
 
 def _goes_on_apart(model: Any) -> bool:
-    """Whether a fit continues a model of several outputs that has trees for each, as other libraries' models may."""
+    """Return True if the fit continues a multi-output model with one tree per output, such as an imported one."""
     trees = getattr(model, "_ensemble", None) if model.warm_start else None
     return trees is not None and trees.value.shape[1] < trees.n_outputs
 
 
 def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
-    """What the rounds do besides growing trees."""
+    """Return the rules of the boosting rounds."""
     linear = model._options("linear_leaves")
     return BoostingRules(
         n_rounds=model.n_estimators,
@@ -139,12 +139,12 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
 
 
 def row_sampling(model: Any) -> RowSampling:
-    """Which rows a round's trees are grown on."""
+    """Return the row sampling of the rounds."""
     return RowSampling(model.subsample, model._options("sampling"))
 
 
 def draws_splits(model: Any) -> bool:
-    """Whether trees or nodes see only some of the features, or some of the thresholds."""
+    """Return True if trees or nodes draw features or thresholds at random."""
     if _rows_per_threshold(model, model._get_loss()) is not None:
         return True
     n_features = model.n_features_in_
@@ -153,7 +153,7 @@ def draws_splits(model: Any) -> bool:
 
 
 def _check_called_after(callbacks: Iterable[Any]) -> None:
-    """Raise ValueError for callbacks of LightGBM that want to change what a round will do."""
+    """Raise ValueError for LightGBM callbacks that run before a round to change its parameters."""
     for callback in callbacks:
         if getattr(callback, "before_iteration", False):
             raise ValueError(
@@ -184,7 +184,7 @@ def check_together(model: Any) -> None:
 
 
 def check_folds(model: Any) -> None:
-    """Raise ValueError for what does not go with the mean of folds' models."""
+    """Raise ValueError for parameters that are incompatible with `early_stopping.folds`."""
     stopping = model._stopping
     if stopping.folds is None:
         if stopping.choose_pruning:
@@ -205,12 +205,12 @@ def check_folds(model: Any) -> None:
 
 
 class Prepared(NamedTuple):
-    """Encoded rows with what all rounds on them share."""
+    """Encoded rows, their bins and the other inputs that all rounds on them share."""
 
     data: TrainingData
     binning: Binning
-    hashes: NDArray[np.uint64] | None  # of the rows, where they are drawn
-    baseline: NDArray[np.float64] | None = None  # of the fit that this one continues
+    hashes: NDArray[np.uint64] | None  # content hashes of the rows, if rows are sampled
+    baseline: NDArray[np.float64] | None = None  # baseline of the fit that is continued
 
     def rounds(self, model: Any, rules: BoostingRules) -> Rounds:
         """Prepare the rounds of a fit on the rows."""
@@ -219,7 +219,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any = None) -> Prepared:
-    """Encode categories and learn the bins; `earlier` is the fitted estimator that is continued."""
+    """Encode categories and learn the bins, or reuse those of `earlier`, the fitted estimator that is continued."""
     loss, comm = model._loss, data.comm
     loss.join(comm)
     loss.check_target(data.y)
@@ -229,7 +229,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
     if rules.sampling.draws:
         hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)
     if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
-        model._statistics = None  # also where there are many categories by now
+        model._statistics = None  # even if a column has more than 32 categories by now
     else:
         data = data._replace(X=model._learn_statistics(_beside_offset(loss, data), rules.seed).X)
     if earlier is None:
@@ -244,15 +244,15 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
             f"'log_cosh'; got {model.loss!r}."
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
-        data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
+        data = data._replace(y=np.asfortranarray(data.y))  # losses read one target after another
     return Prepared(data, binning, hashes, None if earlier is None else earlier._ensemble.baseline)
 
 
 def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
-    """The rows with what means by category are of: where one raw prediction is given to start from, what it lacks.
+    """Return the rows with the targets for target encoding, which are residuals if `init_score` was passed to `fit`.
 
-    That is the Newton step of each row, weighted by its hessian: for counts the share by which a category has more of
-    them than expected.
+    With a single raw prediction the residual is the Newton step of each row, weighted by its hessian. For counts, the
+    category mean is then the relative excess over the expected count.
     """
     if data.offset is None or data.y.ndim > 1 or loss.n_outputs > 1:
         return data
@@ -268,7 +268,7 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
     return data._replace(y=-slope / hessian, sample_weight=weight, own_weight=own)
 
 
-# Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
+# Textbook gradient boosting: every split that lowers the squared error, without regularization or smoothing.
 PLAIN: dict[str, Any] = {
     "max_bins": 65_535,
     "max_leaf_nodes": None,
@@ -281,7 +281,7 @@ PLAIN: dict[str, Any] = {
     "categories": Categories(encoding="partition", smoothing=0.0, l2=0.0),
 }
 
-# By quality, the parameters that are not the defaults.
+# For each quality, the parameters that differ from the defaults.
 QUALITIES: dict[str, dict[str, Any]] = {
     "fast": {"n_estimators": 40, "learning_rate": 0.2},
     "default": {},
@@ -300,27 +300,27 @@ _SECONDS = real(0, open_low=True) | NONE
 
 
 def plain(cls: Any, **parameters: Any) -> Any:
-    """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
+    """Return an estimator for textbook gradient boosting (Friedman 2001).
 
-    It starts at the mean of y, or at the log odds, and leaves are means of the residuals, or sum(r) / sum(p (1 - p))
-    over their rows. Trees are fitted to the residuals by least squares, with every split that lowers the squared error,
-    down to `max_depth`, and shrunk by `learning_rate`.
+    The model starts at the mean of y, or at the log odds. Leaf values are the means of the residuals, or
+    sum(r) / sum(p (1 - p)) for the log loss. Trees are fitted to the residuals by least squares, accept every split
+    that lowers the squared error down to `max_depth`, and are shrunk by `learning_rate`.
 
-    Columns of at most 65 535 distinct values have a bin for each, so every split of the training rows is considered. A
-    threshold stands at the boundary of bins nearest to the middle between the values of the node's rows; where
-    neighbouring values of the table are far apart, new values between them may therefore go another way than with
-    thresholds exactly in the middle.
+    Columns with at most 65 535 distinct values have a bin for each value, so all splits of the training rows are
+    considered. A threshold is the bin edge nearest to the midpoint between two values of the rows in a node. If
+    neighbouring values of the table are far apart, new values between them may therefore take another side than with
+    exact midpoints.
 
     Parameters
     ----------
     **parameters
-        Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``. A record
-        (`growth`, `categories`) takes the place of the whole one; ``set_params(growth__max_delta_step=1.0)`` changes a
+        Parameters of the class, such as ``max_depth=3``. They override the plain settings (`PLAIN`). A record (`growth`
+        or `categories`) replaces the whole plain record; use ``set_params(growth__max_delta_step=1.0)`` to change a
         single option.
 
     Returns
     -------
-    An estimator, not fitted.
+    An unfitted estimator.
 
     Examples
     --------
@@ -337,27 +337,30 @@ def plain(cls: Any, **parameters: Any) -> Any:
 
 
 def with_quality(cls: Any, quality: str, time_limit: float | None = None, **parameters: Any) -> Any:
-    """Make an estimator by how much time its quality is worth.
+    """Return an estimator with a preset trade-off between training time and accuracy.
 
     Parameters
     ----------
     quality : {"fast", "default", "best"}
-        "fast": 40 rounds at a rate of 0.2. "default": the defaults. "best": as many rounds at a low rate as are best
-        for the rows of a fold that are held out, on each of 8 folds; the model is the mean of the folds' models. These
-        are trained with two degrees of pruning, of which the rows held out choose.
+        Name of the preset. "fast": 40 rounds with a learning rate of 0.2. "default": the default parameters. "best": a
+        low learning rate with early stopping on each of 8 folds; the model is the mean of the models of all folds. The
+        folds are trained with two pruning levels, and the held-out rows choose the better one.
     time_limit : float or None, default=None
-        For "best": seconds of `fit`, which has a model by then whatever they are.
+        Time limit of `fit` in seconds, for "best" only. There is a model after any limit, however short. If None, the
+        time is not limited.
     **parameters
-        Any parameters of the class, in place of those of the quality. An `early_stopping` has its own time limit.
+        Parameters of the class. They override the preset. To combine `early_stopping` with a time limit, set
+        `EarlyStopping.time_limit`.
 
     Returns
     -------
-    An estimator, not fitted.
+    An unfitted estimator.
 
     Raises
     ------
     ValueError
-        For another quality, and for a time_limit that is not positive, not of "best", or beside an `early_stopping`.
+        If the quality is unknown, or if time_limit is not positive, is combined with another quality than "best", or is
+        combined with `early_stopping`.
 
     Examples
     --------
@@ -372,7 +375,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     _SECONDS.check("time_limit", time_limit)
     preset = dict(QUALITIES[quality])
     if isinstance(sampling := parameters.get("sampling"), Goss) or sampling == "goss":
-        preset.pop("subsample", None)  # it has rates of its own
+        preset.pop("subsample", None)  # GOSS replaces `subsample` by `top_rate` and `other_rate`
     if parameters.get("early_stopping") is False:
         preset.pop("n_iter_no_change", None)
     if time_limit is not None and "early_stopping" in parameters:
@@ -392,7 +395,7 @@ NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
 
 AUTO = FLAG | one_of("auto")
-# When parameters of early stopping are read.
+# Conditions under which the parameters of early stopping have an effect.
 STOPS = (Need("early_stopping", "early_stopping is True or 'auto'", bool),)
 SPLITS = (
     Need("early_stopping", "early_stopping is True", lambda value: not isinstance(value, str) and bool(value)),
