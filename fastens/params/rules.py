@@ -98,7 +98,7 @@ def rows_of(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Need:
-    """What a parameter is read with: another parameter, the words for what that must be, and the test."""
+    """A condition for a parameter to have an effect: another parameter, the text of the condition, and its test."""
 
     parameter: str
     text: str
