@@ -57,7 +57,7 @@ class IntervalCalibration:
         return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The state as named arrays."""
+        """Return the state as named arrays."""
         found: dict[str, np.ndarray] = {}
         for target, errors in enumerate(self.errors):
             found |= errors.to_arrays(f"{PREFIX}{target}.")
@@ -65,7 +65,7 @@ class IntervalCalibration:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> IntervalCalibration:
-        """The inverse of `to_arrays`."""
+        """Restore the calibration from the arrays of `to_arrays`."""
         return cls([Errors.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)])
 
 
@@ -93,7 +93,7 @@ class SetCalibration:
         return found if len(found) > 1 else found[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The state as named arrays."""
+        """Return the state as named arrays."""
         found = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
         for target, scores in enumerate(self.known):
             found |= scores.to_arrays(f"{PREFIX}{target}.")
@@ -101,7 +101,7 @@ class SetCalibration:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> SetCalibration:
-        """The inverse of `to_arrays`."""
+        """Restore the calibration from the arrays of `to_arrays`."""
         name = SET_SCORES[int(arrays[f"{PREFIX}conformity"])]
         known = [SetScores.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
         if any(len(scores.groups) != 1 for scores in known):

@@ -48,7 +48,7 @@ def read_times(y: Any) -> Array:
         column of times, or with the columns "lower" and "upper". An array of two columns holds bounds. A vector holds
         times that were all observed.
     """
-    if str(getattr(y, "dtype", "")).startswith("Struct"):  # a column of polars
+    if str(getattr(y, "dtype", "")).startswith("Struct"):  # a polars Series of structs
         y = y.struct.unnest()
     if is_frame(y):
         names = table_from_frame(y).names
@@ -128,7 +128,7 @@ def _floats(values: NDArray[Any]) -> Array:
 
 
 def check_no_events(y: Any, sample_weight: Any) -> None:
-    """Raise ValueError for booleans in `sample_weight`, and warn for zeros and ones, if y is a vector of times."""
+    """Detect events passed as `sample_weight` with a vector of times: raise for booleans, warn for zeros and ones."""
     if sample_weight is None or y is None or is_frame(y):
         return
     weight, times = unmasked(sample_weight, "sample_weight"), unmasked(y, "y")

@@ -175,8 +175,8 @@ class EarlyStopping(Options):
     folds : int or None, default=None
         Number of cross-validation folds. One model per fold is trained on the other folds and uses its fold for early
         stopping. The final model is their mean: it has the trees of all of them, with leaf values divided by the number
-        of folds, so every row contributes to training. The table is binned once. `folds` replaces `validation` and
-        `refit`. If None, a single model is trained.
+        of folds, so every row contributes to training. The table is binned once. `folds` cannot be combined with
+        `validation` or `refit`. If None, a single model is trained.
     choose_pruning : bool, default=False
         If True, train the folds a second time with less pruning (`min_samples_leaf=2, split_penalty=1.0`) and keep
         the models with the lower loss on the held-out rows. The second run is skipped if one of these parameters is
@@ -285,8 +285,8 @@ class Categories(Options):
         and "partition" for the others. Partitioned columns with more than `max_bins` categories keep the `max_bins` - 1
         most frequent ones and merge the others into one category, with a warning.
     missing : {"missing", "category"}, default="missing"
-        Handling of missing values in categorical columns. "missing": they are missing values, like categories that
-        were not seen in training. "category": they form a category of their own.
+        Handling of missing values in categorical columns. "missing": they are treated as missing, as in numeric
+        columns. "category": they form a category of their own.
     unseen : {"average", "missing", "error"}, default="average"
         Handling of categories that were not seen in training. "average": if the column had no missing values in
         training, a row with an unseen category is sent to the sides that give it, over all trees, the mean of both
@@ -345,8 +345,8 @@ class PosteriorAverage(Options):
     prior_weight : float, default=0.02
         For regression: weight of the prior mean of a leaf, in rows. The prior mean is the mean of all targets.
     prior_shape : float, default=1
-        For regression: shape of the inverse gamma prior of the variance in a leaf. The prior counts as twice as many
-        rows.
+        For regression: shape of the inverse gamma prior of the variance in a leaf. The prior has the weight of
+        2 * `prior_shape` rows.
     prior_scale : float, default=0.02
         For regression: prior variance of the targets in a leaf, as a fraction of the variance of all targets.
 
