@@ -473,7 +473,8 @@ n_iter_no_change : int
     Patience: number of rounds without improvement after which training stops.
 tol : float
     Minimum decrease of the validation loss that counts as an improvement. If the first validation loss is below 1, as
-    for targets with small values, the minimum is relative to that loss, except for log losses.
+    for targets with small values, the minimum is relative to that loss, except for log losses and for metrics other
+    than the loss.
 oob_score : bool
     If True, predict each row with the rounds that did not draw it and measure the out-of-bag improvement. This requires
     row sampling.
@@ -484,8 +485,8 @@ warm_start : bool
     If True, `fit` continues the last fit up to `n_estimators` rounds. The result is bit-identical to training all
     rounds at once.
 verbose : int or "bar"
-    Number of rounds between log messages with the losses, which go to the logger "fastens". "bar" shows a progress bar
-    and requires the rich package.
+    Number of rounds between log messages with the losses, which go to the logger "fastens"; 0 disables them. "bar"
+    shows a progress bar and requires the rich package.
 random_state : int, RandomState or None
     Seed for drawing rows, features, thresholds and the validation rows. The model does not depend on `n_jobs`. If None,
     results differ between fits, except that fits which draw only features and thresholds are reproducible.
@@ -501,6 +502,6 @@ validation_scores_ : dict of arrays
 oob_improvement_ : array of shape (n_rounds,)
     If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
 oob_prediction_ : array of the shape of predictions
-    If oob_score=True, the out-of-bag prediction of each row. Its sum over the rounds that did not draw the row is
-    scaled up to all rounds of the model.
+    If oob_score=True, the out-of-bag prediction of each row, which uses only the rounds that did not draw the row.
+    Their sum is scaled up to all rounds of the model.
 """)

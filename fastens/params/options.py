@@ -174,9 +174,9 @@ class EarlyStopping(Options):
         If True, train again on all rows with the best number of rounds.
     folds : int or None, default=None
         Number of cross-validation folds. One model per fold is trained on the other folds and uses its fold for early
-        stopping. The final model is their mean: it has the trees of all of them, with leaf values divided by the number
-        of folds, so every row contributes to training. The table is binned once. `folds` cannot be combined with
-        `validation` or `refit`. If None, a single model is trained.
+        stopping. The final model is the mean of these models: it has all of their trees, with leaf values divided by
+        the number of folds, so every row contributes to training. The table is binned once. `folds` cannot be combined
+        with `validation` or `refit`. If None, a single model is trained.
     choose_pruning : bool, default=False
         If True, train the folds a second time with less pruning (`min_samples_leaf=2, split_penalty=1.0`) and keep
         the models with the lower loss on the held-out rows. The second run is skipped if one of these parameters is
@@ -213,8 +213,7 @@ class Growth(Options):
         Criterion for choosing splits. "newton": the second-order gain (Chen & Guestrin 2016). "squared_error": the
         squared error of the negative gradients, as if all hessians were 1 (Friedman 2001, algorithms 5 and 6).
         `min_child_weight` then counts rows. Leaf values are still Newton steps, but long steps are not damped, and
-        `split_penalty` is 0 by default. "squared_error" is not available with linear leaves, for ranking and for
-        survival.
+        `split_penalty` is 0 by default. "squared_error" does not support linear leaves, ranking and survival analysis.
     min_child_weight : float, default=1e-3
         Minimum sum of hessians in a leaf. If the mean sample weight is below 1, the minimum is multiplied by it.
     min_weight_leaf : float, default=0
