@@ -1,4 +1,4 @@
-"""Gradient boosting with all that its rounds can do: one `fit`, and what every kind of target shares."""
+"""Base class of the gradient boosting estimators: `fit`, and the methods that all kinds of targets share."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _OUT_OF_BAG = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
 
 @with_parameters
 class BoostedTrees(CallbackSupportMixin, TreeModel):
-    """Trees grown in rounds, each on the gradients that the ones before left."""
+    """Gradient boosting, in which each round grows trees on the gradients after the earlier rounds."""
 
     n_estimators: int = parameter(whole(1), default=100)
     learning_rate: float = parameter(real(0, 1e30, open_low=True), default=0.1)
@@ -107,7 +107,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
-    # What `calibrate` learns, if there is such a method.
+    # Type of the result of `calibrate`; None for estimators without that method.
     _calibration_type: ClassVar[Any] = None
     _metrics_rule: ClassVar[Rule] = METRICS
 
@@ -120,11 +120,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     oob_improvement_: Array = field(init=False)
     _seed: int = field(init=False)
     _n_targets: int = field(init=False, default=1)
-    # Learned from rows that training has not seen; a further fit, or new leaf values, drop it.
+    # Result of `calibrate`, which a new fit or new leaf values invalidate.
     _calibration: Any = field(init=False, default=None)
-    # Of a model that is not trained to the end: the trees as they were at the best round, where later ones change them.
+    # Trees at the best round of a partially trained model, if later rounds have rescaled them (DART).
     _best_trees: TreeEnsemble | None = field(init=False, default=None)
-    # Called after each round with its number, the number of rounds, and the losses.
+    # Called after each round with the round index, the maximum number of rounds and the losses.
     _on_round: Any = field(init=False, default=None)
 
     def fit(
@@ -141,7 +141,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         groups: ArrayLike | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> BoostedTrees:
-        """Train.
+        """Fit the model.
 
         Parameters
         ----------
@@ -150,19 +150,19 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             Targets.
         {sample_weight}
         X_val, y_val : table and array, optional
-            Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
+            Validation set for early stopping. If None, and `early_stopping` asks for it, a part of X is held out.
         sample_weight_val : array, optional
-            Weights of the rows of X_val in what they are measured by.
+            Sample weights of the validation set, which its metrics use.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions (log odds in classification) to start from, in place of the constant of least loss. The
-            model predicts what comes on top; give those of new rows to `predict`.
+            Raw predictions to start from (log odds in classification) instead of the constant with the lowest loss.
+            They are not part of the model: pass the raw predictions of new rows to `predict`.
         init_score_val : array, optional
-            The same for X_val.
+            Raw predictions to start from for X_val.
         groups : array of shape (n_samples,), optional
-            For the splitter given as `EarlyStopping.validation`.
+            Groups for the `EarlyStopping.validation` splitter.
         resume : path, optional
-            A file that a `Checkpoint` left: go on from there, with the same rows, to the model that one fit without
-            a stop makes.
+            File written by a `Checkpoint`. Training on the same rows continues from there and gives the model of an
+            uninterrupted fit.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         Raises
         ------
         ValueError
-            For parameters and data that break their rules.
+            If parameters or data are invalid.
         """
         start = time.monotonic()
         self._check_parameters()
@@ -194,7 +194,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             try:
                 rounds.run(within_limit(self._stopping, start, watch))
             except BaseException as error:
-                # What has been grown before Ctrl-C, or before a callback failed, is a model.
+                # The rounds before Ctrl-C, or before a callback failed, are kept as a fitted model.
                 if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
                     self._finish(rounds)
                     if training.comm.size == 1:
@@ -229,16 +229,17 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return self._options("early_stopping") or EarlyStopping()
 
     def _with_offset(self, data: TrainingData, init_score: Any) -> TrainingData:
-        """The rows with raw predictions to start from, one for each row that was given."""
+        """Return the rows with their initial raw predictions; `init_score` has an entry for each row passed to fit."""
         if init_score is None:
             return data
         offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs, data.rows)
         return data._replace(offset=np.ascontiguousarray(offset.T))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
-        """The seed of all draws; that of the fit that this one continues.
+        """Return the seed of all draws, which a continued fit takes over from the earlier one.
 
-        0 where nothing is drawn, or no more than features without a seed given: a fit as it comes can be repeated.
+        The seed is 0 if nothing is drawn, or if only features and thresholds are drawn and `random_state` is None, so
+        that default fits are deterministic.
         """
         if earlier is not None:
             return earlier._seed
@@ -251,7 +252,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _split(
         self, data: TrainingData, given: GivenValidation, groups: Any
     ) -> tuple[TrainingData, TrainingData | None]:
-        """Rows to train on, and rows to validate on."""
+        """Return the training set and the validation set, which is None without validation."""
         held_out = None if given.is_given else self._split_rows(data, groups)
         training, validation = data, given.read(self)
         if held_out is not None:
@@ -273,7 +274,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return fold_rows(self, data, n_folds, seed)
 
     def _target_for_hashing(self, y: Array) -> Array:
-        """What identifies rows besides their columns: for splitters, and for draws that follow from content."""
+        """Return the target that identifies rows in addition to their features, for splitters and content hashes."""
         return y
 
     def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
@@ -292,7 +293,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return rounds
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
-        """Measure the validation rows by `eval_metric` after each round."""
+        """Make the rounds evaluate `eval_metric` on the validation set after each round."""
         labels = self._labels_of_targets(validation.y)
         metric = self._stopping.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
@@ -302,13 +303,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
 
     def _announcing(self) -> AbstractContextManager[list[Any]]:
-        """What a fit that others run calls after each round."""
+        """Return a context manager for the callbacks that are called after each round."""
         return announcing(self)
 
     # After the rounds --------------------------------------------------
 
     def _fit_again(self, data: TrainingData, start: float) -> None:
-        """Fit to all rows for the best number of rounds, whatever was continued; what was measured stays."""
+        """Fit anew to all rows with the best number of rounds; the recorded scores are kept."""
         rounds = self._start_rounds(data, None, None)
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
         rounds.run(within_limit(self._stopping, start, None, is_last=True))
@@ -316,7 +317,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._keep(rounds, rounds.n_rounds)
 
     def _finish(self, rounds: Rounds, n_rounds: int | None = None) -> None:
-        """Keep some rounds, by default those up to the best one, and what was measured."""
+        """Set the fitted attributes from the first `n_rounds` rounds, by default up to the best round."""
         is_partial = n_rounds is not None
         n_rounds = rounds.best_round if n_rounds is None else n_rounds
         self._keep(rounds, n_rounds)
@@ -330,7 +331,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             self._best_trees = rounds.best_trees()
 
     def _keep(self, rounds: Rounds, n_rounds: int) -> None:
-        """Keep the trees of some rounds, and nothing that the loss knows of the rows."""
+        """Keep the trees of the first rounds, and drop the row data that the loss holds."""
         self._restored()
         self._ensemble = rounds.ensemble(n_rounds)
         self._send_unseen()
@@ -349,28 +350,28 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         decay_rate: float = 0.9,
         init_score: ArrayLike | None = None,
     ) -> Any:
-        """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
+        """Return a copy of the model with leaf values updated on new rows; the model itself is unchanged.
 
-        Use it when the target has drifted, the structure of the trees still holds, and there are hundreds of new rows
-        or more. Each new leaf value is regularised as in `fit`, so a leaf with few rows is shrunk towards 0. For this
-        reason a few rows can raise the loss even on themselves, especially where the model already predicts them well:
-        compare the loss before and after, and raise `decay_rate` or collect more rows if it went up.
+        Use it when the target has drifted, the structure of the trees is still valid, and there are at least hundreds
+        of new rows. Each new leaf value is regularised as in `fit`, so leaves with few rows are shrunk towards 0. For
+        this reason, a small number of rows can increase the loss even on these rows, especially if the model already
+        predicts them well. Compare the loss before and after; if it increased, raise `decay_rate` or collect more rows.
 
         Parameters
         ----------
         X, y : table and array
-            New rows with the columns, and classes, of training.
+            New rows with the columns and classes of the training set.
         decay_rate : float, default=0.9
-            How much of the old value a leaf keeps: it becomes decay_rate * old + (1 - decay_rate) * new, where the new
-            value is what a round of boosting on the new rows would give it, without `path_smooth`. Leaves without new
-            rows keep theirs, unless `monotonic_cst` moves them.
+            Weight of the old leaf values, between 0 and 1. A leaf value becomes decay_rate * old + (1 - decay_rate) *
+            new, where the new value is the one that a boosting round on the new rows would give, without `path_smooth`.
+            Leaves without new rows keep their values, unless `monotonic_cst` requires a change.
         sample_weight, init_score : arrays of shape (n_samples,), optional
-            Weights of the rows, and the raw predictions (n_samples, n_outputs) that the model adds to, as in `fit`.
+            Sample weights, and initial raw predictions (n_samples, n_outputs) as in `fit`.
 
         Raises
         ------
         ValueError
-            If decay_rate is not from 0 to 1, or the rows do not fit the model.
+            If decay_rate is not between 0 and 1, or the rows do not match the model.
 
         Examples
         --------
@@ -387,9 +388,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return model
 
     def __getitem__(self, rounds: slice) -> Any:
-        """Return a fitted model with some of the rounds, as ``model[:50]`` with the first 50; this one stays as it is.
+        """Return a fitted model with a slice of the rounds, such as ``model[:50]`` for the first 50.
 
-        Without the rounds before them, later ones add to the constant alone.
+        The model itself is unchanged. If the slice does not begin at the first round, its trees are added directly to
+        the initial constant.
         """
         self._check_fitted()
         if not isinstance(rounds, slice):
@@ -397,7 +399,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return of_rounds(self, rounds)
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Update what was computed from the leaves, given the new rows."""
+        """Update the attributes that depend on the leaf values, from the new rows."""
         self._forget("_best_trees", "_calibration")
 
     # Saving --------------------------------------------------
@@ -409,7 +411,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _saved_parameters(self) -> dict[str, Any]:
         given: dict[str, Any] = {"callbacks": None}
-        if isinstance(self.early_stopping, EarlyStopping):  # less what only fitting needs, and a file cannot hold
+        if isinstance(self.early_stopping, EarlyStopping):  # splitters and callables cannot be saved
             metric = self.early_stopping.eval_metric
             is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
             kept = self.early_stopping.replaced({"validation": None, "eval_metric": metric if is_plain else LOSS})
@@ -451,27 +453,27 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return y
 
     def _joined_losses(self, parts: Sequence[Loss]) -> Loss:
-        """The loss of all targets, given that of each."""
+        """Return the loss of all targets from the losses of the single targets."""
         if self._options("growth").split_criterion == "squared_error":
             l2 = L2_OTHERWISE if self.l2_regularization is None else self.l2_regularization
             parts = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
         return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
-        """Targets as the user gave them."""
+        """Return the targets as the user passed them, from encoded ones."""
         return y
 
     # Predict --------------------------------------------------
 
     def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
-        """Yield what `predict` returns after each round."""
+        """Yield the predictions after each round."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("predict", raw)
 
     def staged_score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> Iterator[float]:
-        """Yield what `score` returns after each round."""
+        """Yield the score after each round."""
         for predicted in self.staged_predict(X, offset_to_score(init_score, sample_weight)):
             yield self._score_of(y, predicted, sample_weight)
 
@@ -479,15 +481,15 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return score_of(self, y, predicted, sample_weight)
 
     def _response(self, method: str, raw: Array) -> Any:
-        """What a method returns for raw predictions of shape (n_samples, n_outputs)."""
+        """Convert raw predictions of shape (n_samples, n_outputs) into the result of a prediction method."""
         return self._loss.predict(raw)
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
-        """The metric of that name that only this kind of estimator has, larger being better; `loss` knows the ranks."""
+        """Return an estimator-specific metric by name, larger being better; `loss` has the communicator."""
         return None
 
     def _raw_from(self, X: Any, init_score: Any) -> Array:
-        """Raw predictions on top of given ones."""
+        """Return raw predictions, with `init_score` added if there is one."""
         raw = self._raw(X)
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 

@@ -1,4 +1,4 @@
-"""Calibration of boosted trees on rows that training has not seen: errors of numbers, and scores of classes."""
+"""Conformal calibration of boosted trees on held-out rows: errors for regression, scores for classification."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONFORMITY = one_of(*SET_SCORES)
 
 @dataclass(frozen=True)
 class IntervalCalibration:
-    """The errors of a regressor's predictions, for each target."""
+    """Calibration errors of a regressor, for each target."""
 
     errors: list[Errors]
 
@@ -51,13 +51,13 @@ class IntervalCalibration:
         return cls([Errors.of(own, target, loss.deviation(own[:, 0]), weight) for own, target, loss in parts])
 
     def predict(self, model: Any, X: Any, init_score: Any, coverage: float) -> Array:
-        """Return intervals, (n_rows, 2); with several targets (n_rows, n_targets, 2)."""
+        """Return the intervals, (n_rows, 2), or (n_rows, n_targets, 2) with several targets."""
         parts = zip(self.errors, _predicted_targets(model, X, init_score), losses_of_targets(model._loss), strict=True)
         found = [_intervals(model, own, predicted, loss, coverage) for own, predicted, loss in parts]
         return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The state as named arrays."""
+        """Return the state as named arrays."""
         found: dict[str, np.ndarray] = {}
         for target, errors in enumerate(self.errors):
             found |= errors.to_arrays(f"{PREFIX}{target}.")
@@ -65,13 +65,13 @@ class IntervalCalibration:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> IntervalCalibration:
-        """The inverse of `to_arrays`."""
+        """Restore the calibration from the arrays of `to_arrays`."""
         return cls([Errors.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)])
 
 
 @dataclass(frozen=True)
 class SetCalibration:
-    """The conformity scores of a classifier's probabilities, for each target."""
+    """Conformity scores of the probabilities of a classifier, for each target."""
 
     score: SetScore
     known: list[SetScores]
@@ -87,13 +87,13 @@ class SetCalibration:
         return cls(score, [SetScores.of(score.of_labels(own, target), weight) for own, target in pairs])
 
     def predict(self, model: Any, X: Any, init_score: Any, coverage: float) -> Any:
-        """Return which classes are in the sets, (n_rows, n_classes); with several targets a list of such."""
+        """Return the prediction sets as booleans, (n_rows, n_classes), or a list of them with several targets."""
         parts = zip(self.known, _predicted_probabilities(model, X, init_score), strict=True)
         found = [sets([own], [self.score.of(probability)], coverage) for own, probability in parts]
         return found if len(found) > 1 else found[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The state as named arrays."""
+        """Return the state as named arrays."""
         found = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
         for target, scores in enumerate(self.known):
             found |= scores.to_arrays(f"{PREFIX}{target}.")
@@ -101,7 +101,7 @@ class SetCalibration:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> SetCalibration:
-        """The inverse of `to_arrays`."""
+        """Restore the calibration from the arrays of `to_arrays`."""
         name = SET_SCORES[int(arrays[f"{PREFIX}conformity"])]
         known = [SetScores.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
         if any(len(scores.groups) != 1 for scores in known):
@@ -110,20 +110,20 @@ class SetCalibration:
 
 
 def _present(X: Any, y: Any, sample_weight: Any, init_score: Any) -> tuple[Any, Any, Any, Any]:
-    """The same without rows of weight 0."""
+    """Return the rows without those of weight 0."""
     if init_score is not None:
         init_score, *_ = present_rows(unmasked(init_score, "init_score"), y, sample_weight)
     return *present_rows(X, y, sample_weight), init_score
 
 
 def _counted(model: Any, sample_weight: Any, n_rows: int) -> Array | None:
-    """The weights as `fit` counts them, with a mean of 1 where they are not copies."""
+    """Return the weights as `fit` counts them, scaled to a mean of 1 unless they are copies."""
     weight = check_weights(sample_weight, n_rows)
     return weights_to_count(weight, model.weight_type, has_unit_mean=True, is_fit=False)
 
 
 def calibration_of(model: Any, method: str, wrapper: str) -> Any:
-    """The calibration of a fitted model; NotFittedError where it has none."""
+    """Return the calibration of a fitted model; raise NotFittedError if it has none."""
     model._check_fitted()
     if model._calibration is None:
         raise NotFittedError(
@@ -134,20 +134,20 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
 
 
 def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:
-    """The targets, one after the other."""
+    """Return the encoded targets as a list with one array per target."""
     target = model._encode_target(model._read_target(y))
     check_same_rows(n_rows, len(target))
     return list(target.reshape(n_rows, -1).T)
 
 
 def _predicted_targets(model: Any, X: Any, init_score: Any) -> list[Array]:
-    """Predictions for each target, always with a column for each quantile."""
+    """Return the predictions for each target, (n_rows, n_quantiles), even with a single quantile."""
     predicted = with_offset(model.predict, X, init_score)
     return list(np.ascontiguousarray(predicted.reshape(len(predicted), model._n_targets, -1).swapaxes(0, 1)))
 
 
 def _predicted_probabilities(model: Any, X: Any, init_score: Any) -> list[Array]:
-    """The probabilities of the classes of each target."""
+    """Return the class probabilities for each target."""
     found = with_offset(model.predict_proba, X, init_score)
     return found if isinstance(found, list) else [found]
 

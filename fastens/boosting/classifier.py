@@ -1,4 +1,4 @@
-"""Gradient boosting of classes (Friedman 2001): labels, probabilities, sets of classes, after each round too."""
+"""Gradient boosting for classification (Friedman 2001): labels, probabilities, prediction sets, staged predictions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 
 def _has_one_target(model: Any) -> bool:
-    """Several targets have no decision function, as scikit-learn's classifiers with lists of probabilities."""
+    """Return True for a single target; raise AttributeError for several, as scikit-learn's classifiers do."""
     if isinstance(getattr(model, "classes_", None), list):
         raise AttributeError("decision_function is there for a single target; several have predict_proba.")
     return True
@@ -41,29 +41,30 @@ def _has_one_target(model: Any) -> bool:
 class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     """Gradient boosting for classification.
 
-    Each round fits one tree per raw prediction (one for two classes, one per class otherwise) to the gradients of the
-    log loss, and adds it with Newton leaf values, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
-    rate. With several targets, y of shape (n_samples, n_targets), it is one tree whose leaves have a value for each raw
-    prediction of all of them; with linear leaves still one per raw prediction.
+    Each round fits one tree per raw prediction (one for binary targets, one per class otherwise) to the gradients of
+    the log loss. Its leaf values are Newton steps, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
+    rate. With several targets, y of shape (n_samples, n_targets), each round fits a single tree whose leaves have a
+    value for each raw prediction of all targets. With linear leaves there is still one tree per raw prediction.
 
     Parameters
     ----------
     loss : {"log_loss", "exponential", "one_vs_rest"}, callable or object, default="log_loss"
-        The loss to lower. For two classes also the exponential loss; "one_vs_rest" is the log loss of each class
-        against all others, whose probabilities do not add up to 1. Or a function of (y, raw) that returns gradients
-        and hessians, y being the numbers of the classes, 0, 1, ..., or an object with that as its method `derivatives`
-        (and `start`, `loss` and `predict`, the probabilities, all optional). For two classes `raw` and what is returned
-        have the shape (n_samples,), and the probability is that of the second; otherwise (n_samples, n_classes).
+        Loss to minimise. "log_loss" is the binary or multinomial log loss. "exponential" is the loss of AdaBoost, for
+        binary targets only. "one_vs_rest" is the log loss of each class against all others; its probabilities do not
+        add up to 1. A callable takes (y, raw), where y holds class indices, and returns gradients and hessians. An
+        object has such a method named `derivatives`, and optionally `start`, `loss` and `predict`; `predict` returns
+        probabilities. For binary targets, `raw` and the returned arrays have the shape (n_samples,), and the
+        probability is that of the second class. Otherwise, their shape is (n_samples, n_classes).
     {parameters}
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,), or list of such with several targets
-        The labels, sorted.
+        Class labels, sorted.
     {attributes}
     oob_decision_function_ : array of shape (n_samples, n_classes)
-        With oob_score=True: the probabilities of each row by the rounds that left it out, which stand for all; those of
-        several targets one beside the other.
+        If oob_score=True, the out-of-bag probabilities of each row, predicted by the rounds that did not draw the row
+        and scaled up to all rounds. The columns of several targets are concatenated.
 
     References
     ----------
@@ -83,13 +84,13 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
     class_weight: Any = parameter(ANYTHING, default=None)
 
-    # With them, rows of up to 64 copies have weights that sums hold exactly.
+    # 24 bits keep weighted sums exact for rows that stand for up to 64 copies.
     _factor_bits = 24
     _takes_parts = _takes_several_targets = True
     plain = classmethod(plain)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = SetCalibration
-    # Within a fit: the classes of the one that it continues.
+    # Set only while fitting: the classes of the fit that is continued.
     _earlier_classes: Any = field(init=False, default=None)
 
     def __sklearn_tags__(self) -> Any:
@@ -105,7 +106,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         if self._earlier_classes is None:
             return super()._learn_target(y)
-        # Rows that a fit goes on with may lack classes, and have labels of another type.
+        # The rows of a continued fit may lack some classes, or have labels of another type.
         self.classes_ = self._earlier_classes
         return self._encode_target(y)
 
@@ -121,19 +122,21 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     # Predict --------------------------------------------------
 
     def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals: (n_samples,) or (n_samples, n_targets).
+        """Return the most probable class of each row.
+
+        Ties go to the first class.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added.
+            Raw predictions to add to those of the model.
         """
         return self._response("predict", self._raw_from(X, init_score))
 
     def predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Any:
-        """Return the probability of each class, shape (n_samples, n_classes); a list of such with several targets.
+        """Return the probability of each class, or a list of such arrays with several targets.
 
         Parameters
         ----------
@@ -144,7 +147,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     @available_if(_has_one_target)
     def decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more.
+        """Return raw predictions: the log odds of the second class, or one column per class for three or more classes.
 
         Parameters
         ----------
@@ -154,7 +157,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return self._response("decision_function", self._raw_from(X, init_score))
 
     def staged_predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Any]:
-        """Yield the probabilities after each round."""
+        """Yield the class probabilities after each round."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("predict_proba", raw)
 
@@ -180,12 +183,12 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> float:
-        """Return the share of rows whose class is predicted, with several targets the classes of all of them.
+        """Return the accuracy; with several targets, a row counts if all of its classes are correct.
 
         Parameters
         ----------
         X, y, sample_weight
-            Rows, their classes and weights.
+            Rows with their classes and weights.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             As in `predict`.
         """
@@ -202,24 +205,24 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         conformity: str = "lac",
         init_score: ArrayLike | None = None,
     ) -> Any:
-        """Learn how far probabilities err, for `predict_set`; the probabilities stay as they are.
+        """Calibrate the prediction sets of `predict_set` on held-out rows; probabilities are unchanged.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows that `fit` has not seen, neither to train on nor to validate on.
+            Calibration set: rows that `fit` has used neither for training nor for validation.
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Their classes.
+            Classes of the calibration set.
         sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out; weights with fractions are scaled
-            to a mean of 1.
+            Sample weights. Integer weights count as copies, and rows of weight 0 are ignored; fractional weights are
+            scaled to a mean of 1.
         conformity : {"lac", "aps", "raps"}, default="lac"
-            How classes come into sets: those of a probability above one limit for all rows, which gives the smallest
-            sets; or the most probable ones until enough probability is together, which gives larger sets to harder
-            rows, and never an empty one; or that with a penalty for each place after the second. See
-            `ConformalClassifier`.
+            Conformity score. "lac" includes all classes whose probability exceeds a common threshold and gives the
+            smallest sets on average. "aps" includes the most probable classes until their cumulative probability is
+            large enough; harder rows get larger sets, and no set is empty. "raps" is "aps" with a penalty for each
+            class after the second. See `ConformalClassifier`.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added.
+            Raw predictions to add to those of the model.
 
         Returns
         -------
@@ -230,30 +233,31 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return self
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Any:
-        """Return, for each row, a set of classes that holds the right one with a given probability.
+        """Return, for each row, a set of classes that contains the true class with a given probability.
 
-        Split-conformal sets from the rows given to `calibrate`. The probability is at least `coverage`, whatever the
-        model and the distribution, over new rows and rows to calibrate on that are exchangeable; it is not promised for
-        each row, or each class, by itself. With several targets it is that of each of them.
+        The sets are split-conformal and use the rows passed to `calibrate`. If these and the new rows are exchangeable,
+        the marginal coverage is at least `coverage` for any model and any distribution. It is not guaranteed
+        conditional on a row or on a class. With several targets, it holds for each target separately.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Probability that a new row's class is in its set.
+            Probability that the set of a new row contains its class. Larger values give larger sets.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added.
+            Raw predictions to add to those of the model.
 
         Returns
         -------
         bool array of shape (n_samples, n_classes), with several targets a list of them
-            With conformity="lac" a set is empty where no class is probable enough.
+            True for the classes in the set of a row. With conformity="lac", a set is empty if no class is probable
+            enough.
 
         Raises
         ------
         NotFittedError
-            Before `calibrate`.
+            If `calibrate` has not been called.
 
         Examples
         --------
@@ -270,7 +274,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
 
 def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
-    """The label of each row, the first of equals, from one raw prediction (of two classes) or one per class."""
+    """Return the label of each row from one raw prediction (binary) or one per class; ties go to the first class."""
     if raw.shape[1] == 1:
-        return classes[(raw[:, 0] > 0).astype(np.intp) % len(classes)]  # a member of an ensemble may know one class
+        return classes[(raw[:, 0] > 0).astype(np.intp) % len(classes)]  # ensemble members may have a single class
     return classes[raw.argmax(axis=1)]

@@ -34,7 +34,7 @@ from fastens.table.training_data import TrainingData
 from fastens.tree_model.saving import knowing_more
 from fastens.tree_model.tree_model import check_same_rules
 
-# What may differ between a fit that stopped and the one that goes on: nothing of it changes the rounds before.
+# Parameters that may differ when a fit is resumed, because they do not change the rounds before the checkpoint.
 _MAY_DIFFER = {
     "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "early_stopping",
     "n_iter_no_change", "tol",
@@ -42,7 +42,7 @@ _MAY_DIFFER = {
 
 
 def find_earlier(model: Any, resume: Any) -> Any:
-    """The fitted estimator that `fit` continues: a checkpoint, or a copy of the last fit; None to start anew."""
+    """Return the fitted estimator that `fit` continues: a checkpoint or a copy of the last fit; None for a new fit."""
     if resume is not None and model._stopping.folds is not None:
         raise ValueError("resume must be None with early_stopping.folds, whose model is a mean.")
     if resume is not None:
@@ -78,7 +78,7 @@ def find_earlier(model: Any, resume: Any) -> Any:
 
 
 def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
-    """X, y and weights as the estimator learns them: by columns and classes of the fit that it continues, if any."""
+    """Learn the columns, classes and weights of the data, with the encoding of the fit that is continued, if any."""
     model._earlier_classes = getattr(earlier, "classes_", None)
     try:
         data: TrainingData = model._learn_data(*given, n_validation)
@@ -93,7 +93,7 @@ def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_valida
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
-    """The fitted estimator in a file, which must be one of these parameters."""
+    """Load a checkpoint; raise ValueError if its parameters differ from those of the model."""
     found = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
     theirs, ours = found.get_params(deep=False), model.get_params(deep=False)
     for name in ours.keys() - _MAY_DIFFER:
@@ -110,10 +110,10 @@ def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
 
 
 def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> TrainingData:
-    """The rows by the columns and categories of the fit that is continued, and by those categories that are new.
+    """Encode the rows with the columns and categories of the earlier fit, extended by the new categories.
 
-    Columns are found and read as for a prediction: by name, without a value or written in another type. The earlier
-    trees get to know the new categories, which come after their own.
+    Columns are matched as in prediction: by name, even if they are empty or have another type. New categories get codes
+    after the known ones, and the earlier trees are extended to handle them.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
     X : table
         The new rows.
     data : TrainingData
-        The same, as the estimator has learned them.
+        The new rows as encoded by the estimator.
     """
     old, new = earlier._encoder, model._encoder
     if old.to_state() == new.to_state() and not old.hashed:
@@ -131,7 +131,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
     if old.names is not None and new.names is not None:
         by_name = dict(zip(new.names, new.categories, strict=True))
         found = [by_name.get(name) for name in old.names]
-    elif len(found) != len(old.categories):  # which is an error below
+    elif len(found) != len(old.categories):  # the encoding below raises the error
         found = [None] * len(old.categories)
     if old.hashed:
         old = earlier._encoder = old.named(found)
@@ -160,13 +160,14 @@ def _check_same_targets(earlier: Any, model: Any) -> None:
 
 
 def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
-    """Let a run begin after the rounds of an earlier fit, which are measured again; of DART, they keep their scores.
+    """Start a run after the rounds of an earlier fit, which are evaluated again; with DART, their scores are copied.
 
-    Out of bag, that needs the rows and the draws of the earlier fit, as those who resume promise them.
+    Out-of-bag predictions require the rows and draws of the earlier fit. They are checked for warm starts, and assumed
+    when a checkpoint is resumed.
     """
     trees = earlier._ensemble.separate_trees()
     if run.leaves.n_trees > earlier._ensemble.trees_per_round:
-        # Trees of other libraries' models may have a value for each output where those grown here have one.
+        # Imported trees may have a value for each output, while this fit grows one tree per output.
         outputs = range(run.leaves.n_trees)
         trees = [replace(tree, value=tree.value[:, k : k + 1].copy()) for tree in trees for k in outputs]
     run.continue_from(trees)
@@ -179,14 +180,14 @@ def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
             )
     if run.dropout is None:
         return
-    # The trees have changed since their rounds.
+    # DART has rescaled the trees since their rounds, so their scores cannot be computed again.
     metrics, scores, n_rounds = run.metrics, earlier.validation_scores_, run.n_rounds
     run.history.train[:] = earlier.train_score_[:n_rounds].tolist()
     if metrics is not None and all(len(scores.get(name, ())) >= n_rounds for name in metrics.names):
         metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
         run.history.validation[:] = metrics.scores[metrics.names[0]]
         best = earlier._ensemble if earlier._best_trees is None else earlier._best_trees
-        # Another metric may have another best round, whose trees are not known as they were.
+        # With another metric the best round may differ, and its trees before later rescaling are not stored.
         is_known = best.n_trees == run.history.best_round * run.leaves.n_trees
         run.dropout.best = best.separate_trees() if is_known else list(run.trees)
 
@@ -196,9 +197,9 @@ _DECAY = real(0, 1)
 
 
 def refitted(model: Any, given: tuple[Any, Any, Any, Any], decay_rate: float) -> tuple[Any, TrainingData]:
-    """A copy of a boosted model with the same trees, whose leaf values lean towards new rows; and these, encoded.
+    """Return a copy of a boosted model with leaf values updated on new rows, and the encoded rows.
 
-    Given are the table, its targets, weights and raw predictions to add to.
+    `given` holds the table, its targets, its sample weights and its initial raw predictions.
     """
     X, y, sample_weight, init_score = given
     model._check_fitted()
@@ -219,7 +220,7 @@ def refitted(model: Any, given: tuple[Any, Any, Any, Any], decay_rate: float) ->
 
 
 class LeafRefit:
-    """Gives the leaves of an ensemble values that keep the share `decay` of the old ones, tree after tree."""
+    """Refit of the leaf values of an ensemble, tree by tree, with weight `decay` for the old values."""
 
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
@@ -237,7 +238,7 @@ class LeafRefit:
         self.value = np.array(self.ensemble.value, dtype=np.float64)
 
     def run(self) -> TreeEnsemble:
-        """Return the same trees with new values."""
+        """Return the ensemble with updated leaf values."""
         for tree in range(self.ensemble.n_trees):
             if tree % self.ensemble.trees_per_round == 0:
                 self._start_round()
@@ -250,7 +251,7 @@ class LeafRefit:
         self.loss.gradients(self.y, self.raw, self.derivatives[0], self.derivatives[1])
 
     def _renew(self, tree: int, nodes: slice) -> None:
-        """Change the values of a tree's nodes, and add it to the raw predictions."""
+        """Update the values of the nodes of a tree, and add the tree to the raw predictions."""
         leaf, first = self.leaves[:, tree], self.ensemble.tree_output[tree]
         outputs = range(first, first + self.value.shape[1])
         for column, output in enumerate(outputs):
@@ -263,7 +264,7 @@ class LeafRefit:
             self._add(tree, self.value[nodes, column], output)
 
     def _new_values(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """The values that a round on the new rows would give the nodes of a tree; NaN where there are no rows."""
+        """Return the node values that a round on the new rows would give; NaN for nodes without rows."""
         loss = self.loss.of_output(output)
         if self.loss.renews_leaves:
             order, nodes, starts = _by_leaf(leaf)
@@ -277,7 +278,7 @@ class LeafRefit:
         return self.learning_rate * np.where(np.isnan(step), np.nan, damped)
 
     def _l2(self, output: int) -> float:
-        """The L2 of the leaves of an output where it follows the noise, as growth finds it."""
+        """Return the L2 penalty of an output if it depends on the noise, computed as in tree growth."""
         gradients, hessians = self.derivatives[:, output].astype(np.float64)
         squares = gradients**2
         if self.weights.factors is not None:
@@ -288,14 +289,14 @@ class LeafRefit:
         return self.rules.l2_of_noise(root / self.loss.of_output(output).noise_unit, hessian)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """Newton steps before they are damped, cut and shrunk."""
+        """Return the Newton steps before damping, clipping and shrinkage."""
         gradient, hessian = (self._sums(leaf, part[output], n_nodes) for part in self.derivatives)
         l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
 
     def _sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
-        """The weighted sums of each leaf's values."""
+        """Return the weighted sum of the values in each leaf."""
         return leaf_sums(leaf, values, self.weights.factors, n_nodes, self.weights.copies)
 
     def _add(self, tree: int, values: Array, output: int) -> None:
@@ -306,7 +307,7 @@ class LeafRefit:
 
 
 class LinearRefit(LeafRefit):
-    """The same where leaves have linear models, which keep the same share."""
+    """Refit of linear leaves, whose linear models also keep the weight `decay`."""
 
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         super().__init__(model, loss, data, decay)
@@ -335,7 +336,7 @@ class LinearRefit(LeafRefit):
 
 
 def _by_leaf(leaf: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
-    """The rows in the order of their leaves, the leaves that have rows, and where each one's rows start and end."""
+    """Return the rows sorted by leaf, the leaves with rows, and the offsets of the rows of each leaf."""
     order = np.argsort(leaf, kind="stable")
     nodes, starts = np.unique(leaf[order], return_index=True)
     return order, nodes, np.append(starts, len(leaf)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What `fit` is given besides X and y: rows to validate on, or how to choose them, and where to start from."""
+"""Arguments of `fit` other than X and y: validation sets and splitters, groups and initial scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RowNumbers = NDArray[np.intp]
 
 
 class GivenValidation(NamedTuple):
-    """What `fit` was given to validate on."""
+    """The validation set that was passed to `fit`."""
 
     X: Any = None
     y: Any = None
@@ -33,12 +33,12 @@ class GivenValidation(NamedTuple):
 
     @property
     def is_given(self) -> bool:
-        """Whether there is anything."""
+        """True if X_val or y_val was passed."""
         return self.X is not None or self.y is not None
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """The number of validation rows."""
         if self.X is None:
             return 0
         shape = getattr(in_parts(self.X), "shape", None)
@@ -47,7 +47,7 @@ class GivenValidation(NamedTuple):
         return shape[0] if shape else 0
 
     def read(self, model: Any) -> TrainingData | None:
-        """Return the rows, encoded as `fit` learned; None where none were given."""
+        """Return the validation set, encoded like the training set; None if there is none."""
         if (self.X is None) != (self.y is None):
             given, missing = ("y_val", "X_val") if self.X is None else ("X_val", "y_val")
             raise ValueError(f"X_val and y_val must be given together; got {given} without {missing}.")
@@ -62,14 +62,14 @@ class GivenValidation(NamedTuple):
 
 
 def holds_out(model: Any) -> bool:
-    """Whether rows of X are to be held out where none are given to validate on."""
+    """Return True if rows of X are held out for validation when `fit` does not get X_val."""
     return bool(model.early_stopping) and not isinstance(model.early_stopping, str)
 
 
 def drawn_rows(
     model: Any, data: TrainingData, seed: int, strata: NDArray[Any] | None = None
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Rows to train on and rows to validate on, drawn by class, or by given strata of the rows of all ranks."""
+    """Draw training and validation rows, stratified by class or by strata of the rows of all ranks."""
     from sklearn.model_selection import train_test_split
 
     (y,) = gathered(data.comm, [data.y])
@@ -92,9 +92,10 @@ def drawn_rows(
 
 
 def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tuple[NDArray[np.bool_], float | int]:
-    """Which rows may be held out, and how many or which share of them.
+    """Return a mask of the rows that may be held out, and how many of them are, as a number or a fraction.
 
-    A class of one row is trained on. All others have a row on each side, where a share of a small table is too small.
+    The only row of a class stays in the training set. On small tables, the number is adjusted so that every other class
+    has a row on both sides.
     """
     if strata is None:
         return np.ones(n_rows, dtype=bool), share
@@ -108,20 +109,20 @@ def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tu
 
 
 def check_duplicates(model: Any, data: TrainingData) -> None:
-    """Warn of duplicates among rows in memory that are to be split at random."""
+    """Warn about duplicate rows before a random split, if the table is in memory."""
     if data.comm.size == 1 and (isinstance(data.X, np.ndarray) or issparse(data.X)):
         target = np.ascontiguousarray(getattr(model, "_target_for_hashing", np.asarray)(data.y))
         warn_of_duplicates(content_hashes(data.X, target, resolve_n_jobs(model.n_jobs)), data.X, target)
 
 
 def own_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbers, RowNumbers]:
-    """What this rank has of a split of the rows of all ranks."""
+    """Return the part of a global split that belongs to this rank."""
     train, validation = own_rows(data.comm, len(data.y), *parts)
     return train, validation
 
 
 def check_validated(model: Any, validation: TrainingData | None) -> None:
-    """Raise ValueError, or warn, for parameters that need validation rows, where there are none."""
+    """Raise ValueError or warn about parameters that require validation rows, if there are none."""
     known = constructor_defaults(model)
     for name in ("n_iter_no_change", "tol") if validation is None else ():
         if name in known and not model._is_default(name):
@@ -133,7 +134,7 @@ def check_validated(model: Any, validation: TrainingData | None) -> None:
 
 
 def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValidation) -> None:
-    """Raise ValueError for arguments of `fit` that do not go together."""
+    """Raise ValueError for incompatible arguments of `fit`."""
     if (given.init_score is not None) != (init_score is not None and given.X is not None):
         raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
     if given.sample_weight is not None and given.X is None:
@@ -149,7 +150,7 @@ def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValida
 
 
 def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
-    """Rows to train and to validate on by the splitter's last split, or at random; None for no validation."""
+    """Return training and validation rows from the splitter or at random; None without validation."""
     splitter = model._stopping.validation
     if splitter is None:
         if not holds_out(model):
@@ -184,7 +185,7 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
 
 
 def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
-    """A predefined split, which counts the rows that were given, as one of those with a weight; others as they are."""
+    """Restrict a PredefinedSplit, which has an entry for every row, to rows with positive weight."""
     from sklearn.model_selection import PredefinedSplit
 
     if not isinstance(splitter, PredefinedSplit):
@@ -197,7 +198,7 @@ def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
 
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
-    """Some of the rows."""
+    """Return a subset of the rows."""
     weight, own = (given if given is None else given[rows] for given in (data.sample_weight, data.own_weight))
     given = rows if data.rows is None else data.rows[rows]
     offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
@@ -206,30 +207,30 @@ def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
 
 
 def offset_to_score(init_score: Any, sample_weight: Any) -> Any:
-    """`init_score` of rows that are scored: those of weight 0 may have any, and have 0."""
+    """Return `init_score` for scoring, with 0 for rows of weight 0, whose values are not checked."""
     if init_score is None or sample_weight is None:
         return init_score
     offset, weight = numbers_in(init_score, "init_score"), numbers_in(sample_weight, "sample_weight")
     if weight.ndim != 1 or offset.shape[:1] != weight.shape:
-        return init_score  # an error of one of them
+        return init_score  # a shape does not match; the caller raises for it
     return np.where((weight == 0).reshape(-1, *[1] * (offset.ndim - 1)), 0.0, offset)
 
 
 def predicted_to_score(model: Any, X: Any, init_score: Any, sample_weight: Any) -> Any:
-    """What `predict` gives for rows that are scored."""
+    """Return the predictions for rows that are scored."""
     return with_offset(model.predict, X, offset_to_score(init_score, sample_weight))
 
 
 def with_offset(method: Callable[..., Any], X: Any, init_score: Any) -> Any:
-    """What a method predicts; that of a derived class may take X alone, which is all where there is no `init_score`."""
+    """Call a prediction method; `init_score` is passed only if it is set, as overridden methods may not accept it."""
     return method(X) if init_score is None else method(X, init_score)
 
 
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int, rows: NDArray[np.intp] | None = None) -> Array:
-    """`init_score` as a float64 array of shape (n_rows, n_outputs); ValueError for anything else.
+    """Return `init_score` as a float64 array of shape (n_rows, n_outputs); raise ValueError if it is invalid.
 
-    Quantiles of several targets may have an axis for each. With `rows` it is of these alone, and the others, of weight
-    0, may have any numbers.
+    For quantiles of several targets, the last two axes may be separate. If `rows` is set, only these rows are returned
+    and must be finite; the others have weight 0.
     """
     offset = numbers_in(init_score, "init_score")
     shape = offset.shape

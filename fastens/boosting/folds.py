@@ -1,4 +1,4 @@
-"""Boosting on cross-validation folds with early stopping, and the calls that follow each round."""
+"""Boosting on cross-validation folds with early stopping, and the callbacks after each round."""
 
 from __future__ import annotations
 
@@ -40,28 +40,29 @@ if TYPE_CHECKING:
     from fastens.boosting.rounds import Rounds
 
 
-# Of the time, what the rounds may take that tell how many there are to be: as many on all rows take slightly longer.
+# Fraction of the time limit for the rounds before a refit. It is below one half because the same number of rounds takes
+# slightly longer on all rows.
 _SHARE_BEFORE_REFIT = 0.45
 
 
 class RoundWatch:
-    """Called after each round of a model: calls the callbacks."""
+    """The function called after each round of a model, which calls the callbacks."""
 
     def __init__(self, model: Any, run: Rounds, callbacks: Sequence[Callable[[CallbackEnv], Any]]) -> None:
         self._model, self._callbacks = model, callbacks
         self._run: Rounds | None = run
         self._begin = run.n_rounds
         self._tasks = Tasks(model, run.rules.n_rounds - self._begin)
-        self.failed = False  # whether a callback raised an exception
+        self.failed = False  # True if a callback raised an exception
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to call."""
+        """True if there is anything to call."""
         model = self._model
         return bool(self._callbacks or self._tasks.are_watched or model._on_round)
 
     def __call__(self, index: int, n_rounds: int, train: float, validation: float | None) -> bool:
-        """Call all of them; whether to stop."""
+        """Call all callbacks, and return True to stop the training."""
         model = self._model
         if model._on_round is not None:
             model._on_round(index, n_rounds, train, validation)
@@ -73,7 +74,7 @@ class RoundWatch:
             stops = [bool(callback(env)) for callback in self._callbacks]
             stop = self._tasks.end_round(self._partial) or any(stops)
         except Exception as error:
-            # LightGBM's `early_stopping` raises an exception of its own, which knows the best round.
+            # LightGBM's `early_stopping` raises its own exception, which has the attribute `best_iteration`.
             if not (isinstance(error, StopTraining) or hasattr(error, "best_iteration")):
                 raise
             stop = True
@@ -81,11 +82,11 @@ class RoundWatch:
         return stop
 
     def finish(self) -> None:
-        """The fit is over."""
+        """End the progress reports of the fit."""
         self._tasks.end()
 
     def let_go(self) -> None:
-        """Hold the rows no longer, and leave the model as it is: callbacks may keep their records for long."""
+        """Release the rows and leave the model unchanged, because callbacks may keep a `CallbackEnv` after the fit."""
         self._run, self._callbacks = None, ()
 
     def _measured(self, train: float) -> list[Evaluation]:
@@ -97,26 +98,26 @@ class RoundWatch:
         return found
 
     def _partial(self) -> Any:
-        """The estimator with the rounds so far; after the fit, as it is."""
+        """Return the estimator, fitted with the rounds so far while training runs."""
         if self._run is not None:
             self._model._finish(self._run, self._run.n_rounds)
         return self._model
 
 
 class Deadline:
-    """Called after each round: calls what is to be called, and ends the rounds once a moment has come."""
+    """The function called after each round that stops training at a deadline, in addition to a `RoundWatch`."""
 
     def __init__(self, moment: float, then: RoundWatch | None) -> None:
         self._moment, self._then = moment, then
 
     def __call__(self, index: int, n_rounds: int, train: float, validation: float | None) -> bool:
-        """Whether to stop."""
+        """Return True to stop the training."""
         stops = self._then is not None and self._then(index, n_rounds, train, validation)
         return stops or time.monotonic() >= self._moment
 
 
 def within_limit(stopping: EarlyStopping, start: float, then: RoundWatch | None, *, is_last: bool = False) -> Any:
-    """What is called after each round of a fit from `start` on, if anything; `is_last`: of training on all rows."""
+    """Return the function to call after each round, with the time limit; `is_last` marks training on all rows."""
     limit = stopping.time_limit
     if limit is None:
         return then
@@ -125,7 +126,7 @@ def within_limit(stopping: EarlyStopping, start: float, then: RoundWatch | None,
 
 @contextmanager
 def announcing(model: Any) -> Iterator[list[Callable[..., Any]]]:
-    """The callbacks of a model, and what shows its progress; a progress bar ends with the context."""
+    """Yield the callbacks of a model and its progress reports; a progress bar is closed with the context."""
     callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
     if model.verbose == "bar":
         with progress_bar() as advance:
@@ -136,7 +137,7 @@ def announcing(model: Any) -> Iterator[list[Callable[..., Any]]]:
 
 @contextmanager
 def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
-    """What is to be called after each round, if anything; callbacks and a progress bar end with the context."""
+    """Yield the function to call after each round, or None; callbacks and progress bar are closed with the context."""
     try:
         with announcing(model) as callbacks:
             watch = RoundWatch(model, run, callbacks)
@@ -149,21 +150,21 @@ def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
         tear_down_callbacks(model)
 
 
-# Of the time, what putting the trees together may take.
+# Fraction of the time limit that is reserved for combining the trees.
 _RESERVE = 0.03
-# Rounds by which the time of all is told, and the share of a fold's time that they may take.
+# Number of rounds from which the total time is estimated, and the maximum fraction of a fold's time that they may use.
 _PROBE, _PROBE_SHARE = 10, 0.1
-# Rounds times rate that a model should get to where there is not time for all of its rounds, at a rate up to the most:
-# those of 100 rounds at 0.1.
+# If there is not enough time for all rounds, the learning rate is raised, up to a maximum, so that rounds times rate
+# reaches the value of 100 rounds at 0.1.
 _ENOUGH, _MOST_RATE = 10.0, 0.2
 
 
 def fold_rows(
     model: Any, data: TrainingData, n_folds: int, seed: int, strata: NDArray[Any] | None = None
 ) -> list[tuple[RowNumbers, RowNumbers]]:
-    """Rows to train on and to stop by for each fold, of each class, or of given strata, the same share.
+    """Return training and early-stopping rows for each fold, stratified by class or by `strata`.
 
-    The only row of a class is trained on in all folds.
+    The only row of a class is in the training set of all folds.
     """
     (y,) = gathered(data.comm, [data.y])
     has_classes = hasattr(model, "classes_") and y.ndim == 1
@@ -181,24 +182,24 @@ def fold_rows(
 
 
 class FoldedRounds(NamedTuple):
-    """The rounds of all folds, as one model: what a single fold's `Rounds` tell, of all of them."""
+    """The rounds of all folds as one model, with the interface of `Rounds`."""
 
     parts: Sequence[Rounds]
     data: TrainingData  # the rows of all folds
 
     @property
     def best_round(self) -> int:
-        """The rounds that are kept, of all folds together."""
+        """The total number of rounds that all folds keep."""
         return sum(part.best_round for part in self.parts)
 
     @property
     def metrics(self) -> Any:
-        """Nothing: `scores` has what was measured."""
+        """Always None, because `scores` returns the metrics of the folds."""
         return None
 
     @property
     def history(self) -> History:
-        """The mean losses after each round; of folds that ended before, those that they ended with."""
+        """The mean losses after each round; folds that ended earlier count with their last loss."""
         histories = [part.history for part in self.parts]
         return History(
             _mean([history.train for history in histories]), _mean([history.validation for history in histories])
@@ -206,16 +207,16 @@ class FoldedRounds(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The mean of what the folds' best rounds have lost on the rows held out."""
+        """The mean of the best held-out losses of the folds."""
         return float(np.mean([part.history.best_loss for part in self.parts]))
 
     def scores(self) -> dict[str, list[float]]:
-        """All metrics, likewise."""
+        """Return the mean of each metric after each round, as in `history`."""
         found = [part.metrics.scores for part in self.parts if part.metrics is not None]
         return {name: _mean([scores[name] for scores in found]) for name in (found[0] if found else ())}
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
-        """The mean of all folds' models: the first round of every fold, then the second, and so on."""
+        """Return the mean of the models of all folds, with the first rounds of all folds first, then the second."""
         per_round, share = self.parts[0].leaves.n_trees, 1 / len(self.parts)
         kept = [part.kept_trees(part.best_round)[: part.best_round * per_round] for part in self.parts]
         trees = in_turns([[scaled_tree(tree, share, None) for tree in own] for own in kept], per_round)
@@ -225,14 +226,14 @@ class FoldedRounds(NamedTuple):
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
 
     def rows_after(self, n_rounds: int) -> Rows:
-        """All rows with their raw predictions by the mean of all folds' models."""
+        """Return all rows with the raw predictions of the mean model."""
         data, n_threads = self.data, self.parts[0].rules.n_threads
         raw = np.ascontiguousarray(raw_of_rows(self.ensemble(n_rounds), data.X, n_threads).T)
         return Rows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)
 
 
 def in_turns(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
-    """What several models have for each tree: of the first round of every model, then of the second, and so on."""
+    """Interleave per-tree items of several models by round: first rounds of all models, then second rounds."""
     firsts = range(0, max(map(len, models)), per_round)
     return [each for first in firsts for own in models for each in own[first : first + per_round]]
 
@@ -243,7 +244,7 @@ def _mean(series: Sequence[Sequence[float]]) -> list[float]:
 
 
 class FoldedFit:
-    """Fits the folds of a model one after another, none of them beyond its share of the time."""
+    """Sequential fits of all folds, each within its share of the time limit."""
 
     def __init__(self, model: Any, data: TrainingData, moment: float) -> None:
         self._model, self._moment = model, moment
@@ -253,10 +254,10 @@ class FoldedFit:
         model._loss = model._get_loss()
         self._prepared = coded(prepared(model, data, self._rules), self._rules)
         self.done: list[Rounds] = []
-        self._watch: RoundWatch | None = None  # of the latest fold
+        self._watch: RoundWatch | None = None  # the watch of the latest fold
 
     def run(self) -> None:
-        """Fit all folds; once more where there are two degrees of pruning to choose from, and time for both."""
+        """Fit all folds, and again with less pruning if `choose_pruning` applies and there is enough time."""
         start, other = time.monotonic(), less_pruned(self._model)
         self._run_folds(self.done)
         now = time.monotonic()
@@ -269,7 +270,7 @@ class FoldedFit:
 
     @property
     def rounds(self) -> FoldedRounds:
-        """Those of the folds that have any."""
+        """The rounds of the folds that have completed at least one."""
         return self._of_all([rounds for rounds in self.done if rounds.n_rounds])
 
     def _of_all(self, parts: Sequence[Rounds]) -> FoldedRounds:
@@ -277,11 +278,11 @@ class FoldedFit:
 
     @property
     def callback_failed(self) -> bool:
-        """Whether a callback has raised an exception."""
+        """True if a callback has raised an exception."""
         return self._watch is not None and self._watch.failed
 
     def finish(self, model: Any) -> None:
-        """Let a model be the mean of the folds so far."""
+        """Set the fitted attributes of a model to the mean of the folds so far."""
         found = self.rounds
         model._finish(found)
         model.validation_scores_ = {name: np.array(values) for name, values in found.scores().items()}
@@ -297,7 +298,7 @@ class FoldedFit:
             self._run(rounds, end)
 
     def _start(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
-        """The rounds of a fold, before the first."""
+        """Prepare the rounds of a fold."""
         model, found = self._model, self._prepared
         model._loss = model._get_loss()
         training, held_out = (subset(found.data, rows) for rows in parts)
@@ -315,7 +316,7 @@ class FoldedFit:
             rounds.run(Deadline(end, self._watch))
 
     def _probed(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
-        """The rounds of the first fold, begun, or anew at a higher rate where the time is short."""
+        """Run the first rounds of a fold to measure their time; restart at a higher learning rate if time is short."""
         n_rounds, started = rounds.rules.n_rounds, time.monotonic()
         rounds.rules = replace(rounds.rules, n_rounds=min(_PROBE, n_rounds))
         rounds.run(Deadline(started + _PROBE_SHARE * (end - start), None))
@@ -331,7 +332,7 @@ class FoldedFit:
 
 
 def coded(found: Prepared, rules: BoostingRules) -> Prepared:
-    """The rows with their codes in the place of values, where these are not read again."""
+    """Replace feature values by their bin codes if the values are not needed again."""
     X = found.data.X
     if rules.linear_l2 is not None or scipy.sparse.issparse(X) or is_coded(X):
         return found
@@ -340,7 +341,7 @@ def coded(found: Prepared, rules: BoostingRules) -> Prepared:
 
 
 def fit_folds(model: Any, data: TrainingData, start: float) -> None:
-    """Fit a model on its folds, and keep the mean of what they come to; after Ctrl-C or a callback's error, so far."""
+    """Fit the mean of the fold models; after Ctrl-C or an error in a callback, the model is the mean so far."""
     limit = model._stopping.time_limit
     folded = FoldedFit(model, data, np.inf if limit is None else start + (1 - _RESERVE) * limit)
     try:

@@ -1,4 +1,4 @@
-"""How much memory boosting takes, by the arrays that it holds at the same time."""
+"""Estimates of the peak memory of boosting."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from fastens.engine.grow.near_columns import near_bytes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.source import WEIGHT, MemoryNeeds, TableShape, bytes_of_codes, needs_of
 
-# Bytes of a row: its target; raw prediction, gradient and hessian of an output.
+# Bytes per row: for the target, and for the raw prediction, gradient and hessian of each output.
 _TARGET = 8
 _OUTPUT = 16
-# Of the growth of a tree: the row's place in the tree's order, twice; the payload of its record where codes are files.
+# Bytes per row for growing a tree: its position in the order of the tree, in two buffers, and the payload of its
+# record if the bin codes are in files.
 _GROWTH = 8
 _PAYLOAD = 4
-# Of rows that are divided: their numbers and targets once more.
+# Bytes per row for a held-out split: another copy of the row indices and targets.
 _HELD_OUT = 24
-# Of draws: the hash of the content and its parts, the rows of a sample.
+# Bytes per row for row sampling: content hashes with their intermediate arrays, and the indices of the sampled rows.
 _DRAWN = 32
-# Of leaves renewed by medians and the like: rows in the order of the leaves, their residuals, sorted.
+# Bytes per row for leaf values computed from residuals, such as medians: row indices by leaf and sorted residuals.
 _RENEWED = 48
-# Bytes of a cell of a histogram that is kept, for the widest kind; codes of one byte have so many cells.
+# Bytes per cell of the widest kind of histogram, and the number of cells of a feature with one-byte bin codes.
 _CELL = 32
 _BYTE_CELLS = 264
 _NODE = 160
-# Of all histograms that are kept, or of four where these take more.
+# Maximum bytes of all cached histograms of sparse tables; at least four histograms are cached.
 _MOST_STORED = 1 << 30
 
 
 def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit takes on a table of this shape."""
+    """Estimate the peak memory of a fit on a table of this shape."""
     n_rows, k, jointly = shape.n_rows, shape.n_outputs, shape.n_targets > 1 and not model.linear_leaves
     code = 1 if model.max_bins <= BYTE_BINS else 2
     files = bytes_of_codes(shape, model.max_bins)
@@ -50,7 +51,7 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
         of_row += 8 * shape.n_columns + 16
     n_folds = model._stopping.folds or 1
     if n_folds > 1:
-        of_row += shape.n_columns * code + _HELD_OUT  # those of a fold, which are taken out of all
+        of_row += shape.n_columns * code + _HELD_OUT  # each fold has a copy of its bin codes
     n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // (model.min_samples_leaf or FEWEST_ROWS)))
     kept = _kept_nodes(model.max_bins, n_rows, n_leaves)
     cells = shape.n_columns * (_BYTE_CELLS if code == 1 else min(model.max_bins, n_rows) + 2)
@@ -65,7 +66,10 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def _codes_in_memory(shape: TableShape, code: int, n_workers: int) -> int:
-    """By row, and by column unless that is too much; then those of some columns for each tree that grows at a time."""
+    """Return the bytes of the bin codes, by row and by column.
+
+    If all columns would use too much memory, only some are held, for each tree that grows at the same time.
+    """
     columns, record = shape.n_columns * code, record_stride(shape.n_columns * code + _PAYLOAD)
     if shape.n_rows * columns > MOST_COLUMNS:
         columns = n_workers * near_bytes(record)
@@ -73,5 +77,5 @@ def _codes_in_memory(shape: TableShape, code: int, n_workers: int) -> int:
 
 
 def _kept_nodes(max_bins: int, n_rows: int, n_leaves: int) -> int:
-    """Most nodes whose histograms are kept: see KEPT_ROWS_PER_CODE in grow.pyx."""
+    """Return the maximum number of nodes with cached histograms; see KEPT_ROWS_PER_CODE in grow.pyx."""
     return min(n_leaves, n_rows // (2 * min(max_bins, max(1, n_rows))) + 1) + 1

@@ -28,13 +28,13 @@ from fastens.table.training_data import check_same_rows, check_weights, weights_
 
 Array = NDArray[np.float64]
 
-# 2**relevance must leave room for sums.
+# Sums of gains, 2**relevance, must not overflow.
 MOST_RELEVANCE = 64.0
 
 
 @dataclass(frozen=True)
 class RelevanceLabels:
-    """The target of a ranker: relevance, query and weight of each document."""
+    """Ranking targets: the relevance, query and weight of each document."""
 
     relevance: Any
     qid: Any
@@ -50,7 +50,7 @@ class RelevanceLabels:
         return self.shape[0]
 
     def read(self, comm: Comm = LOCAL) -> Array:
-        """As columns (relevance, index of the query among those of all ranks, weight of the document)."""
+        """Return the columns relevance, global index of the query and weight of the document."""
         relevance = unmasked(self.relevance, "y")
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
@@ -59,12 +59,12 @@ class RelevanceLabels:
         n_rows = len(relevance)
         documents = np.ones(n_rows) if self.documents is None else self.documents
         if not documents.all():
-            relevance = np.where(documents > 0, relevance, 0)  # whatever rows of weight 0 have
+            relevance = np.where(documents > 0, relevance, 0)  # rows of weight 0 may have any relevance
         query = self.number_of_all(n_rows, comm)
         return np.column_stack([_numbers(relevance), query, documents])
 
     def number_of_all(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
-        """The index of each row's query among those of all ranks; ValueError, on all, where two have the same."""
+        """Return the global index of each row's query; raise ValueError if two ranks share a query."""
         query = self.query(n_rows)
         if comm.size == 1:
             return query
@@ -81,7 +81,7 @@ class RelevanceLabels:
         return found
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
-        """The index of each row's query; ValueError where no queries are given."""
+        """Return the index of each row's query; raise ValueError if there are no queries."""
         if self.qid is not None and self.group is not None:
             raise ValueError("qid and group must not be given together; they hold the same information.")
         if self.group is not None:
@@ -98,7 +98,7 @@ class RelevanceLabels:
 
 
 def _labels(qid: Any) -> NDArray[Any]:
-    """Those of queries; ValueError where one is missing."""
+    """Return the labels of queries; raise ValueError for missing values."""
     labels = unmasked(qid, "qid")
     kind = labels.dtype.kind
     if kind in "fOmM":
@@ -109,7 +109,7 @@ def _labels(qid: Any) -> NDArray[Any]:
 
 
 def _sorted(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The labels of queries in order, and the place of each row's among them."""
+    """Return the sorted unique labels of queries, and the index of each row's label in them."""
     try:
         return np.unique(labels, return_inverse=True)
     except TypeError as error:
@@ -153,7 +153,7 @@ def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
 
 
 def check_weights_of_rows(sample_weight: Any, n_rows: int, qid: Any, group: Any) -> None:
-    """Raise ValueError for weights of queries, as XGBoost takes them, in place of those of rows."""
+    """Raise ValueError if `sample_weight` has one weight per query, as in XGBoost, instead of one per row."""
     weights = np.asarray(sample_weight)
     if weights.ndim != 1 or len(weights) == n_rows:
         return
@@ -168,7 +168,7 @@ def check_weights_of_rows(sample_weight: Any, n_rows: int, qid: Any, group: Any)
 def row_weights(
     labels: RelevanceLabels, n_rows: int, query_weight: Any, weight_type: str, comm: Comm = LOCAL
 ) -> Array | None:
-    """The weight of each row: that of the document times that of its query, of which there are those of all ranks."""
+    """Return the product of document and query weight for each row; `query_weight` covers the queries of all ranks."""
     documents = labels.documents
     if query_weight is None:
         return documents
@@ -181,7 +181,7 @@ def row_weights(
     return of_rows if documents is None or of_rows is None else documents * of_rows
 
 
-# Metrics by name: at all places, or at so many.
+# Names of metrics, with an optional cutoff.
 _METRIC = re.compile(r"(ndcg|map)(?:@([1-9]\d*))?")
 METRICS = metrics_rule(
     "'ndcg' or 'map', which may go on with '@' and a number of places", lambda name: bool(_METRIC.fullmatch(name))
@@ -189,7 +189,7 @@ METRICS = metrics_rule(
 
 
 class Queries(TypedDict, total=False):
-    """The queries of rows, as arguments of the methods that need them."""
+    """Keyword arguments that describe the queries of the rows."""
 
     qid: ArrayLike | None
     group: ArrayLike | None
@@ -198,28 +198,30 @@ class Queries(TypedDict, total=False):
 
 @with_parameters
 class GradientBoostingRanker(BoostedTrees):
-    """Gradient boosting that puts the rows of each query in order: LambdaMART.
+    """Gradient boosting for learning to rank: LambdaMART.
 
-    Trees are fitted to gradients of each pair of documents of a query: the change of NDCG, the normalised discounted
-    cumulative gain, if the two changed places. Documents with the same score share their places, so the model does not
-    depend on the order of the rows.
+    Trees are fitted to pairwise gradients of the documents of a query. A pair is weighted by how much the normalised
+    discounted cumulative gain (NDCG) would change if its two documents swapped positions. Documents with tied scores
+    share their positions, so the model does not depend on the order of the rows.
 
-    `EarlyStopping.eval_metric` takes "loss", "ndcg", "map" (the mean average precision), both also at some places
-    ("ndcg@5"), and functions of (y, scores), the columns of y being the relevance and the number of the query.
+    `EarlyStopping.eval_metric` accepts "loss", "ndcg" and "map" (mean average precision), the latter two also with a
+    cutoff ("ndcg@5"), and functions of (y, scores), where the columns of y are the relevance and the index of the
+    query.
 
     Parameters
     ----------
     loss : "lambdarank" or LambdaRankLoss, default="lambdarank"
-        The loss to lower; the record has options for the pairs and their weights.
+        Loss to minimise. `LambdaRankLoss` has options for the pairs and their weights.
     ndcg_at : int or None, default=10
-        Places that count in `score`, in `train_score_` and for early stopping; None for all.
+        Number of top positions that count in `score`, in `train_score_` and for early stopping. If None, all positions
+        count.
     {parameters}
 
     Attributes
     ----------
     {attributes}
     train_score_, validation_score_ : arrays
-        After each round, 1 - NDCG of the training rows, and what the validation rows, if any, are measured by.
+        After each round, 1 - NDCG on the training rows, and the validation metric if there are validation rows.
 
     References
     ----------
@@ -239,7 +241,7 @@ class GradientBoostingRanker(BoostedTrees):
 
     _takes_parts = True
     _metrics_rule: ClassVar = METRICS
-    # For scikit-learn's metadata routing, which reads signatures else.
+    # scikit-learn's metadata routing cannot find these names in the signature, which has only ``**queries``.
     __metadata_request__score: ClassVar = {"qid": None, "group": None, "query_weight": None}
 
     loss: str | LambdaRankLoss = parameter(
@@ -272,35 +274,36 @@ class GradientBoostingRanker(BoostedTrees):
         groups: ArrayLike | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> GradientBoostingRanker:
-        """Train.
+        """Fit the model.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. NaN and None are missing values.
         y : array of shape (n_samples,)
-            Relevance of each row for its query, not negative; more is better.
+            Non-negative relevance of each row for its query. Larger values are more relevant.
         sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice in its query, 0 as the row left out.
+            Weight of each row. A weight of 2 counts as two copies of the row in its query, and 0 removes the row.
         X_val, y_val : table and array, optional
-            Rows to validate on, in place of a part of the queries; used where `early_stopping` is not False.
+            Validation set for early stopping. If None, and `early_stopping` asks for it, a part of the queries is held
+            out.
         qid : array of shape (n_samples,), optional
-            The query of each row: any labels in any order. Either `qid` or `group` must be given.
+            Query of each row: any labels in any order. Either `qid` or `group` is required.
         group : array of shape (n_queries,), optional
-            The number of rows of each query, where the rows of a query follow each other; replaces `qid`.
+            Number of rows of each query, if the rows of each query are consecutive. Replaces `qid`.
         query_weight : array of shape (n_queries,), optional
-            A weight of 2 is the same as the query given twice, 0 as the query left out; in the order of `group`, or of
-            the sorted labels of `qid`.
+            Weight of each query, in the order of `group` or of the sorted labels of `qid`. A weight of 2 counts as two
+            copies of the query, and 0 removes the query.
         qid_val, group_val : arrays, optional
-            The queries of the rows to validate on.
+            Queries of the validation set.
         sample_weight_val : array, optional
-            Weights of the rows to validate on.
+            Sample weights of the validation set.
         init_score, init_score_val : arrays of shape (n_samples,), optional
-            Scores to start from, of X and X_val; give those of new rows to `predict`.
+            Scores to start from, for X and X_val. Pass the scores of new rows to `predict`.
         groups : array of shape (n_samples,), optional
-            For the splitter given as `EarlyStopping.validation`, in place of the queries.
+            Groups for the `EarlyStopping.validation` splitter. If None, the queries are the groups.
         resume : path, optional
-            A file that a `Checkpoint` left: go on from there.
+            File written by a `Checkpoint`. Training continues from there.
 
         Returns
         -------
@@ -309,7 +312,7 @@ class GradientBoostingRanker(BoostedTrees):
         Raises
         ------
         ValueError
-            If neither `qid` nor `group` is given, or the rows, queries and weights do not go together.
+            If neither `qid` nor `group` is given, or if rows, queries and weights are inconsistent.
         """
         if (X_val is not None) != (qid_val is not None or group_val is not None):
             raise ValueError("qid_val or group_val must be given where X_val is, and only there.")
@@ -342,14 +345,14 @@ class GradientBoostingRanker(BoostedTrees):
         init_score: ArrayLike | None = None,
         **queries: Unpack[Queries],
     ) -> Any:
-        """Return a model with the same trees whose leaf values lean towards new rows; this one stays as it is.
+        """Return a copy of the model with leaf values updated on new rows; the model itself is unchanged.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`.
         decay_rate : float, default=0.9
-            How much of the old value a leaf keeps.
+            Weight of the old leaf values, between 0 and 1. Larger values change the model less.
         init_score : array of shape (n_samples,), optional
             As in `fit`.
         **queries
@@ -368,16 +371,16 @@ class GradientBoostingRanker(BoostedTrees):
         random_state: Any = None,
         **queries: Unpack[Queries],
     ) -> Bunch:
-        """Return by how much `score` falls when the values of a feature are shuffled among the rows.
+        """Return the decrease of `score` when the values of each feature are shuffled among the rows.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`.
         n_repeats : int, default=5
-            How often to shuffle.
+            Number of shuffles of each feature.
         random_state : int, RandomState or None, default=None
-            Of the shuffles.
+            Seed of the shuffles. If None, the shuffles differ between calls.
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
@@ -394,7 +397,7 @@ class GradientBoostingRanker(BoostedTrees):
         query_weight: Any = None,
         **of_rows: Any,
     ) -> tuple[Any, Any]:
-        """The labels of rows, with their queries, and the weights of the rows."""
+        """Return the labels of the rows, including their queries, and the weights of the rows."""
         if y is None:
             return None, sample_weight
         n_rows = np.size(np.asarray(y))
@@ -405,30 +408,30 @@ class GradientBoostingRanker(BoostedTrees):
         return labels, row_weights(labels, n_rows, query_weight, self.weight_type, comm)
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Array | None:
-        return weight  # `_target` has counted them, those of documents and those of queries
+        return weight  # `_target` has already converted the weights of documents and queries
 
     def _labelled(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
-        """What a method is given, as `_target`."""
+        """Return the result of `_target` for the arguments of a method."""
         for name in queries:
             if name not in Queries.__annotations__:
                 raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}.")
         return self._target(y, sample_weight, **queries)
 
-    # What boosting calls --------------------------------------------------
+    # Hooks of the base class --------------------------------------------------
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         labels = y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)
         return labels.read(self._comm)
 
     def _target_for_hashing(self, y: Array) -> Array:
-        # Neither how many documents a row stands for nor the number of its query: both are other words for repetition.
+        # Weights and query indices are left out, so that a repeated row or query is drawn like its weighted original.
         return np.ascontiguousarray(y[:, :QUERY])
 
     def _labels_of_targets(self, y: Array) -> Array:
         return y[:, : QUERY + 1]
 
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Whole queries to validate on."""
+        """Split the rows into training and validation rows by whole queries."""
         from sklearn.model_selection import GroupShuffleSplit
 
         (queries,) = gathered(data.comm, [data.y[:, QUERY]])
@@ -440,7 +443,7 @@ class GradientBoostingRanker(BoostedTrees):
     def _fold_rows(
         self, data: TrainingData, n_folds: int, seed: int
     ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Whole queries in each fold."""
+        """Split the rows into folds of whole queries."""
         from sklearn.model_selection import GroupKFold
 
         (queries,) = gathered(data.comm, [data.y[:, QUERY]])
@@ -478,14 +481,16 @@ class GradientBoostingRanker(BoostedTrees):
     # Predict --------------------------------------------------
 
     def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the score of each row, shape (n_samples,): higher ones first; comparable within a query alone.
+        """Return the ranking score of each row.
+
+        Rows with higher scores rank first. Scores are comparable only within a query.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         init_score : array of shape (n_samples,), optional
-            Scores that are added.
+            Scores to add to those of the model.
         """
         return self._response("predict", self._raw_from(X, init_score))
 
@@ -500,7 +505,7 @@ class GradientBoostingRanker(BoostedTrees):
     ) -> float:
         """Return the mean NDCG of the queries at `ndcg_at`.
 
-        Rows of equal score share the mean discount of their places; a query without any relevant row counts as 1.
+        Rows with tied scores share the mean discount of their positions. A query without relevant rows counts as 1.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Gradient boosting of numbers (Friedman 2001): values, quantiles, intervals, after each round too."""
+"""Gradient boosting for regression (Friedman 2001): values, quantiles, prediction intervals, staged predictions."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     """Gradient boosting for regression.
 
     Each round fits a tree to the gradients of the loss and adds it, times the learning rate. Leaf values are Newton
-    steps; for the absolute error, quantile, Huber and log-cosh losses, which have no useful curvature, they are found
-    from the residuals. With several targets, y of shape (n_samples, n_targets), a leaf has a value for each of them;
-    with linear leaves each target has trees of its own.
+    steps. The absolute error, quantile, Huber and log-cosh losses do not have a useful curvature, so their leaf values
+    are computed from the residuals instead. With several targets, y of shape (n_samples, n_targets), each leaf has a
+    value per target; with linear leaves, each target has trees of its own.
 
     Parameters
     ----------
     loss : str, record, callable or object, default="squared_error"
-        The loss to lower: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber" or a
-        `HuberLoss`, "log_cosh"; "poisson", "gamma" and "tweedie" or a `TweedieLoss` with a log link; "cross_entropy"
-        for a y of probabilities, "cross_entropy_lambda" for one whose predictions are -log(1 - probability);
-        "squared_error_of_root" for the squared error of sign(y) sqrt(abs(y)); or a function of (y, raw) that returns
-        gradients and hessians, or an object with that as its method `derivatives` (and `start`, `loss` and `predict`,
-        all optional).
+        Loss to minimise: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber" (or a
+        `HuberLoss`) or "log_cosh". "poisson", "gamma" and "tweedie" (or a `TweedieLoss`) have a log link.
+        "cross_entropy" is for targets that are probabilities; "cross_entropy_lambda" is its variant that predicts
+        -log(1 - probability). "squared_error_of_root" is the squared error of sign(y) sqrt(abs(y)). A callable takes
+        (y, raw) and returns gradients and hessians. An object has such a method named `derivatives`, and optionally
+        `start`, `loss` and `predict`.
     quantile : float or list of float, optional
-        The level to predict with loss="quantile" or "expectile". With several ascending levels there is a column of
-        predictions for each, and they never cross; with several targets predictions have the shape (n_samples,
-        n_targets, n_quantiles).
+        Level to predict with loss="quantile" or "expectile". A list of ascending levels gives one column of predictions
+        per level, and these never cross. With several targets, predictions then have the shape (n_samples, n_targets,
+        n_quantiles).
     {parameters}
 
     Attributes
@@ -132,32 +132,32 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added; of several quantiles of several targets, those of the first target first,
-            or of the shape of the predictions.
+            Raw predictions to add to those of the model. For several quantiles of several targets, the columns are
+            ordered by target, then by quantile; an array with the shape of the predictions is accepted too.
 
         Returns
         -------
         array of shape (n_samples,)
-            With several targets (n_samples, n_targets), with several quantiles (n_samples, n_quantiles), and with both
-            (n_samples, n_targets, n_quantiles).
+            Predictions. With several targets the shape is (n_samples, n_targets), with several quantiles (n_samples,
+            n_quantiles), and with both (n_samples, n_targets, n_quantiles).
         """
         return self._response("predict", self._raw_from(X, init_score))
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> float:
-        """Return R2, with several targets their mean; with several quantiles the mean of their D2, over all targets.
+        """Return R2, or the mean D2 if the model predicts several quantiles; averaged over targets.
 
-        The D2 of a quantile is the share of the pinball loss that it saves, over the constant one of the same rows
-        (`sklearn.metrics.d2_pinball_score`): 1 for a perfect prediction, 0 for that constant. That of an expectile is
-        the same of its loss.
+        The D2 of a quantile is the fraction of the pinball loss explained, relative to the constant quantile of the
+        given rows (`sklearn.metrics.d2_pinball_score`). It is 1 for perfect predictions and 0 for that constant. The D2
+        of an expectile is defined in the same way with its own loss.
 
         Parameters
         ----------
         X, y, sample_weight
-            Rows, their targets and weights.
+            Rows with their targets and weights.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             As in `predict`.
         """
@@ -165,7 +165,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
 
     @property
     def _predicted_levels(self) -> list[float] | None:
-        """The levels that predictions have an axis for, if they have one."""
+        """The levels along the last axis of predictions, or None for other losses."""
         return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
@@ -181,20 +181,20 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         *,
         init_score: ArrayLike | None = None,
     ) -> Any:
-        """Learn how far predictions err, for `predict_interval`; predictions stay as they are.
+        """Calibrate the intervals of `predict_interval` on held-out rows; predictions are unchanged.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows that `fit` has not seen, neither to train on nor to validate on. For a coverage of 0.9 at least 9;
-            with n of them the coverage of one model varies by about sqrt(0.9 * 0.1 / n).
+            Calibration set: rows that `fit` has used neither for training nor for validation. A coverage of 0.9 needs
+            at least 9 rows; with n rows, the coverage of a single model varies by about sqrt(0.9 * 0.1 / n).
         y : array of shape (n_samples,) or (n_samples, n_targets)
-            Their targets.
+            Targets of the calibration set.
         sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out; weights with fractions are scaled
-            to a mean of 1.
+            Sample weights. Integer weights count as copies, and rows of weight 0 are ignored; fractional weights are
+            scaled to a mean of 1.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added.
+            Raw predictions to add to those of the model.
 
         Returns
         -------
@@ -204,37 +204,37 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return self
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Array:
-        """Return an interval for each row that holds its target with a given probability.
+        """Return, for each row, an interval that contains its target with a given probability.
 
-        Split-conformal intervals from the errors on the rows given to `calibrate`. With several quantiles, those
-        nearest to (1 - coverage) / 2 and (1 + coverage) / 2, both moved outwards (or inwards) by the same amount, so
-        that intervals are as wide as each row needs (conformalised quantile regression). Otherwise the prediction plus
-        and minus a quantile of the errors; with loss="poisson", "gamma" or "tweedie" these are in proportion to the
-        loss's standard deviation.
+        The intervals are split-conformal and use the errors on the rows passed to `calibrate`. With several quantiles,
+        they span the quantiles nearest to (1 - coverage) / 2 and (1 + coverage) / 2, both moved outwards (or inwards)
+        by the same amount, so that their width adapts to each row (conformalized quantile regression). Otherwise they
+        are the prediction plus and minus a quantile of the absolute errors. With loss="poisson", "gamma" or "tweedie"
+        the errors are scaled by the standard deviation that the loss implies.
 
-        The probability is at least `coverage`, whatever the model and the distribution, over new rows and rows to
-        calibrate on that are exchangeable, such as draws of one population; it is not promised for each row by itself.
-        With several targets it is that of each by itself; a coverage of 1 - (1 - c) / n_targets holds all of a row's
-        with the probability c.
+        If calibration rows and new rows are exchangeable, such as draws from one population, the marginal coverage is
+        at least `coverage` for any model and any distribution. It is not guaranteed conditional on a row. With several
+        targets, it holds for each target separately; pass a coverage of 1 - (1 - c) / n_targets to cover all targets of
+        a row with probability c.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Probability that a new row's target is in its interval.
+            Probability that the interval of a new row contains its target. Larger values give wider intervals.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions that are added.
+            Raw predictions to add to those of the model.
 
         Returns
         -------
         array of shape (n_samples, 2), with several targets (n_samples, n_targets, 2)
-            Lower and upper ends; infinite where there were too few rows to calibrate on.
+            Lower and upper bounds, which are infinite if there were too few calibration rows.
 
         Raises
         ------
         NotFittedError
-            Before `calibrate`.
+            If `calibrate` has not been called.
 
         References
         ----------

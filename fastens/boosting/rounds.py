@@ -1,4 +1,4 @@
-"""The rounds of gradient boosting: gradients, trees or linear leaves, DART, update (Friedman 2001)."""
+"""The rounds of gradient boosting: gradients, trees with constant or linear leaves, DART (Friedman 2001)."""
 
 from __future__ import annotations
 
@@ -47,53 +47,53 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Gradients = NDArray[np.float32]
-# Which raw predictions a tree has values for: one, or all of them.
+# The raw predictions that a tree has values for: one of them, or all.
 Outputs = int | slice
 
 
 class Problem(NamedTuple):
-    """What the trees of all rounds are grown for."""
+    """The training problem that the trees of all rounds share."""
 
     matrix: AnyMatrix  # the training rows
-    loss: Loss  # what to lower
+    loss: Loss  # the loss to minimise
     weight: Array | None  # sample weights
-    own_weight: Array | None  # without those of classes, where both are given
-    constant_hessian: bool  # all hessians are 1 before weighting
-    grid: float | None  # all values that are added to raw predictions are multiples of this, where it is not None
+    own_weight: Array | None  # sample weights without class weights, if there are both
+    constant_hessian: bool  # True if all hessians are 1 before weighting
+    grid: float | None  # if not None, all values added to raw predictions are multiples of this
     n_threads: int  # number of threads
 
 
 class Table(NamedTuple):
-    """Rows that trees are added to: their codes, (n_features, n_rows), and their values where leaves read them."""
+    """Rows that trees are added to: bin codes, (n_features, n_rows), and feature values if linear leaves need them."""
 
     codes: AnyCodes
     X: Any = None
-    pages: MappedPages | None = None  # of codes in files
+    pages: MappedPages | None = None  # the pages of codes that are in files
 
 
 class Round(NamedTuple):
-    """What the trees of a round are grown from."""
+    """The inputs for growing the trees of a round."""
 
     train: Rows  # the training rows with their raw predictions, which trees are added to
-    gradients: Gradients  # derivatives of the loss before the round
-    hessians: Gradients
-    sample: RowSample | None  # the rows drawn; None for all
-    first_seed: int  # of the first tree; those of the others follow
+    gradients: Gradients  # gradients of the loss before the round
+    hessians: Gradients  # hessians of the loss before the round
+    sample: RowSample | None  # the rows drawn; None for all rows
+    first_seed: int  # seed of the first tree; the next trees use the following numbers
     rate: float  # factor of every leaf value
-    # Other rows that trees are added to: those to validate on, and their raw predictions.
+    # The validation rows and their raw predictions, which trees are also added to.
     watched: tuple[Table, Array] | None = None
 
     @property
     def rows(self) -> NDArray[np.uint32] | None:
-        """The rows drawn, ascending; None for all."""
+        """The rows drawn, in ascending order; None for all rows."""
         return None if self.sample is None else self.sample.rows
 
     def seed(self, tree: int) -> int:
-        """The seed of the round's tree of that number."""
+        """Return the seed of a tree of the round."""
         return (self.first_seed + tree) % 2**64
 
     def derivatives(self, outputs: Outputs) -> tuple[Gradients, Gradients]:
-        """Gradients and hessians of outputs; those of rows that stand for others are multiplied."""
+        """Return gradients and hessians of some outputs, scaled by the factors of the row sample."""
         gradients, hessians = self.gradients[outputs], self.hessians[outputs]
         if self.sample is None or self.sample.factors is None:
             return gradients, hessians
@@ -104,22 +104,22 @@ class Round(NamedTuple):
 
 
 def on_grid(values: Array, grid: float | None) -> Array:
-    """Values rounded to multiples of `grid`; as they are where it is None."""
+    """Round values to multiples of `grid`; return them unchanged if it is None."""
     return values if grid is None else np.rint(values / grid) * grid
 
 
 class ConstantLeaves:
-    """A tree for each output, with a constant in every leaf."""
+    """One tree per output, with a constant in every leaf."""
 
     ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
-    # Whether several threads may each grow whole trees of a round.
+    # True if threads may grow whole trees of a round in parallel.
     grow_apart: ClassVar[bool] = True
-    n_trees: int  # of a round
-    outputs: list[Outputs]  # for each of them the raw predictions that it has values for
+    n_trees: int  # number of trees per round
+    outputs: list[Outputs]  # the raw predictions that each tree of a round has values for
 
     def __init__(self, problem: Problem, growth: GrowthRules) -> None:
         self.problem = problem._replace(matrix=self._arranged(problem, growth))
-        # Values are cut after the loss has damped them; growth leaves the Newton steps as long as that needs.
+        # Values are clipped after damping, so growth must allow Newton steps that reach the limit when damped.
         self.most = np.inf if growth.max_delta_step is None else growth.max_delta_step
         self.growth = (
             growth if np.isinf(self.most) else replace(growth, max_delta_step=newton_limit(problem.loss, self.most))
@@ -129,7 +129,7 @@ class ConstantLeaves:
         self.grower = self._new_grower()
 
     def _arranged(self, problem: Problem, growth: GrowthRules) -> AnyMatrix:
-        """The rows as growing reads them best."""
+        """Return the matrix in the layout that is fastest for growing."""
         if isinstance(problem.matrix, SparseMatrix):
             return problem.matrix
         return bundled(problem.matrix, growth.max_leaf_nodes, problem.n_threads)
@@ -146,7 +146,7 @@ class ConstantLeaves:
         )
 
     def on_one_thread(self, matrix: AnyMatrix) -> ConstantLeaves:
-        """Return the same for one of several threads, on rows of its own."""
+        """Return a copy for one of several threads, with its own view of the rows."""
         worker = copy(self)
         worker.problem = self.problem._replace(matrix=matrix, n_threads=1)
         worker.grower = worker._new_grower()
@@ -158,11 +158,11 @@ class ConstantLeaves:
         return Table(self.problem.matrix.columns, pages=self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> Table:
-        """Other rows, given as codes and as they are."""
+        """Return a table of other rows from their bin codes and feature values."""
         return Table(codes, pages=pages_held(codes, X))
 
     def grow(self, this: Round, number: int) -> Tree:
-        """Grow a tree of a round, give its leaves their values, and add it to the raw predictions."""
+        """Grow a tree of a round, set its leaf values, and add it to the raw predictions."""
         outputs, rows = self.outputs[number], this.rows
         gradients, hessians = derivatives = this.derivatives(outputs)
         self._set_rules(number, rows)
@@ -180,7 +180,7 @@ class ConstantLeaves:
         return tree
 
     def _set_rules(self, number: int, rows: NDArray[np.uint32] | None) -> None:
-        """The rules of a tree that follow from the losses of its outputs."""
+        """Set the growth rules of a tree that depend on the losses of its outputs."""
         losses = self._losses_of(number)
         self.grower.noise_units = [loss.noise_unit for loss in losses]
         if self.growth.min_samples_tail > 0:
@@ -188,11 +188,11 @@ class ConstantLeaves:
             self.grower.set_fewest_rows(self.growth.fewest_rows(min(loss.tail for loss in losses), n_rows))
 
     def _losses_of(self, number: int) -> list[Loss]:
-        """The losses of the outputs that a round's tree has values for."""
+        """Return the losses of the outputs that a tree of a round has values for."""
         return [self._loss_of(number)]
 
     def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
-        """The tree just grown with values of an output that follow from its residuals."""
+        """Return the tree just grown, with the leaf values of an output computed from its residuals."""
         loss, train = self.problem.loss, this.train
         factors = None if this.sample is None else this.sample.factors
         residuals = loss.residuals(train.y, train.raw, output)
@@ -201,7 +201,7 @@ class ConstantLeaves:
         )
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
-        """The tree just grown with the values that the model has."""
+        """Return the tree just grown, with its final leaf values."""
         tree.value[:] = self._shrunk(tree.value, this.rate, number)
         return tree
 
@@ -210,20 +210,20 @@ class ConstantLeaves:
         return on_grid(rate * steps, self.problem.grid)
 
     def _loss_of(self, number: int) -> Loss:
-        """The loss that the values of a round's tree are steps of."""
+        """Return the loss that damps the leaf values of a tree of a round."""
         return self.problem.loss.of_output(number)
 
     def _add_grown(self, tree: Tree, raw: Array) -> None:
-        """Add the tree just grown on all rows, whose leaves the grower still knows."""
+        """Add the tree just grown on all rows, using the leaf assignment that the grower still holds."""
         self.grower.add_values(tree.value, raw)
 
     def add(self, tree: Tree, table: Table, raw: Array) -> None:
-        """Add a tree to the raw predictions of rows that it has values for."""
+        """Add a tree to the raw predictions of its output."""
         add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads, table.pages)
 
 
 class JointLeaves(ConstantLeaves):
-    """One tree, with a value for each output in every leaf; its splits gain most for the sum of the losses."""
+    """One tree with a value for each output in every leaf, whose splits minimise the sum of the losses."""
 
     grow_apart = False
 
@@ -252,15 +252,16 @@ class JointLeaves(ConstantLeaves):
 
 
 class LinearModels(ConstantLeaves):
-    """A tree for each output, with a linear model in every leaf.
+    """One tree per output, with a linear model in every leaf.
 
-    Splits are chosen as for constant leaves. A leaf's value stays; beside it a ridge regression of the second-order
-    objective finds slopes for the features on its path. Where values have limits, lines are made to keep to them. On a
-    grid, what a tree adds to a row is rounded, so that it leaves no trace when it is taken out.
+    Splits are chosen as for constant leaves, and leaf values are kept. In addition, a ridge regression of the
+    second-order objective fits slopes for the features on the path of each leaf. If values have limits, the linear
+    models are adjusted to them. On a grid, the contribution of a tree to each row is rounded, so that DART can remove
+    it exactly.
     """
 
     ensemble_type = LinearEnsemble
-    # Models of leaves share their working memory.
+    # The linear models of all trees share a workspace.
     grow_apart = False
 
     def __init__(self, problem: Problem, growth: GrowthRules, X: Any, l2: float) -> None:
@@ -277,7 +278,7 @@ class LinearModels(ConstantLeaves):
         return Table(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> Table:
-        """Other rows, given as codes and as they are."""
+        """Return a table of other rows from their bin codes and feature values."""
         return Table(codes, as_array(X), pages_held(codes, X))
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
@@ -306,9 +307,9 @@ class LinearModels(ConstantLeaves):
 
 
 def newton_limit(loss: Loss, most: float) -> float:
-    """The Newton step from which on the damped steps of all outputs are at least `most` long, on either side.
+    """Return the shortest Newton step whose damped value is at least `most` for all outputs and both signs.
 
-    `most` itself where the loss damps no steps up to it, or none that long.
+    The result is `most` itself if the loss does not damp steps up to it, or if damped steps never reach it.
     """
     losses = [loss.of_output(output) for output in range(loss.n_outputs)]
 
@@ -328,20 +329,20 @@ def newton_limit(loss: Loss, most: float) -> float:
 
 
 def damping(loss: Loss, steps: Array) -> Array:
-    """By how much a loss shortens steps: the models of leaves are damped as their values are."""
+    """Return the damping factors of steps, which apply to the linear models as well as to the leaf values."""
     return np.divide(loss.damped(steps), steps, out=np.ones_like(steps), where=steps != 0)
 
 
-# Codes of the rows: with fewer, handing trees to threads takes longer than growing them; with more, threads can share
-# a tree as well.
+# Numbers of bin codes. Below the first, dispatching trees to threads takes longer than growing them; from the second
+# on, parallelism within a tree is efficient as well.
 _LEAST_CODES = 1 << 15
 _ENOUGH_FOR_ONE_TREE = 1 << 20
-# Rows whose codes cost what a search for splits costs, where there are so many.
+# Number of rows whose histogram costs as much as the split search of a node.
 _ROWS_PER_SEARCH = 1 << 12
 
 
 class SideBySide:
-    """Threads that each grow whole trees, one for each output in every round."""
+    """A thread pool that grows the trees of a round in parallel, one tree per output."""
 
     def __init__(self, leaves: ConstantLeaves) -> None:
         self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
@@ -349,16 +350,16 @@ class SideBySide:
         self._free: SimpleQueue[ConstantLeaves] = SimpleQueue()
         for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
             self._free.put(leaves.on_one_thread(own))
-        # Whether the kernels have threads of their own, on which what is left when all have as many trees grows. On few
-        # rows they have none: those of OpenMP spin for a while after their work, in the way of these.
+        # True if the kernels keep their own threads, which grow the trees that do not divide evenly among the workers.
+        # On small tables they run on one thread, because idle OpenMP threads spin and would slow down the workers.
         self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE
         self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
 
     @classmethod
     def of(cls, leaves: ConstantLeaves) -> SideBySide | None:
-        """Return threads, or None where they had better share each tree."""
+        """Return a thread pool, or None if parallelism within each tree is faster."""
         problem, n_trees = leaves.problem, leaves.n_trees
-        # Leaves are renewed from what the outputs before have become; ranks exchange one tree after another.
+        # Residuals of renewed leaves depend on the outputs before, and ranks exchange one tree after another.
         if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
         n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
@@ -383,21 +384,22 @@ class SideBySide:
         self._pool = ThreadPool(self._n_workers)
 
     def __exit__(self, *of_exception: object) -> None:
-        """End the threads, after the trees that they are at."""
+        """Stop the threads after their current trees."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def _n_codes(matrix: AnyMatrix) -> int:
-    """Codes that a tree counts for its root, or as many as its search costs: each node looks at every feature."""
+    """Return the cost of the root of a tree in bin codes; the split search over all features is a lower bound."""
     return max(matrix.n_rows * matrix.codes_per_row, min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)
 
 
-# Bits of a value below the largest raw prediction to expect. Sums are exact up to 1000 times that, in any order.
+# Number of bits between the grid and the largest expected raw prediction. Sums are exact in any order up to 1000 times
+# that prediction.
 _BITS = 42
 
 
 class Dropped(NamedTuple):
-    """The rounds that a round leaves out, and what its trees, and theirs, are multiplied by."""
+    """The earlier rounds that a round drops, and the factors of the new and of the dropped trees."""
 
     rounds: list[int]
     factor_of_new: float = 1.0
@@ -405,10 +407,10 @@ class Dropped(NamedTuple):
 
 
 class Dropout:
-    """Leaves some earlier rounds out while a round is grown.
+    """DART dropout: chooses the earlier rounds that are dropped while a round is grown.
 
-    All values are multiples of one power of two, so that what is taken out of the raw predictions and put back leaves
-    no trace, and a fit that continues another one has them to the bit.
+    All values are multiples of one power of two. Trees can therefore be removed from the raw predictions and added
+    again exactly, and continued fits are bit-identical.
     """
 
     def __init__(self, options: Dart, learning_rate: float, seed: int) -> None:
@@ -416,7 +418,7 @@ class Dropout:
         self.best: list[Tree] = []  # the trees as they were at the best round
 
     def draw(self, index: int) -> Dropped:
-        """Draw what round number `index` leaves out."""
+        """Draw the rounds that round `index` drops."""
         rounds, options = self._rounds(index), self._options
         n_dropped = len(rounds)
         if n_dropped == 0:
@@ -437,23 +439,23 @@ class Dropout:
 
 
 def grid_of(largest: float) -> float:
-    """The power of two that values are multiples of, given the largest raw prediction to expect."""
+    """Return the grid, a power of two, for the largest raw prediction to expect."""
     return math.ldexp(1.0, math.frexp(max(largest, 1e-290))[1] - _BITS)
 
 
 def scaled_tree(tree: Tree, factor: float, grid: float | None) -> Tree:
-    """A tree multiplied by a factor, its linear models too."""
+    """Return a tree with its leaf values and linear models multiplied by a factor."""
     scaled = replace(tree, value=on_grid(tree.value * factor, grid))
     if isinstance(scaled, LinearTree):
         return replace(scaled, linear=scaled.linear.times(np.full(tree.n_nodes, factor)))
     return scaled
 
 
-# Called after each round with its number, the largest number of rounds, and the losses; a true value ends the
+# Called after each round with the round index, the maximum number of rounds and the losses. A true return value stops
 # training.
 OnRound = Callable[[int, int, float, float | None], Any]
 
-# The training loss is a report, not a rule: no more rows than this, evenly spaced, give it.
+# Maximum number of rows, evenly spaced, for the training loss, which is only reported and does not affect the fit.
 HISTORY_ROWS = 4_000
 ALL_ROWS = RowSampling()
 _NOTHING_DROPPED = Dropped([])
@@ -462,28 +464,28 @@ _NO_CONTEXT = nullcontext()
 
 @dataclass(frozen=True)
 class BoostingRules:
-    """What the rounds do besides growing trees."""
+    """Rules of the boosting rounds other than the growth of trees."""
 
-    n_rounds: int  # most rounds to run
+    n_rounds: int  # maximum number of rounds
     learning_rate: float  # factor of every leaf value
-    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`, or by more
-    # than that share of the first loss where this is below 1.
+    # With validation rows, training stops after this number of consecutive rounds that did not lower the validation
+    # loss by more than `tol`. If the first loss is below 1, `tol` is relative to it.
     n_iter_no_change: int
     tol: float
-    seed: int  # of the rows and features drawn
+    seed: int  # seed for drawing rows and features
     n_threads: int  # number of threads
-    sampling: RowSampling = ALL_ROWS  # which rows a round's trees are grown on
-    out_of_bag: bool = False  # keep the predictions of rows by the trees that they were not grown on
-    dart: Dart | None = None  # which earlier trees a round leaves out; None for none
-    linear_l2: float | None = None  # the penalty of linear models in the leaves; None for constant leaves
-    jointly: bool = False  # grow one tree a round, with a value for each output in every leaf
+    sampling: RowSampling = ALL_ROWS  # how the rows of a round are drawn
+    out_of_bag: bool = False  # True to compute out-of-bag predictions
+    dart: Dart | None = None  # dropout of earlier trees; None for no dropout
+    linear_l2: float | None = None  # ridge penalty of linear leaves; None for constant leaves
+    jointly: bool = False  # True to grow one tree per round, with a value for each output in every leaf
 
 
 class Rounds:
-    """The loop of one fit: which rows a round sees, its trees, what is measured, when to stop.
+    """The training loop of one fit: row sampling, tree growth, evaluation and early stopping.
 
-    `leaves` grows and adds the trees, `dropout` chooses the rounds that are left out, and `out_of_bag` measures rows
-    that a round was not grown on.
+    `leaves` grows and adds the trees, `dropout` chooses the rounds that are dropped, and `out_of_bag` evaluates the
+    rows that a round did not draw.
     """
 
     def __init__(
@@ -494,8 +496,8 @@ class Rounds:
         growth: GrowthRules,
         rules: BoostingRules,
         *,
-        hashes: NDArray[np.uint64] | None = None,  # of the rows, where they are drawn
-        baseline: Array | None = None,  # the raw prediction before the first tree; None for that of least loss
+        hashes: NDArray[np.uint64] | None = None,  # content hashes of the rows, if rows are sampled
+        baseline: Array | None = None,  # raw prediction before the first tree; None for the one with the lowest loss
     ) -> None:
         self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
         baseline = self._baseline(data) if baseline is None else baseline
@@ -523,17 +525,17 @@ class Rounds:
         self.out_of_bag = OutOfBag(loss, self.train, rules.n_threads) if rules.out_of_bag else None
 
     def _baseline(self, data: TrainingData) -> Array:
-        """The raw prediction before the first tree; 0 where rows have one of their own."""
+        """Return the raw prediction before the first tree; 0 if `init_score` was passed to `fit`."""
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _start(self, data: TrainingData) -> Array:
-        """Raw predictions of rows before the first tree, (n_outputs, n_rows)."""
+        """Return the raw predictions of rows before the first tree, (n_outputs, n_rows)."""
         if data.offset is not None:
             return on_grid(self.baseline[:, None] + data.offset, self._grid)
         return np.full((len(self.baseline), len(data.y)), self.baseline[:, None])
 
     def _binned(self, data: TrainingData) -> AnyMatrix:
-        """The rows as trees are grown on them; linear models read values besides, and ranks add up all cells."""
+        """Return the binned rows; linear leaves and distributed fits need the dense layout."""
         if data.comm.size == 1 and self.rules.linear_l2 is None and stays_sparse(data.X):
             return sparse_matrix(self.binning, data.X, self.rules.n_threads)
         return self.binning.transform(data.X, self.rules.n_threads, MOST_COLUMNS)
@@ -553,15 +555,15 @@ class Rounds:
             return LinearModels(problem, growth, data.X, rules.linear_l2)
         return (JointLeaves if rules.jointly else ConstantLeaves)(problem, growth)
 
-    # What is measured --------------------------------------------------
+    # Evaluation --------------------------------------------------
 
     def validate_on(self, data: TrainingData) -> None:
-        """Watch other rows."""
+        """Set the validation rows, which all trees are added to."""
         self.validation = Rows(data.y, data.sample_weight, self._start(data))
         self._watched = self.leaves.table_of(self._codes(data.X), data.X)
 
     def measure_by(self, metrics: Metrics) -> None:
-        """Let metrics of the rows to validate on decide when to stop, in place of their loss."""
+        """Use metrics of the validation rows instead of their loss for early stopping."""
         self.metrics = metrics
         self.history.rises = metrics.rises[metrics.names[0]]
 
@@ -575,14 +577,14 @@ class Rounds:
                 self._keep_best()
 
     def _keep_best(self) -> None:
-        """Keep what further rounds change of a model of the rounds so far."""
+        """Snapshot the state of the model at the best round that later rounds would change."""
         if self.dropout is not None:
             self.dropout.best = list(self.trees)
         if self.out_of_bag is not None:
             self.out_of_bag.keep()
 
     def _rows_to_report(self) -> slice:
-        """The training rows whose loss is reported."""
+        """Return the training rows whose loss is reported."""
         first, n_rows = first_row(self._data.comm, len(self.train.y))
         step = -(-n_rows // HISTORY_ROWS) if self.loss.by_rows else 1
         return slice(-first % step, None, step)
@@ -595,7 +597,7 @@ class Rounds:
     # The loop --------------------------------------------------
 
     def run(self, on_round: OnRound | None = None) -> None:
-        """Run all rounds, or until the validation loss no longer falls or `on_round` returns True."""
+        """Run until all rounds are done, early stopping applies or `on_round` returns True."""
         with self._side_by_side or _NO_CONTEXT:
             while self.n_rounds < self.rules.n_rounds and not self._is_over:
                 index = self.n_rounds
@@ -613,7 +615,7 @@ class Rounds:
         return self.history.rounds_since_best(least) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
-        """Sample, grow, finish."""
+        """Run one round: draw rows and dropped trees, grow the trees, and add them."""
         dropped = _NOTHING_DROPPED
         if self.dropout is not None:
             dropped = self.dropout.draw(index)
@@ -633,18 +635,18 @@ class Rounds:
             if self._side_by_side is not None:
                 trees = self._side_by_side.grow(this)
             else:
-                # One after another: leaves are renewed from what the trees before have left.
+                # Trees are grown sequentially because renewed leaves depend on the trees before them.
                 trees = list(map(partial(self.leaves.grow, this), range(self.leaves.n_trees)))
         self.trees.extend(trees)
         self._rescale(dropped.rounds, -dropped.factor_of_old)
 
     def _sample(self, index: int) -> RowSample | None:
-        """Find the gradients of a round, and draw the rows that it sees; None for all."""
+        """Compute the gradients of a round and draw its rows; None for all rows."""
         self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
         return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
 
     def _rescale(self, rounds: Sequence[int], factor: float) -> None:
-        """Multiply the trees of rounds, and add them to the raw predictions."""
+        """Scale the trees of some rounds, and add the scaled trees to the raw predictions."""
         for index in rounds:
             first = index * self.leaves.n_trees
             for number in range(self.leaves.n_trees):
@@ -652,14 +654,14 @@ class Rounds:
                 self._add(self.trees[first + number], number)
 
     def _add(self, tree: Tree, number: int) -> None:
-        """Add a round's tree of that number to the raw predictions of all rows."""
+        """Add a tree of a round to the raw predictions of training and validation rows."""
         outputs = self.leaves.outputs[number]
         self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
         if self.validation is not None:
             self.leaves.add(tree, self._watched, self.validation.raw[outputs])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
-        """Begin after rounds that were run before, as if these had made them."""
+        """Start after the rounds of an earlier fit, as if they had been run here."""
         per_round = self.leaves.n_trees
         for first in range(0, len(trees), per_round):
             self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
@@ -674,27 +676,27 @@ class Rounds:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds completed."""
+        """The number of completed rounds."""
         return len(self.trees) // self.leaves.n_trees
 
     @property
     def best_round(self) -> int:
-        """The number of rounds with the lowest validation loss; all rounds where nothing was validated."""
+        """The number of rounds with the best validation score, or of all rounds without validation."""
         return self.history.best_round if self.history.validation else self.n_rounds
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
-        """Return the first rounds' trees as a model."""
+        """Return the trees of the first rounds as a model."""
         per_round = self.leaves.n_trees
         outputs = np.tile(np.arange(per_round), n_rounds)
         trees = self.kept_trees(n_rounds)[: n_rounds * per_round]
         return self.leaves.ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
 
     def best_trees(self) -> TreeEnsemble | None:
-        """Return the model of the best round, where later ones have changed its trees and there was a validation."""
+        """Return the model at the best round if DART has rescaled its trees since; None without validation."""
         return self.ensemble(self.best_round) if self.dropout is not None and self.history.validation else None
 
     def rows_after(self, n_rounds: int) -> Rows:
-        """The training rows with their raw predictions by the first rounds' trees."""
+        """Return the training rows with the raw predictions of the first rounds."""
         if n_rounds == self.n_rounds:
             return self.train
         raw, per_round = self._start(self._data), self.leaves.n_trees
@@ -703,5 +705,5 @@ class Rounds:
         return replace(self.train, raw=raw)
 
     def kept_trees(self, n_rounds: int) -> list[Tree]:
-        """The trees as they were after so many rounds: all, or, with dropout, the best number of them."""
+        """Return the trees as they were after `n_rounds` rounds, which with DART must be all rounds or the best."""
         return self.trees if self.dropout is None or n_rounds == self.n_rounds else self.dropout.best

@@ -1,4 +1,4 @@
-"""Row samples of boosting rounds (uniform, GOSS, MVS) and out-of-bag predictions."""
+"""Row sampling of boosting rounds (uniform, GOSS, MVS) and out-of-bag predictions."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 
 Array = NDArray[np.float64]
-# Streams of random numbers for drawing rows; 0 is for features.
+# Identifies the random streams for rows; features use 0.
 _PURPOSE = 7
 
 
 @dataclass(frozen=True)
 class RowSampling:
-    """How rows are drawn: each with the same chance, or by its gradient (`options`)."""
+    """The row sampling method: uniform, or depending on gradients (`options`)."""
 
-    share: float = 1.0  # expected share of the rows, except for Goss
+    share: float = 1.0  # expected fraction of the rows, which Goss ignores
     options: Goss | Mvs | None = None
 
     @property
     def draws(self) -> bool:
-        """Whether any row may be left out."""
+        """True if rows may be left out."""
         options = self.options
         return self.share < 1 or (isinstance(options, Goss) and options.top_rate + options.other_rate < 1)
 
     @property
     def reweights(self) -> bool:
-        """Whether rows that are drawn count for others that are not."""
+        """True if drawn rows are weighted up to represent the others."""
         return self.draws and self.options is not None
 
 
 class RowSample(NamedTuple):
-    """The rows of a round."""
+    """The rows drawn for a round."""
 
     rows: NDArray[np.uint32]  # ascending, at least one
-    # What gradients and hessians are multiplied with, so that their expected sums stay those of all rows.
+    # Factors of gradients and hessians that keep the expected sums equal to the sums over all rows.
     factors: NDArray[np.float32] | None
 
 
 class RowSampler:
-    """Draws the rows of each round by random numbers made of their hashes (see `content_hashes`).
+    """Sampler that draws the rows of each round with random numbers derived from their `content_hashes`.
 
     Examples
     --------
@@ -73,11 +73,11 @@ class RowSampler:
         self, rules: RowSampling, hashes: NDArray[np.uint64], weight: Array | None, seed: int, comm: Comm = LOCAL
     ) -> None:
         self._rules, self._hashes, self._seed, self._comm = rules, hashes, seed, comm
-        # Whole numbers, whose sums are exact; no row is without weight.
+        # Integer weights of at least 1, so that their sums are exact.
         self._weight = np.maximum(whole_weights(weight, len(hashes), comm), 1).astype(np.float64)
 
     def draw(self, index: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
-        """Draw the rows of round number `index` from its gradients and hessians, both (n_outputs, n_rows)."""
+        """Draw the rows of round `index` from its gradients and hessians, both (n_outputs, n_rows)."""
         draws, options = self._draws(index), self._rules.options
         if isinstance(options, Goss):
             return self._goss(options, draws, gradients, hessians)
@@ -87,7 +87,7 @@ class RowSampler:
         return self._sample(draws, draws < chances, 1 / chances)
 
     def _draws(self, index: int) -> Array:
-        """A number of at least 0 and less than 1 for each row."""
+        """Return a random number in [0, 1) for each row."""
         seed = stream_seeds(self._seed, index, index + 1, _PURPOSE)
         return _unit(mixed(self._hashes ^ seed))
 
@@ -96,13 +96,13 @@ class RowSampler:
     ) -> RowSample:
         size = np.abs(gradients.astype(np.float64) * hessians).sum(axis=0)
         is_top = self._is_top(size, draws, options.top_rate)
-        # Of equal sizes those of the largest numbers are on top, so the others need numbers of their own.
+        # `_is_top` breaks ties with `draws`, so sampling the other rows needs independent random numbers.
         others = _unit(mixed((draws * 2.0**53).astype(np.uint64)))
         chance = min(1.0, options.other_rate / (1 - options.top_rate))
         return self._sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
 
     def _is_top(self, size: Array, draws: Array, top_rate: float) -> NDArray[np.bool_]:
-        """Whether a row is among the share `top_rate` of the weight with the largest sizes; of equals, by number."""
+        """Return True for rows within the `top_rate` share of the weight with the largest sizes; ties are random."""
         weight = self._weight
         top_weight = top_rate * self._total(weight)
         limit = self._limit(size, weight, top_weight)
@@ -114,7 +114,7 @@ class RowSampler:
     def _mvs_chances(
         self, factor: float | None, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
     ) -> Array:
-        """Chances min(1, s / t), s = sqrt(g^2 + lambda h^2), with t such that their sum is `share` of the rows."""
+        """Return min(1, s / t), s = sqrt(g^2 + lambda h^2), where t makes the expected number of rows match `share`."""
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
         weight = self._weight
         if factor is None:
@@ -123,7 +123,7 @@ class RowSampler:
                 for part in (gradients, hessians)
             ]
             factor = (means[0] / max(means[1], 1e-30)) ** 2
-        # Rows without gradient and hessian have a chance too, but hardly any.
+        # The small constant keeps the probability positive for rows whose gradient and hessian are 0.
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
         expected, n_rows = self._rules.share * self._total(weight), sum_ints(self._comm, len(size))[0]
         sure, before, n_sure = np.zeros(len(size), dtype=bool), -1, 0
@@ -135,11 +135,11 @@ class RowSampler:
         return np.minimum(size / limit, np.ones(len(size))) if limit > 0 else np.ones(len(size))
 
     def _total(self, weight: Array) -> float:
-        """The sum of whole weights."""
+        """Return the sum of integer weights over all ranks."""
         return float(sum_ints(self._comm, int(weight.astype(np.int64).sum()))[0])
 
     def _limit(self, values: Array, weight: Array, least: float) -> float:
-        """The largest limit with a weight of at least `least` at or above it; infinite for a weight of 0."""
+        """Return the largest limit with a total weight of at least `least` at or above it; infinity if `least` is 0."""
         total = self._total(weight)
         if least <= 0 or total == 0:
             return np.inf
@@ -155,7 +155,7 @@ class RowSampler:
     def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
         rows = np.flatnonzero(is_drawn).astype(np.uint32)
         if not is_any(self._comm, len(rows) > 0):
-            # Where none is drawn there is one, which stands for no other.
+            # If no row was drawn, the row with the smallest random number is used, with a factor of 1.
             factors = None if factors is None else np.ones(len(draws))
             lowest = self._comm.gather(float(draws.min(initial=1.0)))
             if lowest.index(min(lowest)) == self._comm.rank:
@@ -164,22 +164,25 @@ class RowSampler:
 
 
 def _unit(bits: NDArray[np.uint64]) -> Array:
-    """Numbers of at least 0 and less than 1 from 64 random bits each."""
+    """Return numbers in [0, 1) from 64 random bits each."""
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 class OutOfBag:
-    """Sums the trees that rows were left out of; `train` are all rows before the first round."""
+    """Out-of-bag predictions: for each row, the sum of the trees that were grown without it.
+
+    `train` holds all rows with their raw predictions before the first round.
+    """
 
     def __init__(self, loss: Loss, train: Rows, n_threads: int) -> None:
         self._loss, self._n_threads, self._start = loss, n_threads, train.raw.copy()
         self._sums, self._n_rounds = np.zeros(train.raw.shape), np.zeros(train.raw.shape[1], dtype=np.int64)
-        self._kept: tuple[Array, NDArray[np.int64], int] | None = None  # both and the number of rounds, at the best
-        self.improvement: list[float] = []  # by how much each round lowered the loss of the rows that it left out
+        self._kept: tuple[Array, NDArray[np.int64], int] | None = None  # sums, counts and rounds at the best round
+        self.improvement: list[float] = []  # decrease of the loss on the out-of-bag rows of each round
 
     @contextmanager
     def watching(self, train: Rows, sample: RowSample | None) -> Iterator[None]:
-        """Record what a round, added meanwhile, changes for the rows that it did not see."""
+        """Record how a round that is added within the context changes the rows that it did not draw."""
         assert sample is not None
         left_out = np.setdiff1d(np.arange(train.raw.shape[1]), sample.rows, assume_unique=True)
         before = train.take(left_out)
@@ -193,13 +196,13 @@ class OutOfBag:
         self._n_rounds[left_out] += 1
 
     def keep(self) -> None:
-        """Let the rounds so far give the predictions: those after the best one are not in the model."""
+        """Snapshot the out-of-bag predictions at the best round, because later rounds are not part of the model."""
         self._kept = self._sums.copy(), self._n_rounds.copy(), len(self.improvement)
 
     def raw(self) -> Array:
-        """Raw predictions by the trees not grown on a row, scaled up to all rounds kept, (n_outputs, n_rows).
+        """Return out-of-bag raw predictions, (n_outputs, n_rows), scaled up to the number of rounds of the model.
 
-        NaN for rows that were never left out.
+        Rows that were drawn in all rounds get NaN.
         """
         sums, n_rounds, n_kept = self._kept or (self._sums, self._n_rounds, len(self.improvement))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -207,9 +210,9 @@ class OutOfBag:
 
 
 def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag | None, data: TrainingData) -> dict[str, Array]:
-    """The fitted attributes of an estimator that was trained on some rows of those given to `fit`, on all ranks.
+    """Return the out-of-bag attributes of an estimator, for all rows passed to `fit` on all ranks.
 
-    None of them where nothing was measured.
+    The dictionary is empty if `oob_score` is False.
     """
     if out_of_bag is None:
         return {}

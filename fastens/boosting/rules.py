@@ -1,4 +1,4 @@
-"""Parameters of boosting: presets, checks of combinations, and the settings of a fit."""
+"""Boosting parameters: presets, checks of combinations, descriptions and the rules of a fit."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from fastens.params.rules import FLAG, NONE, Need, Rule, one_of, real, whole
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
 
-# Chosen together: docs/defaults.md. Where noise can be measured, pruning by it stands in for leaves of many rows; but
-# linear models in the leaves need these.
+# These defaults were tuned jointly, see docs/defaults.md. If the noise can be estimated, pruning replaces a large
+# minimum leaf size, except that linear models need leaves with many rows.
 SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
-ROWS_IN_TAIL = 2.0  # of quantiles: 20 rows for levels from 0.1 to 0.9
-# For tables without noise, where a mean of models chooses.
+ROWS_IN_TAIL = 2.0  # rows expected beyond a quantile in a leaf; 20 rows in total for levels 0.1 and 0.9
+# The second pruning level of `choose_pruning`, which suits noise-free targets.
 LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
-L2_OTHERWISE = 1.0  # where it does not follow the noise
-# Of classes; numbers lose by few thresholds: docs/defaults.md.
+L2_OTHERWISE = 1.0  # the default for losses whose L2 does not depend on the noise
+# Classification only: fewer thresholds make regression worse, see docs/defaults.md.
 ROWS_PER_THRESHOLD = 100
-# Of what means by category are of, so that no sum of squares overflows.
+# Bound on the targets of target encoding, so that sums of squares do not overflow.
 _LARGEST_SLOPE = 1e30
 
 
 def growth_rules(model: Any) -> GrowthRules:
-    """The limits of trees, with constraints on columns of X translated to the columns that trees see."""
+    """Return the growth rules, with column constraints translated from columns of X to columns of the trees."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of), up=True)
     growth, categories = model._options("growth"), model._options("categories")
     min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
@@ -72,7 +72,7 @@ def growth_rules(model: Any) -> GrowthRules:
 
 
 def _l2(model: Any) -> tuple[float, float]:
-    """The L2, and what is added to it times a power of the noise."""
+    """Return the constant part of the L2 penalty, and the factor of the noise in it."""
     if model.l2_regularization is not None:
         return model.l2_regularization, 0.0
     of_noise = model._loss.noise_l2
@@ -80,7 +80,7 @@ def _l2(model: Any) -> tuple[float, float]:
 
 
 def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
-    """For how many of its rows a node draws a threshold; None where it looks at all."""
+    """Return the number of rows of a node per random threshold; None if nodes evaluate all thresholds."""
     given = model._options("growth").rows_per_threshold
     if given != "auto":
         return given
@@ -94,7 +94,7 @@ def _split_penalty(model: Any) -> float:
 
 
 def fewest_rows(model: Any) -> int:
-    """The fewest rows of a leaf."""
+    """Return the minimum number of rows in a leaf."""
     if model.min_samples_leaf is not None:
         return model.min_samples_leaf
     return FEWEST_ROWS if _prunes_by_noise(model) else FEWEST_ROWS_OTHERWISE
@@ -105,7 +105,7 @@ def _prunes_by_noise(model: Any) -> bool:
 
 
 def less_pruned(model: Any) -> Any:
-    """The model with smaller leaves and more splits; None where it is not to choose, or has nothing to choose."""
+    """Return a copy of the model with less pruning; None if `choose_pruning` is off or does not apply."""
     is_given = any(getattr(model, name) is not None for name in LESS_PRUNED)
     if is_given or not model._stopping.choose_pruning or not _prunes_by_noise(model):
         return None
@@ -115,13 +115,13 @@ def less_pruned(model: Any) -> Any:
 
 
 def _goes_on_apart(model: Any) -> bool:
-    """Whether a fit continues a model of several outputs that has trees for each, as other libraries' models may."""
+    """Return True if the fit continues a multi-output model with one tree per output, such as an imported one."""
     trees = getattr(model, "_ensemble", None) if model.warm_start else None
     return trees is not None and trees.value.shape[1] < trees.n_outputs
 
 
 def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
-    """What the rounds do besides growing trees."""
+    """Return the rules of the boosting rounds."""
     linear = model._options("linear_leaves")
     return BoostingRules(
         n_rounds=model.n_estimators,
@@ -139,12 +139,12 @@ def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
 
 
 def row_sampling(model: Any) -> RowSampling:
-    """Which rows a round's trees are grown on."""
+    """Return the row sampling of the rounds."""
     return RowSampling(model.subsample, model._options("sampling"))
 
 
 def draws_splits(model: Any) -> bool:
-    """Whether trees or nodes see only some of the features, or some of the thresholds."""
+    """Return True if trees or nodes draw features or thresholds at random."""
     if _rows_per_threshold(model, model._get_loss()) is not None:
         return True
     n_features = model.n_features_in_
@@ -153,7 +153,7 @@ def draws_splits(model: Any) -> bool:
 
 
 def _check_called_after(callbacks: Iterable[Any]) -> None:
-    """Raise ValueError for callbacks of LightGBM that want to change what a round will do."""
+    """Raise ValueError for LightGBM callbacks that run before a round to change its parameters."""
     for callback in callbacks:
         if getattr(callback, "before_iteration", False):
             raise ValueError(
@@ -184,7 +184,7 @@ def check_together(model: Any) -> None:
 
 
 def check_folds(model: Any) -> None:
-    """Raise ValueError for what does not go with the mean of folds' models."""
+    """Raise ValueError for parameters that are incompatible with `early_stopping.folds`."""
     stopping = model._stopping
     if stopping.folds is None:
         if stopping.choose_pruning:
@@ -205,12 +205,12 @@ def check_folds(model: Any) -> None:
 
 
 class Prepared(NamedTuple):
-    """Encoded rows with what all rounds on them share."""
+    """Encoded rows, their bins and the other inputs that all rounds on them share."""
 
     data: TrainingData
     binning: Binning
-    hashes: NDArray[np.uint64] | None  # of the rows, where they are drawn
-    baseline: NDArray[np.float64] | None = None  # of the fit that this one continues
+    hashes: NDArray[np.uint64] | None  # content hashes of the rows, if rows are sampled
+    baseline: NDArray[np.float64] | None = None  # baseline of the fit that is continued
 
     def rounds(self, model: Any, rules: BoostingRules) -> Rounds:
         """Prepare the rounds of a fit on the rows."""
@@ -219,7 +219,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any = None) -> Prepared:
-    """Encode categories and learn the bins; `earlier` is the fitted estimator that is continued."""
+    """Encode categories and learn the bins, or reuse those of `earlier`, the fitted estimator that is continued."""
     loss, comm = model._loss, data.comm
     loss.join(comm)
     loss.check_target(data.y)
@@ -229,7 +229,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
     if rules.sampling.draws:
         hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)
     if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
-        model._statistics = None  # also where there are many categories by now
+        model._statistics = None  # even if a column has more than 32 categories by now
     else:
         data = data._replace(X=model._learn_statistics(_beside_offset(loss, data), rules.seed).X)
     if earlier is None:
@@ -244,15 +244,15 @@ def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any 
             f"'log_cosh'; got {model.loss!r}."
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
-        data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets one by one
+        data = data._replace(y=np.asfortranarray(data.y))  # losses read one target after another
     return Prepared(data, binning, hashes, None if earlier is None else earlier._ensemble.baseline)
 
 
 def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
-    """The rows with what means by category are of: where one raw prediction is given to start from, what it lacks.
+    """Return the rows with the targets for target encoding, which are residuals if `init_score` was passed to `fit`.
 
-    That is the Newton step of each row, weighted by its hessian: for counts the share by which a category has more of
-    them than expected.
+    With a single raw prediction the residual is the Newton step of each row, weighted by its hessian. For counts, the
+    category mean is then the relative excess over the expected count.
     """
     if data.offset is None or data.y.ndim > 1 or loss.n_outputs > 1:
         return data
@@ -268,7 +268,7 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
     return data._replace(y=-slope / hessian, sample_weight=weight, own_weight=own)
 
 
-# Gradient boosting without what was added to it since: every split that helps, nothing that shrinks or smooths.
+# Textbook gradient boosting: every split that lowers the squared error, without regularization or smoothing.
 PLAIN: dict[str, Any] = {
     "max_bins": 65_535,
     "max_leaf_nodes": None,
@@ -281,7 +281,7 @@ PLAIN: dict[str, Any] = {
     "categories": Categories(encoding="partition", smoothing=0.0, l2=0.0),
 }
 
-# By quality, the parameters that are not the defaults.
+# For each quality, the parameters that differ from the defaults.
 QUALITIES: dict[str, dict[str, Any]] = {
     "fast": {"n_estimators": 40, "learning_rate": 0.2},
     "default": {},
@@ -300,27 +300,27 @@ _SECONDS = real(0, open_low=True) | NONE
 
 
 def plain(cls: Any, **parameters: Any) -> Any:
-    """Make an estimator of gradient boosting in its plain form, that of lecture notes (Friedman 2001).
+    """Return an estimator for textbook gradient boosting (Friedman 2001).
 
-    It starts at the mean of y, or at the log odds, and leaves are means of the residuals, or sum(r) / sum(p (1 - p))
-    over their rows. Trees are fitted to the residuals by least squares, with every split that lowers the squared error,
-    down to `max_depth`, and shrunk by `learning_rate`.
+    The model starts at the mean of y, or at the log odds. Leaf values are the means of the residuals, or
+    sum(r) / sum(p (1 - p)) for the log loss. Trees are fitted to the residuals by least squares, accept every split
+    that lowers the squared error down to `max_depth`, and are shrunk by `learning_rate`.
 
-    Columns of at most 65 535 distinct values have a bin for each, so every split of the training rows is considered. A
-    threshold stands at the boundary of bins nearest to the middle between the values of the node's rows; where
-    neighbouring values of the table are far apart, new values between them may therefore go another way than with
-    thresholds exactly in the middle.
+    Columns with at most 65 535 distinct values have a bin for each value, so all splits of the training rows are
+    considered. A threshold is the bin edge nearest to the midpoint between two values of the rows in a node. If
+    neighbouring values of the table are far apart, new values between them may therefore take another side than with
+    exact midpoints.
 
     Parameters
     ----------
     **parameters
-        Any parameters of the class, in place of those that make it plain (`PLAIN`), such as ``max_depth=3``. A record
-        (`growth`, `categories`) takes the place of the whole one; ``set_params(growth__max_delta_step=1.0)`` changes a
+        Parameters of the class, such as ``max_depth=3``. They override the plain settings (`PLAIN`). A record (`growth`
+        or `categories`) replaces the whole plain record; use ``set_params(growth__max_delta_step=1.0)`` to change a
         single option.
 
     Returns
     -------
-    An estimator, not fitted.
+    An unfitted estimator.
 
     Examples
     --------
@@ -337,27 +337,30 @@ def plain(cls: Any, **parameters: Any) -> Any:
 
 
 def with_quality(cls: Any, quality: str, time_limit: float | None = None, **parameters: Any) -> Any:
-    """Make an estimator by how much time its quality is worth.
+    """Return an estimator with a preset trade-off between training time and accuracy.
 
     Parameters
     ----------
     quality : {"fast", "default", "best"}
-        "fast": 40 rounds at a rate of 0.2. "default": the defaults. "best": as many rounds at a low rate as are best
-        for the rows of a fold that are held out, on each of 8 folds; the model is the mean of the folds' models. These
-        are trained with two degrees of pruning, of which the rows held out choose.
+        Name of the preset. "fast": 40 rounds with a learning rate of 0.2. "default": the default parameters. "best": a
+        low learning rate with early stopping on each of 8 folds; the model is the mean of the models of all folds. The
+        folds are trained with two pruning levels, and the held-out rows choose the better one.
     time_limit : float or None, default=None
-        For "best": seconds of `fit`, which has a model by then whatever they are.
+        Time limit of `fit` in seconds, for "best" only. There is a model after any limit, however short. If None, the
+        time is not limited.
     **parameters
-        Any parameters of the class, in place of those of the quality. An `early_stopping` has its own time limit.
+        Parameters of the class. They override the preset. To combine `early_stopping` with a time limit, set
+        `EarlyStopping.time_limit`.
 
     Returns
     -------
-    An estimator, not fitted.
+    An unfitted estimator.
 
     Raises
     ------
     ValueError
-        For another quality, and for a time_limit that is not positive, not of "best", or beside an `early_stopping`.
+        If the quality is unknown, or if time_limit is not positive, is combined with another quality than "best", or is
+        combined with `early_stopping`.
 
     Examples
     --------
@@ -372,7 +375,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     _SECONDS.check("time_limit", time_limit)
     preset = dict(QUALITIES[quality])
     if isinstance(sampling := parameters.get("sampling"), Goss) or sampling == "goss":
-        preset.pop("subsample", None)  # it has rates of its own
+        preset.pop("subsample", None)  # GOSS replaces `subsample` by `top_rate` and `other_rate`
     if parameters.get("early_stopping") is False:
         preset.pop("n_iter_no_change", None)
     if time_limit is not None and "early_stopping" in parameters:
@@ -392,7 +395,7 @@ NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2
 CUSTOM = Rule("a function or object that gives derivatives", is_custom)
 
 AUTO = FLAG | one_of("auto")
-# When parameters of early stopping are read.
+# Conditions under which the parameters of early stopping have an effect.
 STOPS = (Need("early_stopping", "early_stopping is True or 'auto'", bool),)
 SPLITS = (
     Need("early_stopping", "early_stopping is True", lambda value: not isinstance(value, str) and bool(value)),
@@ -405,87 +408,100 @@ SPLITS = (
 
 DOCS = TREE_DOCS | entries("""\
 class_weight : dict, "balanced" or None
-    Weights of the classes, multiplied with `sample_weight`. Rows of X_val have those of `sample_weight_val` alone.
+    Weights of the classes, multiplied by `sample_weight`. Class weights do not apply to X_val, whose rows are weighted
+    only by `sample_weight_val`. If None, all classes have weight 1.
 n_estimators : int
-    Number of rounds.
+    Maximum number of boosting rounds. Early stopping may keep fewer.
 learning_rate : float
-    Factor of every leaf value.
+    Factor that shrinks every leaf value. Smaller values need more rounds.
 max_leaf_nodes : int or None
-    Most leaves of a tree, which grows best-first; None grows level by level without that limit.
+    Maximum number of leaves of a tree, which grows best-first. If None, trees grow level by level, and the number of
+    leaves is not limited.
 max_depth : int or None
-    Most splits between the root and a leaf.
+    Maximum number of splits between the root and a leaf. If None, the depth is not limited.
 min_samples_leaf : int or None
-    Fewest rows in a leaf; a row of a whole weight counts as so many, one of a fraction as one. None: 5, or 20 where
-    the dispersion cannot be estimated (see `split_penalty`) or leaves are linear models. Leaves of quantiles below 0.1
-    or above 0.9 have as many more as it takes for two of them to be beyond the level, 200 for 0.99, up to a fifth of
-    the rows that a tree is grown on: each of several levels its own, unless several targets share their trees.
+    Minimum number of rows in a leaf. Integer weights count as copies; a row with a fractional weight counts as one row.
+    If None, 5, or 20 with linear leaves and with losses that do not estimate the dispersion (see `split_penalty`). For
+    quantiles below 0.1 or above 0.9, this default grows until two rows of a leaf are expected beyond the quantile (200
+    rows for 0.99), up to a fifth of the rows that the tree is grown on. Each of several quantiles has a minimum of its
+    own, unless several targets share their trees.
 l2_regularization : float or None
-    Added to the sum of hessians of a leaf; where the mean weight of the rows is below 1, times that mean. None: 1; with
-    log losses 3 times the root of the noise before the tree; with losses of the logarithm of a mean, a hazard or a time
-    30 times, and with "exponential" 10 times the noise, up to a fifth of all hessians; with expectiles 20 times the
-    root of the noise over that of the best constant. The noise is the sum of the squared gradients over that of the
-    hessians: about 1 for counts and where classes overlap; it falls to 0 where they do not.
+    L2 regularization of leaf values, added to the sum of hessians of a leaf. If the mean sample weight is below 1, it
+    is multiplied by that mean. If None, 1 for most losses; 3 times the square root of the noise before the tree for log
+    losses; 30 times the noise for losses with a log link, for Cox and for AFT, and 10 times the noise for
+    "exponential", both up to a fifth of the sum of all hessians; and, for expectiles, 20 times the square root of the
+    ratio of the noise to the noise of the best constant. The noise is the sum of the squared gradients divided by the
+    sum of the hessians. It is about 1 for counts and for overlapping classes, and falls to 0 for separable classes.
 split_penalty : float or None
-    A grown tree is pruned to where its gain, less this for each split, is greatest (minimal cost-complexity
-    pruning), in units of the noise: the variance of the gradients within its leaves over the mean hessian. 2 is
-    Akaike's criterion with an estimated dispersion (Burnham & Anderson 2002, section 2.5); 0 keeps all splits.
-    None: 3, or 0 where the dispersion cannot be estimated: for absolute errors, quantiles, Huber's loss and ranking.
+    Penalty per split for minimal cost-complexity pruning: each grown tree is pruned to the subtree with the largest
+    gain minus penalties. Larger values prune more, and 0 keeps all splits. The unit is the noise, which is the variance
+    of the gradients within the leaves divided by the mean hessian. A value of 2 is Akaike's criterion with an estimated
+    dispersion (Burnham & Anderson 2002, section 2.5). If None, 3, or 0 for losses that do not estimate the
+    dispersion: absolute error, quantile, Huber and ranking losses.
 max_features : int, float, "sqrt", "log2" or None
-    Number, or share (rounded up), of the features drawn for each split; None for all.
+    Number of features drawn for each split, or their fraction, which is rounded up. If None, all features are used.
 max_features_per_tree : int, float, "sqrt", "log2" or None
-    The same for each tree; `max_features` draws from those.
+    Number of features drawn for each tree, or their fraction, which is rounded up. `max_features` draws from these
+    features. If None, all features are used.
 subsample : float
-    Share of the rows drawn for each round.
+    Expected fraction of the rows drawn for each round. Values below 1 give stochastic gradient boosting.
 sampling : "uniform", "goss", "mvs", Goss or Mvs
-    How rows are drawn: each with the same chance; all with large gradients, and some of the others (`Goss`); or
-    each with a chance that grows with its gradient (`Mvs`).
+    Row sampling method. "uniform": all rows have the same probability. "goss": all rows with large gradients are used
+    and the others are sampled (see `Goss`). "mvs": the probability of a row grows with its gradient (see `Mvs`).
 boosting : "gbdt", "dart" or Dart
-    Whether each round corrects all trees before it, or leaves some of them out, so that no few of them decide
-    (`Dart`).
+    Boosting method. "gbdt": each round corrects all trees before it. "dart": each round drops some of the earlier
+    trees, so that no small group of trees dominates (see `Dart`).
 linear_leaves : bool or LinearLeaves
-    Whether leaves are linear models of the numeric features on their paths (`LinearLeaves`), where none of these
-    is missing; values outside the range of a leaf's training rows count as its ends. Several targets have trees of
-    their own. Lines keep to `monotonic_cst` and `max_delta_step`. Not with losses without a hessian.
+    If True, leaves are linear models of the numeric features on their paths (see `LinearLeaves`). Rows in which one of
+    these features is missing get a constant value, and feature values outside the range of the training rows of a leaf
+    are clipped to it. Linear models obey `monotonic_cst` and `max_delta_step`. With several targets, each target has
+    trees of its own. Linear leaves require a loss with a hessian.
 growth : Growth or None
-    Rarely needed rules of how trees grow, such as `Growth(min_child_weight=1.0)`.
+    Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, the defaults of `Growth`.
 monotonic_cst : array of shape (n_features,), dict by name, or None
-    1 where predictions must not fall as the feature rises, -1 where they must not rise, 0 elsewhere. Not for
-    categorical features, nor for more than two classes. With several targets it holds for each of them.
+    Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and 0
+    for no constraint. Categorical features and targets with more than two classes are not supported. With several
+    targets, the constraints apply to each target.
 categories : Categories or None
-    How trees see categorical columns, such as `Categories(encoding="partition")`.
+    Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`.
 early_stopping : bool, "auto" or EarlyStopping
-    Stop when the validation loss no longer falls, and keep the rounds up to its lowest point. "auto": where `fit`
-    gets X_val. `EarlyStopping` chooses the metric and the rows.
+    If True, stop when the validation loss no longer decreases and keep the rounds up to its minimum. "auto" stops early
+    only if `fit` gets X_val. `EarlyStopping` chooses the metric and the validation rows.
 validation_fraction : float
-    Share of the rows kept for validation where early_stopping=True and `fit` gets no X_val.
+    Fraction of the rows held out for validation if early_stopping=True and `fit` does not get X_val.
 n_iter_no_change : int
-    Rounds without improvement before stopping.
+    Patience: number of rounds without improvement after which training stops.
 tol : float
-    What counts as an improvement of the validation loss. Where the first one is below 1, as that of small targets is,
-    this is a share of it, except of log losses.
+    Minimum decrease of the validation loss that counts as an improvement. If the first validation loss is below 1, as
+    for targets with small values, the minimum is relative to that loss, except for log losses and for metrics other
+    than the loss.
 oob_score : bool
-    Where rows are drawn, predict each row by the rounds that did not draw it, and measure that.
+    If True, predict each row with the rounds that did not draw it and measure the out-of-bag improvement. This requires
+    row sampling.
 callbacks : list of callables or None
-    Called after each round with a `CallbackEnv`. One that returns True or raises `StopTraining` ends the training;
-    any other exception reaches the caller of `fit`, and the rounds before it are the model.
+    Callables that are called after each round with a `CallbackEnv`. A callback that returns True or raises
+    `StopTraining` stops the training. Any other exception is raised by `fit`; the model then keeps the rounds so far.
 warm_start : bool
-    Go on from the last fit, up to `n_estimators` rounds: the same, to the bit, as all rounds at once.
+    If True, `fit` continues the last fit up to `n_estimators` rounds. The result is bit-identical to training all
+    rounds at once.
 verbose : int or "bar"
-    Log the losses every so many rounds ("fastens" is the logger), or show a progress bar, which takes rich.
+    Number of rounds between log messages with the losses, which go to the logger "fastens"; 0 disables them. "bar"
+    shows a progress bar and requires the rich package.
 random_state : int, RandomState or None
-    Fixes the rows and features drawn, and the validation rows; the model does not depend on `n_jobs`. None: others in
-    each fit, but for the features and thresholds of a fit that draws nothing else.
+    Seed for drawing rows, features, thresholds and the validation rows. The model does not depend on `n_jobs`. If None,
+    results differ between fits, except that fits which draw only features and thresholds are reproducible.
 n_estimators_, n_iter_ : int
-    Rounds kept.
+    Number of rounds of the model.
 best_iteration_ : int
-    The same: with early stopping the round of the best validation.
+    Number of rounds of the model; with early stopping, the round with the best validation score.
 train_score_, validation_score_ : arrays
-    After each round, the loss of at most 4000 evenly spaced training rows (of all where it is not a sum over rows), and
-    what the validation rows, if any, are measured by.
+    Training loss and validation metric after each round. The training loss is computed on at most 4000 evenly spaced
+    rows, or on all rows if it is not a sum over rows. `validation_score_` is empty without validation rows.
 validation_scores_ : dict of arrays
-    All of `eval_metric` after each round, by name.
+    Values of each `eval_metric` after each round, by name.
 oob_improvement_ : array of shape (n_rounds,)
-    With oob_score=True: by how much each round lowered the loss of the rows that it left out.
+    If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
 oob_prediction_ : array of the shape of predictions
-    And the prediction of each row by those of the rounds kept that left it out, which stand for all of them.
+    If oob_score=True, the out-of-bag prediction of each row, which uses only the rounds that did not draw the row.
+    Their sum is scaled up to all rounds of the model.
 """)

@@ -1,4 +1,4 @@
-"""Survival analysis by gradient boosting: censored times and the estimator."""
+"""Gradient boosting for survival analysis: reading of censored times, and the estimator."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
-# The one way to give events that both losses read.
+# The only format of events that both losses accept.
 _EVENTS = "Give events and times by name: a structured array or a table with the columns 'event' and 'time'."
 
 
 def read_times(y: Any) -> Array:
-    """Bounds of times, from any way to give them, (n_rows, 2); equal where the time was observed.
+    """Return the bounds of the times, (n_rows, 2), from any supported format; they are equal for observed times.
 
-    Of rows that have a weight `checked_times` looks at what they are.
+    `checked_times` validates the values later, for rows with positive weight only.
 
     Parameters
     ----------
     y : structured array, table or array
-        A structured array or a table with columns "event" and "time", or with a boolean column for events and one for
-        times; or with columns "lower" and "upper"; an array of two columns, the bounds; or a vector of times that were
-        all observed.
+        A structured array or a table with the columns "event" and "time", or with a boolean column of events and a
+        column of times, or with the columns "lower" and "upper". An array of two columns holds bounds. A vector holds
+        times that were all observed.
     """
-    if str(getattr(y, "dtype", "")).startswith("Struct"):  # a column of polars
+    if str(getattr(y, "dtype", "")).startswith("Struct"):  # a polars Series of structs
         y = y.struct.unnest()
     if is_frame(y):
         names = table_from_frame(y).names
@@ -73,7 +73,7 @@ def read_times(y: Any) -> Array:
 
 
 def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
-    """Raise ValueError for pairs of which one is True or False, which NumPy makes the bounds 1 and 0."""
+    """Raise ValueError for pairs with a boolean, which NumPy would convert to the bounds 1 and 0."""
     if isinstance(y, np.ndarray) and bounds.dtype != object:
         return
     pairs = np.asarray(y, dtype=object)
@@ -84,9 +84,9 @@ def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
 
 
 def _checked_bounds(bounds: Array) -> Array:
-    """The bounds; ValueError where one of the columns without names may hold events.
+    """Return the bounds; raise ValueError if one of the unnamed columns may hold events.
 
-    Bounds with an infinite end, or with two equal columns, cannot be an event and a time.
+    Bounds with an infinite value, or with two equal columns, cannot be events and times.
     """
     flags = np.isin(bounds, (0, 1)).all(axis=0)
     if not flags.any() or np.isinf(bounds).any() or np.array_equal(bounds[:, 0], bounds[:, 1]):
@@ -128,7 +128,7 @@ def _floats(values: NDArray[Any]) -> Array:
 
 
 def check_no_events(y: Any, sample_weight: Any) -> None:
-    """Raise ValueError, or warn for numbers, where the events of a vector of times are given as weights."""
+    """Detect events passed as `sample_weight` with a vector of times: raise for booleans, warn for zeros and ones."""
     if sample_weight is None or y is None or is_frame(y):
         return
     weight, times = unmasked(sample_weight, "sample_weight"), unmasked(y, "y")
@@ -141,7 +141,7 @@ def check_no_events(y: Any, sample_weight: Any) -> None:
 
 
 def checked_times(bounds: Array, rows: Array) -> Array:
-    """Bounds that make sense, of rows of these numbers; a lower one below 0 is 0."""
+    """Return valid bounds, with negative lower bounds raised to 0; errors report the indices in `rows`."""
     low, high = np.maximum(bounds[:, 0], 0.0), bounds[:, 1]
     if np.isnan(bounds).any() or np.isinf(low).any():
         raise ValueError("Input y contains " + ("NaN." if np.isnan(bounds).any() else "infinity."))
@@ -154,34 +154,34 @@ def checked_times(bounds: Array, rows: Array) -> Array:
     return np.column_stack([low, high])
 
 
-# Of a hazard, so that products are numbers.
+# Maximum absolute log hazard, so that products do not overflow.
 _LARGEST_LOG = 700.0
 
 
 @with_parameters
 class GradientBoostingSurvival(BoostedTrees):
-    """Gradient boosting for times that may be censored: Cox's proportional hazards, or accelerated failure times.
+    """Gradient boosting for survival analysis: Cox proportional hazards or accelerated failure time.
 
-    `fit` takes y as a table or a structured array with the columns "event" (True where the event was observed) and
-    "time", whatever the loss. Rows known within bounds have the columns "lower" and "upper", or are an array of two
-    columns without names; a vector holds times that were all observed.
+    For both losses, `fit` accepts y as a table or a structured array with the columns "event" (True if the event was
+    observed, False if the time is right-censored) and "time". Interval-censored times have the columns "lower" and
+    "upper", or are an array of two unnamed columns. A vector holds times that were all observed.
 
-    `eval_metric` takes "loss", "concordance" (see `score`), and functions of (y, predictions), y being the bounds of
-    the times.
+    `eval_metric` accepts "loss", "concordance" (see `score`) and functions of (y, predictions), where y holds the lower
+    and upper bounds of the times.
 
     Parameters
     ----------
     loss : "cox", "aft" or AFTLoss, default="cox"
-        "cox": the partial likelihood, times that are equal as in Breslow; `predict` gives the logarithm of the hazard
-        ratio. "aft": log(time) = prediction + scale * error; `predict` gives the prediction. It takes rows censored
-        on the left or known within an interval, too.
+        Loss to minimise. "cox": the negative partial log-likelihood, with Breslow's method for ties; `predict` returns
+        the log hazard ratio. "aft": the accelerated failure time model log(time) = prediction + scale * error, which
+        also supports left- and interval-censored rows; `predict` returns the location of the log time.
     {parameters}
 
     Attributes
     ----------
     {attributes}
     event_times_, cumulative_hazard_ : arrays of shape (n_times,)
-        With loss="cox": the times of events, and Breslow's estimate of the baseline hazard up to each.
+        If loss="cox", the event times and Breslow's estimate of the cumulative baseline hazard at each of them.
 
     References
     ----------
@@ -204,7 +204,7 @@ class GradientBoostingSurvival(BoostedTrees):
     """
 
     _takes_parts = True
-    # Of two targets that are columns of X: events and times, or bounds.
+    # Two targets may be columns of X, named by `y`: events and times, or bounds.
     _learns_names_of_targets = True
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance", CONCORDANCES)
 
@@ -227,17 +227,17 @@ class GradientBoostingSurvival(BoostedTrees):
         return super()._check_validation(X, y, sample_weight)
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        """Return the bounds of the times and the numbers of the rows, (n_rows, 3)."""
+        """Return the bounds of the times and the row indices, (n_rows, 3)."""
         self._check_target_given(y)
         bounds = read_times(y)
         return np.column_stack([bounds, np.arange(len(bounds))])
 
     def _encode_target(self, y: NDArray[Any]) -> Array:
-        """Return the bounds of the rows that have a weight, (n_rows, 2)."""
+        """Return the bounds of the rows with positive weight, (n_rows, 2)."""
         return checked_times(y[:, :2], y[:, 2])
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
-        # Target statistics of categories are means of the negative gradients before the first round.
+        # Censored times have no mean, so target encoding uses the negative gradients before the first round.
         loss, slopes = self._get_loss(), np.empty((2, 1, len(data.y)), dtype=np.float32)
         loss.join(data.comm)
         start = loss.start(data.y, data.sample_weight)[:, None]
@@ -250,7 +250,7 @@ class GradientBoostingSurvival(BoostedTrees):
     # Fit --------------------------------------------------
 
     def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Of observed times and of others the same share, if both are on both sides."""
+        """Split the rows, stratified by observed and censored times if both sides get rows of both kinds."""
         (y,) = gathered(data.comm, [data.y])
         known, n_held_out = events(y), math.ceil(self.validation_fraction * len(y))
         smallest = min(int(known.sum()), int((~known).sum()), n_held_out, len(y) - n_held_out)
@@ -259,7 +259,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def _fold_rows(
         self, data: TrainingData, n_folds: int, seed: int
     ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Of observed times and of others the same share in each fold."""
+        """Split the rows into folds, stratified by observed and censored times."""
         known = events(gathered(data.comm, [data.y])[0])
         return fold_rows(self, data, n_folds, seed, None if known.all() else known)
 
@@ -293,9 +293,10 @@ class GradientBoostingSurvival(BoostedTrees):
             self.event_times_, self.cumulative_hazard_ = _breslow(*found)
 
     def __getitem__(self, rounds: slice) -> Any:
-        """Return a fitted model with some of the rounds; with loss="cox" and not all of them, without a baseline.
+        """Return a fitted model with some of the rounds, without a baseline hazard if loss="cox".
 
-        The baseline hazard is that of all rounds; ``refit_leaves(X, y, decay_rate=1.0)`` learns that of the others.
+        The baseline hazard is estimated for all rounds, so only a slice with all of them keeps it. Call
+        ``refit_leaves(X, y, decay_rate=1.0)`` on the slice to estimate its baseline hazard.
         """
         part = super().__getitem__(rounds)
         if self._is_cox and part.n_estimators_ < self._ensemble.n_trees:
@@ -309,7 +310,7 @@ class GradientBoostingSurvival(BoostedTrees):
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
             old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
-            decay = decay if len(self.event_times_) else 0.0  # slices and models of other libraries have none
+            decay = decay if len(self.event_times_) else 0.0  # slices and imported models do not have a baseline
             self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -319,36 +320,37 @@ class GradientBoostingSurvival(BoostedTrees):
     # Predict --------------------------------------------------
 
     def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the logarithm of the hazard ratio ("cox") or the location of the log time ("aft"), shape (n_samples,).
+        """Return the log hazard ratio ("cox") or the location of the log time ("aft") of each row.
 
-        The location is the expected log time, but of the distribution "extreme", whose mean is 0.577 `scale` lower.
+        The location is the expected log time, except for the distribution "extreme", where the expected log time is
+        0.577 * `scale` lower.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         init_score : array of shape (n_samples,), optional
-            Predictions that are added.
+            Predictions to add to those of the model.
         """
         return self._response("predict", self._raw_from(X, init_score))
 
     def predict_survival_function(self, X: ArrayLike, times: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the probability that nothing has happened by each of the times.
+        """Return the probability of surviving beyond each of the times.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         times : array of shape (n_times,)
-            Times, none negative.
+            Non-negative times.
         init_score : array of shape (n_samples,), optional
-            Predictions that are added.
+            Predictions to add to those of the model.
 
         Returns
         -------
         array of shape (n_samples, n_times)
-            With loss="cox", exp(-H(time) * hazard ratio), H being Breslow's estimate of the baseline's cumulative
-            hazard, a step function that is constant after the last event.
+            Survival probabilities. With loss="cox" they are exp(-H(time) * hazard ratio), where H is Breslow's estimate
+            of the cumulative baseline hazard, a step function that is constant after the last event.
         """
         at = np.atleast_1d(unmasked(times, "times"))
         if at.ndim != 1 or at.dtype.kind not in "biuf" or not (at >= 0).all():
@@ -370,19 +372,19 @@ class GradientBoostingSurvival(BoostedTrees):
     def score(
         self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> float:
-        """Return Harrell's index of concordance.
+        """Return Harrell's concordance index.
 
-        The share of the pairs of rows of which one is known to be later that the predictions put in that order; ties of
-        predictions count one half.
+        This is the fraction of comparable pairs, in which one time is known to be later than the other, that the
+        predictions rank correctly. Tied predictions count as one half.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         y : array or table
             Times, as in `fit`.
         sample_weight : array of shape (n_samples,), optional
-            Weights; those of a pair are multiplied.
+            Sample weights. The weight of a pair is the product of the weights of its rows.
         init_score : array of shape (n_samples,), optional
             As in `predict`.
         """
@@ -400,8 +402,8 @@ class GradientBoostingSurvival(BoostedTrees):
 
 
 def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
-    """The times of events, and Breslow's estimate of the baseline's cumulative hazard up to each."""
-    # Relative to the highest risk, and bounded, so that none overflows.
+    """Return the event times and Breslow's estimate of the cumulative baseline hazard at each of them."""
+    # Hazards are relative to the highest risk and bounded, so that they do not overflow.
     scale = exp(np.clip(-raw.max(), -_LARGEST_LOG, _LARGEST_LOG))
     with np.errstate(over="ignore"):
         hazard = np.minimum(cumulative_hazard(y, hazard_ratios(raw), weight) * scale, exp(_LARGEST_LOG))
@@ -411,5 +413,5 @@ def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
 
 
 def _step(at: Array, times: Array, values: Array) -> Array:
-    """A step function that starts at 0 and takes the values from the times on."""
+    """Return the values of a step function that is 0 before the first time."""
     return np.concatenate([[0.0], values])[np.searchsorted(times, at, side="right")]

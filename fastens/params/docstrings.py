@@ -1,4 +1,4 @@
-"""Parameter tables that docstrings share."""
+"""Descriptions of parameters that several docstrings share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-# Types and descriptions by name; names described together are joined by ", ".
+# (Type, description) by name. Names that share a description are joined by ", ".
 Docs = Mapping[str, tuple[str, str]]
 
-# Annotations, and what a docstring has in their place.
+# Annotations, and the types that docstrings show instead.
 _PLAIN_TYPES = [(re.compile(r"NDArray\[[\w.]*\]|\bArray\b|\bFloats\b"), "array"), (re.compile(r"\bAny\b"), "object")]
 _HEADER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$", flags=re.M)
 
-# What methods that are given rows say of them.
+# Entries for the rows that methods take.
 _ROWS = """\
 X : table of shape (n_samples, n_features)
     NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
@@ -28,7 +28,7 @@ sample_weight : array of shape (n_samples,), or the name of a column, optional
     A weight of 2 is the same as the row given twice, 0 as the row left out.
 """
 
-# What arguments of these names are, and what methods of these names return, where they do not say so themselves.
+# Default descriptions of arguments and return values by name, for methods whose docstrings lack these sections.
 _ARGUMENTS = """\
 ax : matplotlib Axes, optional
     Where to draw.
@@ -128,30 +128,30 @@ to_dataframe : pandas.DataFrame
 
 
 def entries(text: str) -> dict[str, tuple[str, str]]:
-    """The type and the description of each name in a numpydoc section."""
+    """Return the type and the description of each entry of a numpydoc section."""
     parts = _HEADER.split(text)[1:]
     return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
 
 
-# Of every estimator for which it matters what a weight counts.
+# Shared by all estimators for which the meaning of a weight matters.
 WEIGHT_TYPE_DOCS = entries("""\
 weight_type : {"auto", "frequency", "importance"}
-    What `sample_weight` means. "frequency": a weight is the number of equal rows that the row stands for, so the model
-    is that of the table with each row repeated. "importance": a weight scales the influence of a row, which stays one
-    row where rows are drawn, left out of bags or counted; weights are relative to their mean over the rows whose
-    weight is not 0. "auto": "frequency" for whole numbers with a median of at most 10, else "importance", with a
-    warning if they are whole.
+    Meaning of `sample_weight`. "frequency": weights count as copies, so the model is the same as for a table with
+    repeated rows. "importance": a weight scales the influence of a row, which is still a single row for sampling,
+    bootstrapping and minimum counts; weights are relative to their mean over the rows with non-zero weight. "auto":
+    "frequency" for integer weights with a median of at most 10, otherwise "importance", with a warning if the weights
+    are integers.
 """)
 
 
 def complete_docstring(kind: Any, docs: Docs) -> None:
-    """Replace ``{parameters}`` and ``{attributes}`` in a class's docstring by what it does not describe itself.
+    """Replace ``{parameters}`` and ``{attributes}`` in the docstring of a class by the entries that it lacks.
 
-    ``{parameters and attributes}`` stands for both sections, where it describes none itself. Parameters are those of
-    the constructor, with its defaults. Attributes are those of the table that the class has, then its properties, with
-    their own docstrings.
+    ``{parameters and attributes}`` stands for both sections if the class describes none itself. Parameters are taken
+    from the constructor, with their defaults. Attributes are the entries of the table that the class has, followed by
+    its properties with their docstrings.
     """
-    if not kind.__doc__:  # Python may run without docstrings; from 3.13 on they come without the indentation
+    if not kind.__doc__:  # ``python -OO`` strips docstrings; Python 3.13 and later strip only their indentation
         return
     text = inspect.cleandoc(kind.__doc__).replace("{parameters and attributes}", _BOTH)
     own = {name for names, _ in _HEADER.findall(text) for name in names.split(", ")}
@@ -162,7 +162,7 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
     annotated = _annotated(kind)
 
     def is_there(name: str) -> bool:
-        """Whether the class has a fitted attribute: a property, or an annotated one."""
+        """Return True if the class has this fitted attribute as a property or an annotation."""
         return name.endswith("_") and name not in own and (name in annotated or hasattr(kind, name))
 
     attributes = [
@@ -176,9 +176,9 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
 
 
 def complete_method(method: Any) -> None:
-    """Replace ``{X}``, ``{y}`` and ``{sample_weight}`` in a method's docstring by what they are for all.
+    """Replace ``{X}``, ``{y}`` and ``{sample_weight}`` in the docstring of a method by their shared descriptions.
 
-    Where it has no section of parameters or of what it returns, they follow from the names.
+    Missing sections "Parameters" and "Returns" are added from the names of the arguments and of the method.
     """
     if not method.__doc__:
         return
@@ -192,7 +192,7 @@ def complete_method(method: Any) -> None:
 
 
 def _missing_sections(method: Any) -> Iterator[str]:
-    """The sections that follow from the names of the method and its arguments, with the indentation of its text."""
+    """Yield the missing sections of the docstring of a method, with its indentation."""
     indent = "" if sys.version_info >= (3, 13) else " " * 8
     given = _arguments(method)
     if given and "Parameters\n" not in method.__doc__ and all(name in _known() for name in given):
@@ -212,7 +212,7 @@ def _arguments(method: Any) -> list[str]:
 
 @cache
 def _known() -> dict[str, str]:
-    """An entry for each argument."""
+    """Return the docstring entry of each argument with a default description."""
     named = {name: found for names, found in entries(_ARGUMENTS).items() for name in names.split(", ")}
     known = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_rows() | named).items()}
     return known | {f"**{name}": f"**{name}\n    {text}" for name, text in _KEYWORDS.items()}
@@ -236,7 +236,7 @@ def _parameter(argument: inspect.Parameter, type_: str, description: str) -> str
 
 
 def _properties(kind: Any) -> dict[str, property]:
-    """The properties that are fitted attributes, those of the bases first."""
+    """Return the properties that are fitted attributes, beginning with the base classes."""
     found = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
     return {
         name: value
@@ -254,5 +254,5 @@ def _property(name: str, found: property) -> str:
 
 
 def _annotated(kind: Any) -> set[str]:
-    """The names that a class or its bases annotate."""
+    """Return the names that a class or its bases annotate."""
     return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}

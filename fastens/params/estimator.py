@@ -1,4 +1,4 @@
-"""Estimators whose parameters are declared as fields and checked before a fit."""
+"""Base of estimators whose parameters are declared as fields and validated by `fit`."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ from fastens.params.options import Options, options_in
 from fastens.params.rules import Need, Rule, declared, parameter
 from fastens.warn import warn
 
-# What `sklearn.utils.estimator_checks` sets on every estimator that has such a parameter.
+# `sklearn.utils.estimator_checks` sets these parameters on every estimator that has them.
 _SET_BY_CHECKS = ("n_iter_no_change",)
-# What methods read as it is now: it changes no answers, or only what is drawn.
+# Parameters that methods of a fitted model read at their current value, because they change at most random draws.
 _OF_NOW = ("n_jobs", "verbose", "callbacks", "random_state")
 Kind = TypeVar("Kind", bound=type)
 
 
 class ChecksParameters(BaseEstimator):
-    """An estimator whose parameters have rules; `with_parameters` collects them from its fields."""
+    """An estimator with validation rules for its parameters, which `with_parameters` collects from its fields."""
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {}
-    # Of the parameters that are read only where another has certain values.
+    # Conditions of parameters that have an effect only for certain values of another parameter.
     _parameter_needs: ClassVar[Mapping[str, tuple[Need, ...]]] = {}
     # Descriptions of parameters and fitted attributes that several classes share.
     _docs: ClassVar[Docs] = {}
-    # The constructor and its parameters, once they were asked for.
+    # Cache: the constructor and the names of its parameters.
     _names_of_parameters: ClassVar[tuple[Any, list[str]]]
-    # What the parameters that were set after `fit` were in it.
+    # Values during `fit` of the parameters that were changed after it.
     _parameters_of_fit: Mapping[str, Any] = MappingProxyType({})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Complete docstrings of methods, and errors of unknown names by a hint."""
+        """Complete the docstrings of methods, and add hints to errors about unknown arguments."""
         super().__init_subclass__(**kwargs)
         ours = [base for base in cls.__mro__ if base.__module__.startswith("fastens.")]
         documented = [base for base in ours if base is cls or not issubclass(base, ChecksParameters)]
         for value in [value for owner in documented for value in vars(owner).values()]:
-            method = getattr(value, "fn", value)  # what scikit-learn's `available_if` holds
+            method = getattr(value, "fn", value)  # scikit-learn's `available_if` wraps the method in a descriptor
             if isfunction(method):
                 complete_method(method)
         for name in ("__init__", "fit"):
             if name in vars(cls):
                 setattr(cls, name, _knowing_names(vars(cls)[name]))
 
-    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+    if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept every attribute name
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError, with a hint for names of other libraries."""
+            """Raise AttributeError, with a hint for attribute names of other libraries."""
             hint = hint_to_attribute(name, type(self))
             if hint:
                 text = f"{type(self).__name__!r} object has no attribute {name!r}.{hint}"
                 raise AttributeError(text, name=name, obj=self)
-            return object.__getattribute__(self, name)  # raises the error of its own
+            return object.__getattribute__(self, name)  # raises Python's own AttributeError
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        """The names of the constructor's parameters: scikit-learn reads its signature again for each copy."""
+        """Return the names of the constructor's parameters, cached because scikit-learn asks for them in each clone."""
         constructor, names = vars(cls).get("_names_of_parameters", (None, ()))
         if constructor is not cls.__init__:
             constructor, names = cls._names_of_parameters = cls.__init__, super()._get_param_names()
         return list(names)
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, also those of parts and records as ``<part>__<parameter>``; return the estimator itself.
+        """Set parameters, including nested ones of estimators and option records as ``<name>__<parameter>``.
 
-        A fitted model stays what was fitted; `fit` reads what was set.
+        A fitted model keeps predicting with the parameters of its fit; new values take effect in the next `fit`.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class ChecksParameters(BaseEstimator):
         Raises
         ------
         ValueError
-            For names that there are not.
+            If a parameter name is unknown.
         """
         params = self._with_records(params)
         try:
@@ -104,7 +104,7 @@ class ChecksParameters(BaseEstimator):
 
     @contextmanager
     def _setting(self) -> Iterator[None]:
-        """Within it, parameters may be set; a fitted model remembers what they were in `fit`."""
+        """Record the values during `fit` of the parameters that are set within the context."""
         before = self.get_params(deep=False) if self._is_fitted() else {}
         try:
             yield
@@ -116,18 +116,21 @@ class ChecksParameters(BaseEstimator):
                 self._parameters_of_fit = changed
 
     def _is_fitted(self) -> bool:
-        """As scikit-learn tells, which would ask for tags, and these for parameters that may break their rules."""
+        """Return True if the estimator is fitted.
+
+        scikit-learn's check reads the tags, which in turn read parameters that may be invalid.
+        """
         if hasattr(type(self), "__sklearn_is_fitted__"):
             return bool(self.__sklearn_is_fitted__())
-        own = vars(self)  # a single row is predicted so fast that going through all of them would count
+        own = vars(self)  # `n_features_in_` is tested first: scanning all names is slow compared with predicting a row
         return "n_features_in_" in own or any(name.endswith("_") and not name.startswith("__") for name in list(own))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return a copy: what another thread computes and keeps meanwhile must not change what is gone through."""
+        """Return a copy of the state, because other threads may cache attributes while it is being pickled."""
         return dict(super().__getstate__())
 
     def _as_fitted(self) -> Any:
-        """The model with the parameters of its fit; all else is shared."""
+        """Return the model with the parameters of its fit; all other attributes are shared."""
         if not self._parameters_of_fit:
             return self
         model = copy(self)
@@ -136,11 +139,11 @@ class ChecksParameters(BaseEstimator):
         return model
 
     def _as_it_is(self) -> Any:
-        """The same as a copy, which stays as it is where this model is fitted again."""
+        """Return a copy with the parameters of the fit, which is unaffected if this model is fitted again."""
         return copy(self._as_fitted())
 
     def _check_names(self, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
-        """Raise TypeError, with a hint, for the first name that a method does not know."""
+        """Raise TypeError, with a hint, for the first argument that a method does not have."""
         parameters = signature(method).parameters
         unknown = [name for name in given if name not in parameters]
         if unknown and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
@@ -152,7 +155,7 @@ class ChecksParameters(BaseEstimator):
             raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
     def _with_records(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Parameters with those of records put into the records, which do not change themselves."""
+        """Return the parameters with nested options merged into new records; records are immutable."""
         nested: dict[str, dict[str, Any]] = {}
         found = dict(params)
         known = self.get_params() | params if any("__" in key for key in params) else params
@@ -164,7 +167,7 @@ class ChecksParameters(BaseEstimator):
             if options_in(parameter, value) is not None:
                 nested.setdefault(parameter, {})[option] = found.pop(key)
             elif not hasattr(value, "set_params"):
-                is_estimator = parameter.endswith("estimator") or not hasattr(self, parameter)  # or a member
+                is_estimator = parameter.endswith("estimator") or not hasattr(self, parameter)  # named base estimators
                 is_short = isinstance(value, bool | str)
                 needed = "be an estimator" if is_estimator else "be a record" if is_short else "have parameters"
                 raise ValueError(f"{parameter} must {needed} to set {key}; got {value!r}.")
@@ -173,15 +176,15 @@ class ChecksParameters(BaseEstimator):
         return found
 
     def _every_parameter(self) -> dict[str, Any]:
-        """The parameters, also those that the constructor of a subclass has not."""
+        """Return all parameters, including those that the constructor of a subclass lacks."""
         return {name: getattr(self, name) for name in self._parameter_rules} | self.get_params(deep=False)
 
     def _options(self, parameter: str) -> Any:
-        """The record that a parameter holds or is short for; None where it is neither."""
+        """Return the record that a parameter is or is shorthand for; None if it is neither."""
         return options_in(parameter, getattr(self, parameter))
 
     def _check_parameters(self) -> None:
-        """Raise ValueError for the first parameter that breaks its rule; defaults break none."""
+        """Raise ValueError for the first parameter that violates its rule; defaults are not checked."""
         defaults = constructor_defaults(self)
         for name, rule in self._parameter_rules.items():
             value = getattr(self, name)
@@ -191,7 +194,7 @@ class ChecksParameters(BaseEstimator):
                 value.check(name)
 
     def _check_all_read(self) -> None:
-        """Raise ValueError, or warn, for parameters of a fit that would be ignored."""
+        """Raise ValueError or warn if a parameter would be ignored by the fit."""
         for name, needs in self._parameter_needs.items():
             if self._is_default(name):
                 continue
@@ -212,16 +215,16 @@ class ChecksParameters(BaseEstimator):
         warn(text)
 
     def _is_default(self, name: str) -> bool:
-        """Whether a parameter has the value that it has unless another is given."""
+        """Return True if a parameter has its default value."""
         value, default = getattr(self, name), constructor_defaults(self)[name]
         return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(parameter, field))
 def with_parameters(kind: Kind) -> Kind:
-    """Make the annotated attributes of a class, and of its bases so decorated, parameters of its constructor.
+    """Turn the annotated attributes of a class, and of its decorated bases, into parameters of its constructor.
 
-    In the docstring, ``{parameters}`` and ``{attributes}`` stand for those that the table `_docs` describes.
+    In the docstring, ``{parameters}`` and ``{attributes}`` are replaced by the entries of the table `_docs`.
     """
     made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
     made.__init__ = _knowing_names(made.__init__)
@@ -232,14 +235,14 @@ def with_parameters(kind: Kind) -> Kind:
 
 
 def constructor_defaults(model: Any) -> dict[str, Any]:
-    """The defaults of the parameters of an estimator's constructor."""
+    """Return the defaults of the constructor parameters of an estimator."""
     kind: Any = type(model)
     return _defaults_of(kind)
 
 
 @cache
 def _defaults_of(kind: Any) -> dict[str, Any]:
-    # The constructor of a subclass may have fewer parameters: the others have the defaults of its base.
+    # The constructor of a subclass may have fewer parameters; the others keep the defaults of its base.
     constructors = [base.__init__ for base in reversed(kind.__mro__) if "__init__" in vars(base)]
     found = [each for method in constructors for each in signature(method).parameters.values()]
     return {each.name: each.default for each in found if each.default is not Parameter.empty}
@@ -247,12 +250,12 @@ def _defaults_of(kind: Any) -> dict[str, Any]:
 
 @cache
 def _names(kind: type, method: str) -> tuple[str, ...]:
-    """The parameters of a method."""
+    """Return the names of the parameters of a method."""
     return tuple(signature(getattr(kind, method)).parameters)[1:] if hasattr(kind, method) else ()
 
 
 def _with_constructor(kind: type, method: Callable[..., Any]) -> type:
-    """The class, among a class and its bases, that a constructor is of: a derived one may call its base's."""
+    """Return the class or base class that defines a constructor, because a subclass may call the one of its base."""
     found = (base for base in kind.__mro__ if "__init__" in vars(base) and unwrap(vars(base)["__init__"]) is method)
     return next(found, kind)
 
@@ -262,7 +265,7 @@ def _hint(kind: type, name: str) -> str:
 
 
 def _knowing_names(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor or `fit` whose TypeError for an unknown name has a hint."""
+    """Wrap a constructor or `fit` so that its TypeError for an unknown argument has a hint."""
     parameters = signature(method).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
         return method

@@ -1,12 +1,12 @@
-"""Parameter and attribute names of other libraries, and the hints that errors give for them."""
+"""Parameter and attribute names of other libraries, and the hints that error messages give for them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from difflib import get_close_matches
 
-# Ours by the names of LightGBM, XGBoost, CatBoost and scikit-learn, and of options by their own names. Of several,
-# those that an estimator has are meant.
+# Names in LightGBM, XGBoost, CatBoost and scikit-learn, and names of options, with the fastens parameters that replace
+# them. Hints name only the replacements that the estimator has.
 _OURS: dict[str, tuple[str, ...]] = {
     (
         "n_rounds num_rounds num_round num_boost_round num_iterations num_iteration n_iter max_iter iterations "
@@ -125,7 +125,7 @@ _OURS: dict[str, tuple[str, ...]] = {
 }
 OURS = {theirs: ours for names, ours in _OURS.items() for theirs in names.split()}
 
-# What there is no name for here.
+# Parameters without a counterpart in fastens.
 _ABSENT = {
     "reg_alpha lambda_l1 l1_regularization": "There is no L1 penalty of leaves here.",
     "num_class n_classes classes_count": "The classes are those in y.",
@@ -160,7 +160,7 @@ _ABSENT = {
     "ray_params ray_remote": "fastens.distributed.RayTable(X, n_actors=..., cpus_per_actor=...) says how to use Ray.",
     "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
 }
-# What some estimators have, and others do not.
+# Parameters that only some estimators have.
 _ELSEWHERE = {
     (
         "eval_set eval_sets valid_sets evals eval_X eval_y X_val y_val eval_metric early_stopping_rounds "
@@ -174,7 +174,7 @@ _ELSEWHERE = {
         "categorical_feature cat_features enable_categorical categorical_columns feature_types categorical_features"
     ): "It has no parameter for categories.",
 }
-# What methods that predict are asked for elsewhere, and the methods that give it here.
+# Arguments of prediction methods in other libraries, and the methods that replace them.
 _METHODS = {
     "pred_contrib pred_contribs": ("predict_contributions(X)", "predict_contributions"),
     "pred_interactions": ("predict_contributions(X, interactions=True)", "predict_contributions"),
@@ -188,7 +188,7 @@ _METHODS = {
         "staged_predict",
     ),
 }
-# Values of parameters: losses, criteria and the like, in small letters.
+# Lower-case values of parameters, such as losses and criteria.
 _VALUES = {
     "reg:squarederror reg:linear regression rmse mse l2 ls": "squared_error",
     "information_gain infogain": "entropy",
@@ -213,7 +213,7 @@ _VALUES = {
     "samme.r": "real",
 }
 VALUES = {theirs: ours for names, ours in _VALUES.items() for theirs in names.split()}
-# Metrics, in small letters, and scikit-learn's scorers.
+# Lower-case names of metrics, and the scikit-learn scorers that replace them.
 _SCORERS = {
     "auc": "roc_auc",
     "aucpr pr_auc prauc": "average_precision",
@@ -237,14 +237,14 @@ ABSENT = {theirs: text for names, text in _ABSENT.items() for theirs in names.sp
 
 
 def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) -> str:
-    """Return a hint for a name that an estimator does not know, a sentence with a space before it; or an empty string.
+    """Return a hint for an unknown argument of a constructor or `fit`: a sentence after a space, or an empty string.
 
     Parameters
     ----------
     name : str
-        The name, known elsewhere or misspelt.
+        Name of the argument, from another library or misspelt.
     of_fit, of_constructor : collections of str
-        The parameters that the estimator has.
+        Names of the parameters of the estimator.
 
     Examples
     --------
@@ -271,14 +271,14 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
 
 
 def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[str]) -> str:
-    """Return such a hint for a name that a method other than `fit` does not know.
+    """Return a hint for an unknown argument of a method other than `fit`: a sentence after a space, or an empty string.
 
     Parameters
     ----------
     name : str
-        The name, known elsewhere or misspelt.
+        Name of the argument, from another library or misspelt.
     of_method, methods : collections of str
-        The parameters that the method has, and the methods that the estimator has.
+        Names of the parameters of the method, and of the methods of the estimator.
 
     Examples
     --------
@@ -296,7 +296,8 @@ def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[s
     return f" Is {close[0]} meant?" if close else ""
 
 
-# What is there in its place, and an attribute of the class that has it; of several, the first that the class has.
+# Replacements for attributes, each with an attribute by which classes that offer it are recognised. The first match
+# is used.
 _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
     "evals_result evals_result_ get_evals_result": (("validation_scores_", "linear_leaves"),),
     "best_score best_score_ get_best_score": (("validation_score_[best_iteration_ - 1]", "linear_leaves"),),
@@ -356,14 +357,14 @@ INSTEAD = {theirs: ours for names, ours in _INSTEAD.items() for theirs in names.
 
 
 def hint_to_attribute(name: str, kind: type) -> str:
-    """Return a hint for an attribute that a class has not, a sentence with a space before it; or an empty string.
+    """Return a hint for an unknown attribute: a sentence after a space, or an empty string.
 
     Parameters
     ----------
     name : str
-        The name, known elsewhere.
+        Name of the attribute in another library.
     kind : type
-        The class of the estimator.
+        Class of the estimator.
 
     Examples
     --------

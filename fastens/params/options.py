@@ -1,4 +1,4 @@
-"""Records of rare options, such as `Growth` and `EarlyStopping`."""
+"""Option records for rarely needed settings, such as `Growth` and `EarlyStopping`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SPLITTER = Rule(
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
 @dataclass(frozen=True, repr=False)
 class Options:
-    """Options that stand in one parameter of an estimator.
+    """A record of options that is the value of a single parameter of an estimator.
 
-    Subclasses are frozen dataclasses, whose fields are declared by `parameter`.
+    Subclasses are frozen dataclasses whose fields are declared with `parameter`.
     """
 
-    # By name, what a saved model may hold.
+    # All subclasses by name: the record types that a saved model may contain.
     kinds: ClassVar[dict[str, type[Options]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -42,17 +42,17 @@ class Options:
         Options.kinds[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options by name; scikit-learn's `clone` and `get_params` read them.
+        """Return the options by name, as scikit-learn's `clone` and `get_params` expect.
 
         Parameters
         ----------
         deep : bool, default=True
-            Not used: options hold no estimators.
+            Ignored, because options do not contain estimators.
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def replaced(self, options: Mapping[str, Any]) -> Any:
-        """Return a record with some other values; ValueError for names that it does not have."""
+        """Return a copy with some options replaced; raise ValueError for unknown names."""
         known = self.get_params()
         for name in options:
             if name not in known:
@@ -60,33 +60,34 @@ class Options:
         return type(self)(**{**known, **options})
 
     def __repr__(self) -> str:
-        """The options that are not the defaults, as they were given."""
+        """Return the constructor call with all options that differ from their defaults."""
         given = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
         shown = ", ".join(f"{name}={value!r}" for name, value, default in given if repr(value) != repr(default))
         return f"{type(self).__name__}({shown})"
 
     def check(self, parameter: str) -> None:
-        """Raise ValueError for the first option that breaks its rule; `parameter` is where the record stands."""
+        """Raise ValueError for the first invalid option; `parameter` is the name of the parameter with the record."""
         for name, rule in declared(self, "rule").items():
             rule.check(f"{parameter}.{name}", getattr(self, name))
 
 
-# How rounds of boosting go --------------------------------------------------
+# Boosting rounds --------------------------------------------------
 
 
 class Dart(Options):
-    """DART: rounds of boosting leave out some of the trees before them (Rashmi & Gilad-Bachrach 2015).
+    """DART: dropout of earlier trees in each boosting round (Rashmi & Gilad-Bachrach 2015).
 
     Parameters
     ----------
     rate_drop : float, default=0.1
-        The chance of each earlier round to be left out.
+        Probability that an earlier round is dropped. Larger values regularise more.
     skip_drop : float, default=0.5
-        The chance of a round to leave out none.
+        Probability that a round skips dropout and uses all earlier trees.
     max_drop : int or None, default=50
-        Most rounds left out at once.
+        Maximum number of rounds dropped at once. If None, the number is not limited.
     normalize : {"tree", "forest"}, default="tree"
-        Whether a new tree weighs as much as each of those left out, or as all of them together.
+        Weight of a new tree. "tree": the weight of each dropped tree. "forest": the weight of all dropped trees
+        together.
 
     Examples
     --------
@@ -102,16 +103,16 @@ class Dart(Options):
 
 
 class Goss(Options):
-    """Gradient-based one-side sampling: all rows with large gradients, and some of the others (Ke et al. 2017).
+    """Gradient-based one-side sampling: all rows with large gradients and a sample of the others (Ke et al. 2017).
 
-    Those of the others that are drawn count for more.
+    The sampled rows with small gradients are weighted up to represent the rows that were not drawn.
 
     Parameters
     ----------
     top_rate : float, default=0.2
-        The share of the rows with the largest gradients.
+        Fraction of the rows, those with the largest gradients, that are always used.
     other_rate : float, default=0.1
-        How many of the others are drawn, as a share of all rows.
+        Number of rows sampled from the others, as a fraction of all rows. `top_rate` + `other_rate` must be at most 1.
 
     Examples
     --------
@@ -123,7 +124,7 @@ class Goss(Options):
     other_rate: float = parameter(real(0, 1, open_low=True), default=0.1)
 
     def check(self, parameter: str) -> None:
-        """Raise ValueError for options that break their rules."""
+        """Raise ValueError for invalid options."""
         super().check(parameter)
         if self.top_rate + self.other_rate > 1:
             raise ValueError(
@@ -133,15 +134,16 @@ class Goss(Options):
 
 
 class Mvs(Options):
-    """Minimal variance sampling: the chance of a row grows with its gradient (Ibragimov & Gusev 2019).
+    """Minimal variance sampling, whose sampling probabilities grow with the gradients (Ibragimov & Gusev 2019).
 
-    A row that is drawn counts for more the smaller its chance was. `subsample` is the share of the rows drawn.
+    Sampled rows are weighted by the inverse of their probability. `subsample` is the expected fraction of rows drawn
+    and must be below 1.
 
     Parameters
     ----------
     regularization : float or None, default=None
-        What the squared hessian counts beside the squared gradient. None: the square of the mean gradient's size over
-        the mean hessian.
+        Weight of the squared hessian relative to the squared gradient. If None, it is the square of the ratio of the
+        mean absolute gradient to the mean hessian.
 
     Examples
     --------
@@ -153,33 +155,36 @@ class Mvs(Options):
 
 
 class EarlyStopping(Options):
-    """Early stopping on rows held out, or on the X_val given to `fit`.
+    """Early stopping on held-out rows or on the `X_val` passed to `fit`.
 
     Parameters
     ----------
     eval_metric : str, callable or list of such, default="loss"
-        What the rows are measured by: "loss", names of scikit-learn's scorers, scorers, and functions of (y,
-        predictions), the predictions being probabilities in classification (of the second of two classes), that return
-        a number, better if smaller, or (name, number, whether larger is better). Functions that scikit-learn calls
-        ``..._score``, such as `r2_score`, are maximized. The first one decides when to stop.
+        Metrics of the validation set. Each is "loss", the name of a scikit-learn scorer, a scorer, or a function of
+        (y, predictions) that returns either a number, where smaller is better, or a tuple (name, number, True if larger
+        is better). In classification the predictions are probabilities; for two classes, the probability of the second
+        class. scikit-learn's ``..._score`` functions, such as `r2_score`, are maximized. The first metric decides when
+        to stop.
     validation : splitter or None, default=None
-        A splitter of scikit-learn, such as GroupShuffleSplit or TimeSeriesSplit, whose last split gives the rows to
-        train on and those to validate on, in place of `validation_fraction`; `fit` takes `groups` for it. It splits the
-        rows that have a weight; a PredefinedSplit counts those of weight 0 too.
+        A scikit-learn splitter, such as GroupShuffleSplit or TimeSeriesSplit. The last of its splits gives the training
+        and validation rows and replaces `validation_fraction`; pass `groups` to `fit` if the splitter needs them. Rows
+        of weight 0 are removed before the split, except that a PredefinedSplit has an entry for them too. If None,
+        validation rows are drawn at random.
     refit : bool, default=False
-        Train again on all rows for the best number of rounds.
+        If True, train again on all rows with the best number of rounds.
     folds : int or None, default=None
-        Train so many models, each on all rows but those of one fold, which it stops early by. The model is their mean:
-        all their trees, with values divided by the number of folds. Every row is trained on. The table is binned once.
-        In place of `validation` and `refit`.
+        Number of cross-validation folds. One model per fold is trained on the other folds and uses its fold for early
+        stopping. The final model is the mean of these models: it has all of their trees, with leaf values divided by
+        the number of folds, so every row contributes to training. The table is binned once. `folds` cannot be combined
+        with `validation` or `refit`. If None, a single model is trained.
     choose_pruning : bool, default=False
-        Train the folds once more with less pruning (`min_samples_leaf=2, split_penalty=1.0`), where these are not given
-        and the noise is measured, and keep the models that do better on the rows held out. It is left out where there
-        is not time for it.
+        If True, train the folds a second time with less pruning (`min_samples_leaf=2, split_penalty=1.0`) and keep
+        the models with the lower loss on the held-out rows. The second run is skipped if one of these parameters is
+        set, if the loss does not estimate the noise, or if there is not enough time left. It requires `folds`.
     time_limit : float or None, default=None
-        Seconds of `fit`, reading the table included, after which no further round begins. Folds get equal shares of
-        what is left, and the rounds before `refit` somewhat less than half. Where the rounds that there is time for
-        would not get far at `learning_rate`, folds raise it.
+        Number of seconds after which `fit` does not start another round; reading the table counts. Folds share the
+        remaining time equally, and `refit` reserves slightly more than half of the time for the second training. Folds
+        raise `learning_rate` if the limit allows too few rounds at the given rate. If None, the time is not limited.
 
     Examples
     --------
@@ -196,35 +201,37 @@ class EarlyStopping(Options):
     time_limit: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 
 
-# How trees grow --------------------------------------------------
+# Tree growth --------------------------------------------------
 
 
 class Growth(Options):
-    """Rarely needed rules of how the trees of boosting grow.
+    """Rarely needed settings for growing the trees of boosting.
 
     Parameters
     ----------
     split_criterion : {"newton", "squared_error"}, default="newton"
-        What trees are chosen by. "newton": the second-order gain (Chen & Guestrin 2016). "squared_error": that of the
-        negative gradients, r, as if all hessians were 1, so that `min_child_weight` counts rows; leaves are the same
-        Newton steps, but not cut where they are long (see `max_delta_step`), and there is no penalty of splits unless
-        it is given (Friedman 2001, algorithms 5 and 6). Not with linear leaves, ranking and survival.
+        Criterion for choosing splits. "newton": the second-order gain (Chen & Guestrin 2016). "squared_error": the
+        squared error of the negative gradients, as if all hessians were 1 (Friedman 2001, algorithms 5 and 6).
+        `min_child_weight` then counts rows. Leaf values are still Newton steps, but long steps are not damped, and
+        `split_penalty` is 0 by default. "squared_error" does not support linear leaves, ranking and survival analysis.
     min_child_weight : float, default=1e-3
-        Smallest sum of hessians in a leaf; where the mean weight of the rows is below 1, times that mean.
+        Minimum sum of hessians in a leaf. If the mean sample weight is below 1, the minimum is multiplied by it.
     min_weight_leaf : float, default=0
-        Smallest sum of sample weights in a leaf.
+        Minimum sum of sample weights in a leaf.
     min_gain_to_split : float, default=0
-        A split must gain more than this.
+        Minimum gain of a split. Splits must gain more than this value.
     rows_per_threshold : int, "auto" or None, default="auto"
-        A node looks at one threshold of a numeric feature for so many of its rows, and at two at least: each is drawn
-        at random from one of as many equal parts of those that leave enough rows on both sides (cf. Geurts, Ernst &
-        Wehenkel 2006, who draw one). Trees then differ, and the best of few is less the luck of the rows. None: at all.
-        "auto": 100 with log losses and constant leaves, None otherwise.
+        Number of rows per candidate threshold: a node evaluates one threshold of a numeric feature for this many of
+        its rows, and at least two. The thresholds that leave enough rows on both sides are divided into equal ranges,
+        and one is drawn at random from each (cf. Geurts, Ernst & Wehenkel 2006, who draw a single threshold). Larger
+        values evaluate fewer thresholds, so that trees differ more and splits overfit less. If None, all thresholds
+        are evaluated. "auto": 100 for log losses with constant leaves, None otherwise.
     path_smooth : float, default=0
-        Pulls the value of a node towards that of its parent, as `l2_regularization` pulls it towards 0.
+        Shrinkage of the value of a node towards the value of its parent, just as `l2_regularization` shrinks it
+        towards 0. Larger values smooth more.
     max_delta_step : float or None, default=None
-        Largest absolute value of a leaf, or of its linear model, on the scale of raw predictions and before the
-        learning rate.
+        Maximum absolute value of a leaf, or of its linear model, on the scale of raw predictions and before the
+        learning rate is applied. If None, leaf values are not limited.
 
     Examples
     --------
@@ -242,16 +249,17 @@ class Growth(Options):
 
 
 class LinearLeaves(Options):
-    """Leaves that are linear models of the numeric features on their paths (Shi, Li & Li 2019).
+    """Linear models in the leaves, fitted to the numeric features on the path of each leaf (Shi, Li & Li 2019).
 
-    A row with a missing or infinite value in one of a leaf's features gets what the leaf would add without the line:
-    `monotonic_cst` holds among finite values.
+    A row with a missing or infinite value in one of these features gets the constant value of the leaf. Therefore
+    `monotonic_cst` is guaranteed only among finite values.
 
     Parameters
     ----------
     l2 : float, default=10
-        The ridge penalty of these models: added to the sum of hessians of a leaf where slopes are found, by features of
-        variance 1 there. Where the mean weight of the rows is below 1, times that mean.
+        Ridge penalty on the slopes, for features scaled to unit variance within the leaf. It is added to the sum of
+        hessians of the leaf; larger values give flatter models. If the mean sample weight is below 1, the penalty is
+        multiplied by it.
 
     Examples
     --------
@@ -263,37 +271,41 @@ class LinearLeaves(Options):
 
 
 class Categories(Options):
-    """How trees see categorical columns; single trees, forests and AdaBoost have the first three options.
+    """Handling of categorical columns. Single trees, forests and AdaBoost support only the first three options.
 
     Parameters
     ----------
     encoding : {"auto", "partition", "target", "ordered"}, default="auto"
-        What trees see of a categorical column: its categories, to split them into two sets ("partition"), or for each
-        row the mean target of the other rows of its category: those of the other parts of the rows ("target"), or
-        those that come before it in a random order ("ordered"); rows to predict for get the mean of all. With three or
-        more classes each has a column. "auto": "target" for columns of more than 32 categories and "partition" for the
-        others. Columns to partition keep their `max_bins` - 1 most frequent categories; if there are more than
-        `max_bins`, the others are treated as one category, with a warning.
+        Encoding of categorical columns. "partition": splits divide the categories into two sets. "target": target
+        encoding with cross-fitting, in which each row gets the mean target of the rows of its category in the other
+        folds. "ordered": ordered target encoding, in which each row gets the mean target of the rows of its category
+        that precede it in a random order. With both target encodings, predictions use the mean over all training rows,
+        and for three or more classes each class has a column. "auto": "target" for columns with more than 32 categories
+        and "partition" for the others. Partitioned columns with more than `max_bins` categories keep the `max_bins` - 1
+        most frequent ones and merge the others into one category, with a warning.
     missing : {"missing", "category"}, default="missing"
-        Whether a missing value in a categorical column is treated as missing, as one never seen is, or is a category
-        of its own.
+        Handling of missing values in categorical columns. "missing": they are treated as missing, as in numeric
+        columns. "category": they form a category of their own.
     unseen : {"average", "missing", "error"}, default="average"
-        What a category is treated as that `fit` has not seen. "average": at the splits of columns that had no missing
-        values in training it takes the sides that give it, over all trees, the mean of both sides, weighted by their
-        rows; elsewhere it is treated as missing. "missing": it is treated as missing, and without missing values in
-        training it takes the side with more weight. "error": predictions raise ValueError. With target encoding its
-        mean is the mean of all rows.
+        Handling of categories that were not seen in training. "average": if the column had no missing values in
+        training, a row with an unseen category is sent to the sides that give it, over all trees, the mean of both
+        sides weighted by their number of rows; otherwise the category is treated as missing. "missing": the category is
+        treated as missing; if there were no missing values in training, it goes to the side with the larger weight.
+        "error": predictions raise ValueError. With target encoding, an unseen category gets the mean over all rows.
     one_hot_max_size : int, default=2
-        Columns of no more categories split them off one by one.
+        Maximum number of categories for one-hot splits, which separate one category from the others.
     min_samples : int or None, default=None
-        Categories with fewer rows in a node are pooled there: a split sends them all to the same side. None: 10,
-        or the fewest rows of a leaf where that is less.
+        Minimum number of rows of a category in a node. Rarer categories are pooled there and go to the same side of a
+        split. If None, 10, or the minimum number of rows in a leaf if that is smaller.
     max_per_split : int or None, default=None
-        Most categories on the side of a split that has fewer of them.
+        Maximum number of categories on the side of a split that has fewer categories. If None, the number is not
+        limited.
     smoothing : float, default=5
-        Rows of average gradient that each category is given before the categories of a node are put in order.
+        Number of pseudo-rows with the average gradient that are added to each category before the categories of a node
+        are sorted. Larger values move rare categories closer to the average.
     l2 : float, default=3
-        Added to `l2_regularization` in the gain of splits into sets of categories, in rows of average hessian.
+        Extra L2 regularization for splits into sets of categories, in units of rows with the average hessian. It is
+        added to `l2_regularization` when the gain is computed.
 
     Examples
     --------
@@ -311,28 +323,31 @@ class Categories(Options):
     l2: float = parameter(real(0), default=3.0)
 
 
-# How trees predict --------------------------------------------------
+# Tree predictions --------------------------------------------------
 
 
 class PosteriorAverage(Options):
-    """The average of a forest's trees over all their prunings, weighted by their posterior probability.
+    """Posterior-weighted average over all prunings of each tree of a forest.
 
     Parameters
     ----------
     evidence : {"train", "oob"}, default="train"
-        The rows of the likelihood: those that a tree was grown on, or those out of its bag, given the others.
+        Rows that the likelihood is computed on. "train": the rows that a tree was grown on. "oob": its out-of-bag
+        rows, conditional on the training rows.
     split_prior : {"search", "strict", "features"}, float, pair or None, default=None
-        Prior probability that a node splits, as in `BayesTreeClassifier`. None: 0.2 for classes, 0.5 for numbers.
+        Prior probability that a node splits, as in `BayesTreeClassifier`. If None, 0.2 for classification and 0.5 for
+        regression.
     temperature : float, default=1
-        The likelihood is raised to the power of 1 / temperature.
+        The likelihood is raised to the power of 1 / temperature. Larger values give the prior more influence.
     alpha : float, default=0.01
-        For classes: so many rows of each class are in a leaf beforehand.
+        For classification: pseudo-count of each class in a leaf. Larger values smooth the probabilities more.
     prior_weight : float, default=0.02
-        For numbers: how many rows the prior mean of a leaf, which is the mean of all targets, is worth.
+        For regression: weight of the prior mean of a leaf, in rows. The prior mean is the mean of all targets.
     prior_shape : float, default=1
-        For numbers: the shape of the inverse gamma prior of a leaf's variance, which is worth twice as many rows.
+        For regression: shape of the inverse gamma prior of the variance in a leaf. The prior has the weight of
+        2 * `prior_shape` rows.
     prior_scale : float, default=0.02
-        For numbers: the prior variance of a leaf's targets, as a share of the variance of all.
+        For regression: prior variance of the targets in a leaf, as a fraction of the variance of all targets.
 
     Examples
     --------
@@ -353,12 +368,12 @@ class PosteriorAverage(Options):
 
 
 class HuberLoss(Options):
-    """Squared errors of most rows, absolute ones of the others (Huber 1964).
+    """Huber loss: squared error for small residuals and absolute error for large ones (Huber 1964).
 
     Parameters
     ----------
     alpha : float, default=0.9
-        The quantile of the absolute residuals beyond which they count linearly.
+        Quantile of the absolute residuals above which the loss is linear. Smaller values make the loss more robust.
 
     Examples
     --------
@@ -370,12 +385,12 @@ class HuberLoss(Options):
 
 
 class TweedieLoss(Options):
-    """The deviance of Tweedie's distribution with a log link: many zeros, and positive numbers.
+    """Tweedie deviance with a log link, for non-negative targets with many zeros.
 
     Parameters
     ----------
     variance_power : float, default=1.5
-        The variance is proportional to the mean to this power, between 1 (Poisson) and 2 (gamma).
+        Power of the mean that the variance is proportional to, strictly between 1 (Poisson) and 2 (gamma).
 
     Examples
     --------
@@ -387,16 +402,18 @@ class TweedieLoss(Options):
 
 
 class LambdaRankLoss(Options):
-    """LambdaMART: by how much each pair of documents changes NDCG (Burges 2010).
+    """LambdaMART loss, which weights each pair of documents by its change of NDCG (Burges 2010).
 
     Parameters
     ----------
     truncation_level : int, default=30
-        Places whose documents are compared with all below; a little more than `ndcg_at` is good.
+        Number of top positions whose documents are paired with all documents below them. Choose a value slightly
+        larger than `ndcg_at`.
     label_gain : {"exponential", "linear"}, default="exponential"
-        The gain of a document of relevance r: 2**r - 1 or r.
+        Gain of a document with relevance r: 2**r - 1 ("exponential") or r ("linear").
     normalize : bool, default=True
-        Whether close pairs count more than those far apart, and queries of many pairs no more than others.
+        If True, pairs with similar scores get more weight than pairs with distant scores, and queries with many pairs
+        do not get more weight than other queries.
 
     Examples
     --------
@@ -410,14 +427,14 @@ class LambdaRankLoss(Options):
 
 
 class AFTLoss(Options):
-    """Accelerated failure time: log(time) = prediction + scale * error (Barnwal, Cho & Hocking 2020).
+    """Accelerated failure time loss: log(time) = prediction + scale * error (Barnwal, Cho & Hocking 2020).
 
     Parameters
     ----------
     distribution : {"normal", "logistic", "extreme"}, default="normal"
-        That of the error. "extreme" makes the times Weibull.
+        Distribution of the error. With "extreme", the times follow a Weibull distribution.
     scale : float, default=1.0
-        The factor of the error.
+        Scale of the error.
 
     Examples
     --------
@@ -429,7 +446,7 @@ class AFTLoss(Options):
     scale: float = parameter(real(0, open_low=True), default=1.0)
 
 
-# What plain values are short for.
+# The records that plain values of parameters are shorthand for.
 SHORT_FORMS: dict[str, dict[Any, Options]] = {
     "boosting": {"dart": Dart()},
     "sampling": {"goss": Goss(), "mvs": Mvs()},
@@ -443,7 +460,7 @@ SHORT_FORMS: dict[str, dict[Any, Options]] = {
 
 
 def options_in(parameter: str, value: Any) -> Any:
-    """The record that the value of a parameter is, or is short for; None where it is neither."""
+    """Return the record that a parameter value is or is shorthand for; None if it is neither."""
     if isinstance(value, Options):
         return value
     is_short = value is None or isinstance(value, str) or FLAG.holds(value)
@@ -451,5 +468,5 @@ def options_in(parameter: str, value: Any) -> Any:
 
 
 def record(*kinds: type[Options]) -> Rule:
-    """A record of one of a few kinds."""
+    """Return a rule that requires a record of one of some types."""
     return Rule(" or ".join(kind.__name__ for kind in kinds), lambda value: isinstance(value, kinds))

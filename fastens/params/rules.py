@@ -1,4 +1,4 @@
-"""Rules that parameters obey, and their declaration."""
+"""Validation rules of parameters, and their declaration."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import numpy as np
 
 from fastens.params.foreign_names import VALUES
 
-# Python's own types come first: tests of abstract ones take longer.
+# Built-in types come first because isinstance checks of abstract base classes are slower.
 _WHOLE = (int, numbers.Integral)
 _REAL = (float, int, numbers.Real)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter may be: the words for it, the test, and ours for a value of other libraries."""
+    """A validation rule: its text for error messages, its test, and a translation of values of other libraries."""
 
     text: str
     holds: Callable[[Any], bool]
     elsewhere: Callable[[str], str | None] = lambda value: None
 
     def __or__(self, other: Rule) -> Rule:
-        """Either rule."""
+        """Return a rule that holds if one of the two rules holds."""
         return Rule(
             f"{self.text} or {other.text}",
             lambda value: self.holds(value) or other.holds(value),
@@ -35,14 +35,14 @@ class Rule:
         )
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError where `value` breaks the rule."""
+        """Raise ValueError if `value` violates the rule."""
         if not self.holds(value):
             ours = self.elsewhere(value.lower()) if isinstance(value, str) else None
             raise ValueError(f"{name} must be {self.text}; got {value!r}.{f' Use {ours!r}.' if ours else ''}")
 
 
 def whole(low: int, high: int | None = None) -> Rule:
-    """A whole number in a closed range."""
+    """Return a rule for integers in a closed range."""
     text = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
 
     def holds(value: Any) -> bool:
@@ -53,7 +53,7 @@ def whole(low: int, high: int | None = None) -> Rule:
 
 
 def real(low: float, high: float = math.inf, *, open_low: bool = False, open_high: bool = False) -> Rule:
-    """A finite real number in a range, whose ends may be left out."""
+    """Return a rule for finite real numbers in a range, which may be open at either end."""
     words = [f"greater than {low}" if open_low else f"at least {low}"]
     if high < math.inf:
         words.append(f"less than {high}" if open_high else f"at most {high}")
@@ -69,7 +69,7 @@ def real(low: float, high: float = math.inf, *, open_low: bool = False, open_hig
 
 
 def one_of(*options: Any) -> Rule:
-    """One of a few values."""
+    """Return a rule for a fixed set of values."""
     text = (
         " or ".join(repr(option) for option in options)
         if len(options) < 3
@@ -83,13 +83,13 @@ def one_of(*options: Any) -> Rule:
 
 
 def instance(kind: type | tuple[type, ...], text: str) -> Rule:
-    """An object of a type."""
+    """Return a rule for instances of a type."""
     return Rule(text, lambda value: isinstance(value, kind))
 
 
 @contextmanager
 def rows_of(name: str) -> Iterator[None]:
-    """Within it, errors of a table of other rows than X name the argument."""
+    """Add the name of an argument to errors about a table of rows other than X."""
     try:
         yield
     except ValueError as error:
@@ -98,7 +98,7 @@ def rows_of(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Need:
-    """What a parameter is read with: another parameter, the words for what that must be, and the test."""
+    """A condition for a parameter to have an effect: another parameter, the text of the condition, and its test."""
 
     parameter: str
     text: str
@@ -106,17 +106,17 @@ class Need:
 
 
 def parameter(rule: Rule, *, default: Any, needs: tuple[Need, ...] = (), kw_only: Any = MISSING) -> Any:
-    """A field of a dataclass of parameters, with its rule."""
+    """Declare a parameter as a dataclass field with its rule."""
     return field(default=default, kw_only=kw_only, metadata={"rule": rule, "needs": needs})
 
 
 def declared(kind: Any, what: str) -> dict[str, Any]:
-    """The "rule" or the "needs" of the fields of a class that have such."""
+    """Return the "rule" or the "needs" of all fields of a class that have one."""
     return {each.name: each.metadata[what] for each in fields(kind) if each.metadata.get(what)}
 
 
 def read_with(parameter: str, *values: Any) -> tuple[Need]:
-    """Where another parameter has one of a few values."""
+    """Return the condition that another parameter has one of the values."""
     rule = one_of(*values)
     return (Need(parameter, f"{parameter} is {rule.text}", rule.holds),)
 
@@ -128,7 +128,7 @@ FUNCTION = Rule("a function", callable)
 ESTIMATOR = Rule("an estimator", lambda value: hasattr(value, "fit") and hasattr(value, "get_params"))
 POSITIVE = real(0, open_low=True)
 RANDOM_STATE = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE
-# Prior probabilities that nodes of a tree split.
+# Prior probabilities that a node of a tree splits.
 PROBABILITY = real(0, 1, open_low=True, open_high=True)
 DECLINE = Rule(
     "a pair (a, b) for a (1 + depth)^-b, a between 0 and 1 and b at least 0",
