@@ -640,7 +640,7 @@ def _run_pool(queue: _Queue, n_workers: int) -> None:
     configuration = get_config()  # of scikit-learn, which each thread has its own of
 
     def work() -> None:
-        # OpenMP and some BLAS count threads by the thread that starts them: this holds for the worker alone.
+        # OpenMP and some BLAS libraries keep the number of threads by calling thread, so this affects only the worker.
         with config_context(**configuration), limited_threads(1), limited_libraries(blas=1, openmp=1):
             try:
                 queue.work()
@@ -659,19 +659,19 @@ def _run_pool(queue: _Queue, n_workers: int) -> None:
         raise
     pool.shutdown()
     if queue.failures:
-        futures.clear()  # they hold the errors too
+        futures.clear()  # futures hold references to the errors
         raise min(queue.failures, key=itemgetter(0))[1]
     while futures:
         futures.pop().result()
 
 
 class OneClassClassifier(BaseClassifier, SavedEstimator):
-    """Predicts the only class of its training rows, which many classifiers do not accept.
+    """Classifier that predicts the only class of its training rows, which many classifiers do not accept.
 
     Attributes
     ----------
     classes_ : array of shape (1,)
-        The class.
+        The only class.
 
     Examples
     --------
@@ -681,7 +681,7 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OneClassClassifier:
-        """Learn the class."""
+        """Learn the only class."""
         self._start_fit(X, y, sample_weight)
         return self
 
@@ -694,7 +694,7 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Return 1 for each row, shape (n_samples, 1)."""
-        # Of any table, without a check of its columns.
+        # Any table is accepted, without a check of its columns.
         return np.ones((X.shape[0] if hasattr(X, "shape") else len(X), 1))
 
     def decision_function(self, X: Any) -> Array:
