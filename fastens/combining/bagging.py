@@ -430,7 +430,7 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def estimator_(self) -> Any:
-        """The estimator whose copies are the members."""
+        """The estimator that the members are copies of."""
         self._check_fitted()
         return self._template()
 

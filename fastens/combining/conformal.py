@@ -313,8 +313,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         with monotone constraints, which both ends then satisfy. "cqr" is conformalised quantile regression; the
         estimator must be fastens gradient boosting, which is fitted with loss="quantile" and `quantiles`.
     quantiles : list of float, default=(0.05, 0.5, 0.95)
-        Ascending quantile levels for method="cqr". Intervals start from the levels nearest to (1 - coverage) / 2 and (1
-        + coverage) / 2, and `predict` returns the quantile nearest to 0.5.
+        Ascending quantile levels for method="cqr". Intervals start from the levels nearest to (1 - coverage) / 2 and
+        (1 + coverage) / 2, and `predict` returns the quantile nearest to 0.5.
 
     Attributes
     ----------
@@ -439,8 +439,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         Returns
         -------
         array of shape (n_samples, 2)
-            Lower and upper ends. They are infinite if there are too few calibration rows: at least coverage / (1 -
-            coverage) are needed, which is 9 for 0.9.
+            Lower and upper ends. They are infinite if there are too few calibration rows: at least
+            coverage / (1 - coverage) are needed, which is 9 for 0.9.
         """
         COVERAGE.check("coverage", coverage)
         predicted = self._responses(X)
@@ -522,7 +522,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         of improbable classes.
     raps_penalty : float, default=0.01
         With conformity="raps", penalty added to the cumulative probability for each rank after the first `raps_places`.
-        Larger values give smaller sets.
+        Larger values exclude more classes of high rank.
     raps_places : int, default=2
         With conformity="raps", number of ranks without a penalty.
     by_class : bool, default=False

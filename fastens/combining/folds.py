@@ -255,7 +255,7 @@ class MemberSpec:
     estimator: Any
     columns: list[int] | None
     method: str
-    multi_output: bool = False  # a regressor's several outputs are allowed
+    multi_output: bool = False  # a regressor may have several outputs
 
     def fitted(self, models: list[Any], classes: Any, uses_labels: bool) -> FittedMember:
         """Return the member with its fitted models."""
@@ -267,7 +267,7 @@ class MemberData:
     """The data that members are fitted on."""
 
     X: Any  # a frame, an array, or a CSR or CSC matrix
-    y: Array  # index of the class in classification; a column for each of several targets
+    y: Array  # class indices in classification; one column for each of several targets
     classes: Any  # the labels, or a list with the labels of each target; None in regression
     sample_weight: Array | None
     groups: Any = None
@@ -331,7 +331,7 @@ class FittedMember:
     models: list[Any]
     classes: Any  # the labels, or a list with the labels of each target; None in regression
     uses_labels: bool  # fitted on labels, not on class indices
-    multi_output: bool = False  # a regressor's several outputs are allowed
+    multi_output: bool = False  # a regressor may have several outputs
 
     @property
     def kept(self) -> Any:
@@ -455,11 +455,11 @@ class FoldFit:
 
 @dataclass
 class LevelPlan:
-    """How the members of a level are fitted."""
+    """Settings of the fits of a level's members."""
 
     refit: bool  # also fit each member on all rows, and keep that model instead of the folds' models
     n_threads: int
-    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits, to add to
+    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits; new fits are added
     verbose: bool = False  # log how long each fit takes
 
 

@@ -1,4 +1,4 @@
-"""Members of ensembles of any estimators: defaults, parameters, memory, tags and HTML diagrams."""
+"""Members of ensembles of arbitrary estimators: defaults, parameters, memory, tags and HTML diagrams."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ class BaseMembers(BaseFastens):
 
         Returns
         -------
-        shap.Explanation, or Explanation where shap is not installed
+        shap.Explanation, or Explanation if shap is not installed
             The format of the members' `explain`; with three or more classes, the last axis is the class.
 
         Raises

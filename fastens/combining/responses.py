@@ -199,7 +199,7 @@ def check_metadata(
 def check_prefit(members: Iterable[tuple[str, Any]]) -> None:
     """Raise NotFittedError for the first member that is not fitted."""
     for name, member in members:
-        shown = repr(name).replace("%", "%%")  # the message is a format
+        shown = repr(name).replace("%", "%%")  # the message is a format string
         check_is_fitted(member, msg=f"Member {shown} must be fitted already; this %(name)s is not fitted yet.")
 
 
@@ -637,7 +637,7 @@ class _Queue:
 
 
 def _run_pool(queue: _Queue, n_workers: int) -> None:
-    configuration = get_config()  # of scikit-learn, which each thread has its own of
+    configuration = get_config()  # scikit-learn's configuration is thread-local
 
     def work() -> None:
         # OpenMP and some BLAS libraries keep the number of threads by calling thread, so this affects only the worker.

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 # Probabilities are clipped to this distance from 0 and 1.
 _LEAST_PROBABILITY = 1e-7
-# Probabilities that add up to 1, but for rounding to float32.
+# Tolerance for sums of probabilities, which may have been rounded to float32.
 _SUM_TOLERANCE = 1e-4
 # Infinite values are replaced by this number, whose square is finite.
 _LARGEST = 1e100

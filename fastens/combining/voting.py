@@ -445,14 +445,14 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return super()._explained_parts(rows)
 
     def predict_spread(self, X: ArrayLike) -> Array:
-        """Return the standard deviation of the members' probabilities, or votes, shape (n_samples, n_classes)."""
+        """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
         return self._spread(self._responses(X))
 
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
 
-        The range measures how far the members agree. It does not cover the target with a given probability; for
-        sets, see `ConformalClassifier`.
+        The range measures the agreement of the members. It does not contain the true class with a given probability;
+        for prediction sets, see `ConformalClassifier`.
 
         Parameters
         ----------
@@ -471,7 +471,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return np.hstack(list(responses)) if fitted.flatten_transform else responses
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns of `transform`."""
+        """Return the column names of the output of `transform`."""
         self._check_fitted()
         fitted = self._as_fitted()
         if fitted.voting == SOFT and not fitted.flatten_transform:
@@ -532,8 +532,8 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' predictions, shape (n_samples, 2).
 
-        The range measures how far the members agree. It does not cover the target with a given probability; for
-        intervals, see `ConformalRegressor`.
+        The range measures the agreement of the members. It does not contain the target with a given probability; for
+        prediction intervals, see `ConformalRegressor`.
 
         Parameters
         ----------
@@ -549,7 +549,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         return self._responses(X)[:, :, 0].T
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns of `transform`."""
+        """Return the column names of the output of `transform`."""
         return self._names_out(1, input_features)
 
 

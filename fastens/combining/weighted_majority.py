@@ -140,7 +140,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if self.weighting == ONLINE:
             self._update_weights(responses, y, weight)
             return
-        weight = weight / weight_unit(weight)  # a row counts as one, also where weights sum to 1
+        weight = weight / weight_unit(weight)  # a row counts as one even if weights sum to 1
         right = responses.argmax(axis=2) == y
         if self.weighting == COVARIANCE:
             self._set_weights(margin_weights(np.where(right, 1.0, -1.0), weight, self.shrinkage))
@@ -291,7 +291,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             best member. For Hedge, the bound on its expected loss is (log n + m log(1 / beta)) / (1 - beta). If `fit`
             has weighted the members by their errors, log n is replaced by the logarithm of the inverse of a member's
             weight. Rows with fractional weights are processed in one step; if w > 1 is the largest weight, the bounds
-            are multiplied by w, with beta ** w instead of the last beta.
+            are multiplied by w, with beta ** w instead of beta in the denominator.
         """
         self._check_fitted()
         fitted, largest = self._as_fitted(), self._heaviest

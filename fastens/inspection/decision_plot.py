@@ -89,7 +89,7 @@ def plot_decision_boundary(
     Raises
     ------
     ValueError
-        If `features` are not two columns of X, a held value does not occur in its column, y does not match X or the
+        If `features` are not two columns of X, a held value is invalid for its column, y does not match X or the
         model's classes, or the model predicts several targets.
     ImportError
         If matplotlib is not installed.
